@@ -1,0 +1,49 @@
+# Every target sets up what it needs by itself (scripts/setup.sh); a repeat with nothing changed costs milliseconds.
+# All paths are relative, so the repository may lie in a folder with spaces in its name.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format types imports lock clean
+
+# The caller's Python environment must not leak into .venv.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV MYPYPATH PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
+
+# Until something here runs on Spark a missing Java is a warning. Sets JAVA_HOME to a Java that is new enough.
+with_java = JAVA_HOME="$$(scripts/ensure-java.sh --optional --print-home)" && export JAVA_HOME &&
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+setup: ## Make .venv with the locked dependencies (the other targets do this by themselves)
+	@scripts/setup.sh
+
+demo: setup ## Show what rankcast does, on a small example
+	@$(with_java) .venv/bin/rankcast demo
+
+test: setup ## Run every check: lint, format, types, imports, tests
+	@$(with_java) scripts/check.sh
+
+lint: setup ## Check style (ruff), without changing files
+	@scripts/check.sh lint format
+
+format: setup ## Format the code and fix what ruff can fix
+	@.venv/bin/python -m ruff check --fix-only --quiet && .venv/bin/python -m ruff format
+
+types: setup ## Check types (mypy --strict)
+	@scripts/check.sh types
+
+imports: setup ## Check the import direction of the packages (import-linter)
+	@scripts/check.sh imports
+
+# For maintainers. Keeps the locked versions that still fit; `make lock UPGRADE=1` takes the newest of everything.
+# The lock names versions and hashes only: no index, no folder and no setting of the machine that made it.
+lock: setup ## Rewrite requirements.lock from pyproject.toml (UPGRADE=1: newest versions)
+	@test -x .venv-lock/bin/uv || { .venv/bin/python -m venv .venv-lock && .venv-lock/bin/python -m pip install --quiet uv; }
+	@env -u PIP_FIND_LINKS -u UV_FIND_LINKS -u UV_INDEX -u UV_INDEX_URL -u UV_EXTRA_INDEX_URL -u UV_DEFAULT_INDEX \
+	  .venv-lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) \
+	  --extra dev --extra testing --extra studies --extra bench --output-file requirements.lock pyproject.toml
+	@! grep -nE '://|--(extra-)?index|--find-links|file:' requirements.lock || { echo "lock: the lines above must not be in the lock" >&2; exit 1; }
+
+clean: ## Remove everything that set-up, checks and builds made
+	rm -rf .venv .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs the named checks of the repository (all without arguments), each under a heading.
+#
+# Every check runs even when an earlier one fails, so that one run shows everything; the exit status is 1 if any failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+readonly PYTHON=.venv/bin/python
+failed=()
+
+check() {
+    local name=$1
+    printf '\n== %s\n' "$name"
+    case $name in
+        lint) "$PYTHON" -m ruff check ;;
+        format) "$PYTHON" -m ruff format --check ;;
+        types) "$PYTHON" -m mypy --strict src ;;
+        imports) .venv/bin/lint-imports --no-logo ;;
+        tests) "$PYTHON" -m pytest ;;
+        *) printf 'check: unknown check %s (known: lint format types imports tests)\n' "$name" >&2; false ;;
+    esac || failed+=("$name")
+}
+
+if [[ $# -eq 0 ]]; then set -- lint format types imports tests; fi
+for name in "$@"; do check "$name"; done
+
+printf '\n'
+if [[ ${#failed[@]} -gt 0 ]]; then
+    printf '== failed: %s\n' "${failed[*]}"
+    exit 1
+fi
+printf '== passed: %s\n' "$*"
