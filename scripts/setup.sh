@@ -74,9 +74,9 @@ if command -v flock >/dev/null; then
     is_ready && exit 0
 fi
 
-echo "set-up: installing the locked dependencies into $VENV"
 rm -f "$READY"
 venv_works || make_venv
+echo "set-up: installing the locked dependencies into $VENV"
 touch "$UNFINISHED"
 pip=("$VENV/bin/python" -m pip --disable-pip-version-check --quiet)
 "${pip[@]}" install --require-hashes --no-deps --only-binary :all: -r requirements.lock ||
