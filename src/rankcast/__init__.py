@@ -1,0 +1,1 @@
+"""rankcast: ranked content-based publish/subscribe."""

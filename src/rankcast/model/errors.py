@@ -1,0 +1,139 @@
+"""Every error rankcast raises on purpose: one small tree.
+
+Catch `RankcastError` to catch them all. An error names the place (a file and line, a column of a filter text, an
+attribute), the value found there and what was expected, and it never stands in for an answer: a call that raises
+changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+EXCERPT = 60
+"""How many characters of a bad value or line an error message shows: enough to recognise it, never a flood."""
+
+
+def shown(value: object) -> str:
+    """Return `value` as an error message shows it: its repr, cut to a readable length.
+
+    >>> shown("abc")
+    "'abc'"
+    """
+    if isinstance(value, str) and len(value) > EXCERPT:
+        return f"{value[:EXCERPT]!r}... ({len(value):,} characters)"
+    try:
+        text = repr(value)
+    except ValueError:  # CPython refuses to print integers of more than 4300 digits
+        return f"an integer of about {int(value.bit_length() * 0.30103):,} digits" if isinstance(value, int) else "?"
+    return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}... ({len(text):,} characters)"
+
+
+class RankcastError(Exception):
+    """Root of the tree."""
+
+
+class InvalidValueError(RankcastError):
+    """A value is not one of the five types, or lies outside its type's range."""
+
+
+class InvalidEventError(RankcastError):
+    """An event is malformed; the rest of its file or stream is not affected."""
+
+
+class InvalidSubscriptionError(RankcastError):
+    """A subscription, subscriber or advertisement is malformed."""
+
+
+class FilterError(RankcastError):
+    """A filter cannot be used."""
+
+
+class FilterTooLargeError(FilterError):
+    """A filter exceeds a stated bound: text length, nesting depth or number of conjunctions."""
+
+
+class FilterTypeError(FilterError):
+    """A constant does not fit its operator, its fellow constants or the declared type of its attribute."""
+
+
+class UnknownAttributeError(FilterError):
+    """A filter names an attribute that the declared schema does not have."""
+
+
+class FilterSyntaxError(FilterError):
+    """A filter text does not follow the grammar.
+
+    `line` and `column` count from 1; the message shows the line with a caret under the column.
+    """
+
+    def __init__(self, problem: str, text: str, offset: int, expected: Iterable[str] = ()) -> None:
+        self.problem = problem
+        self.text = text
+        self.offset = min(max(offset, 0), len(text))
+        self.expected = tuple(expected)
+        before = text[: self.offset]
+        self.line = before.count("\n") + 1
+        self.column = self.offset - (before.rfind("\n") + 1) + 1
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        source = self.text.split("\n")[self.line - 1] if len(self.text) < 1_000_000 else self.text
+        at = self.column - 1
+        start, end = max(0, at - EXCERPT), at + EXCERPT
+        head = "..." if start else ""
+        tail = "..." if end < len(source) else ""
+        excerpt = head + source[start:end].replace("\t", " ").replace("\r", " ") + tail
+        caret = " " * (len(head) + at - start) + "^"
+        place = f"column {self.column}" if "\n" not in self.text else f"line {self.line}, column {self.column}"
+        expectation = f"; expected {_alternatives(self.expected)}" if self.expected else ""
+        return f"{place}: {self.problem}{expectation}\n  {excerpt}\n  {caret}"
+
+
+def _alternatives(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
+
+
+class PriorityCycleError(InvalidSubscriptionError):
+    """The "a before b" conditions of one subscriber contradict each other; `cycle` lists the ids along the cycle."""
+
+    def __init__(self, cycle: tuple[str, ...]) -> None:
+        self.cycle = cycle
+        super().__init__("the priorities form a cycle: " + " before ".join((*cycle, cycle[0])))
+
+
+class DuplicateIdError(RankcastError):
+    """An id is taken already."""
+
+
+class UnknownIdError(RankcastError):
+    """No such subscriber, subscription or event."""
+
+
+class PolicyNotAvailableError(RankcastError):
+    """The delivery policy is well formed, but this engine does not run it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with an input file: reported and set aside while the good rest is used.
+
+    `line` counts from 1; None when the problem is not about one line.
+    """
+
+    file: str
+    line: int | None
+    message: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {'warning: ' if self.warning else ''}{self.message}"
+
+
+class InvalidFileError(RankcastError):
+    """A file cannot be used as a whole; `problems` lists everything found in it."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))

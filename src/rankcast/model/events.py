@@ -1,0 +1,151 @@
+"""Events: typed attributes in a CloudEvents 1.0 envelope.
+
+Filters see envelope and payload alike, by name, in `Event.attributes`:
+
+- the envelope under its CloudEvents names: `id`, `source`, `type`, `time`, `subject`, `expirytime`, and extensions;
+- the payload (`data`, a JSON object) under its keys, nested objects by dotted names (`address.city`). A payload name
+  that an envelope name would hide is reached with `data.` in front of it: `data.type`. Of an extension and a payload
+  attribute with the same name, the payload's is seen.
+
+Nulls and NaN are left out: the attribute is missing. Lists are kept in `data` but cannot be filtered on. Identity is
+(source, id). `time` is when the event was published; an engine stamps events that come without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
+from rankcast.model.schema import ENVELOPE_TYPES, Schema
+from rankcast.model.values import Value, checked_value
+
+DEFAULT_TYPE = "rankcast.event"
+MAX_NESTING = 32
+"""Levels of nested objects in a payload whose attributes are visible; deeper ones are refused as malformed."""
+
+
+class Identity(NamedTuple):
+    """What makes two publications the same event."""
+
+    source: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One publication. `Event.of` makes one from plain attributes, `rankcast.model.cloudevents` from JSON.
+
+    >>> Event.of({"city": "Porto", "size": {"rooms": 2}}, id="1", source="/flats").attributes["size.rooms"]
+    2
+    """
+
+    id: str
+    source: str
+    type: str = DEFAULT_TYPE
+    time: datetime | None = None
+    expires: datetime | None = None
+    subject: str | None = None
+    datacontenttype: str | None = None
+    dataschema: str | None = None
+    extensions: Mapping[str, Value] = field(default_factory=dict)
+    data: Any = None
+    attributes: Mapping[str, Value] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("id", "source", "type"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise InvalidEventError(f"{name}: {shown(getattr(self, name))} is not a non-empty string")
+        try:
+            object.__setattr__(self, "attributes", _attributes(self))
+        except InvalidValueError as error:
+            raise InvalidEventError(str(error)) from None
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    @staticmethod
+    def of(attributes: Mapping[str, Any], *, id: str, source: str) -> Event:  # noqa: A002 (CloudEvents' name)
+        """Return an event of plain attributes; those with an envelope's name go to the envelope.
+
+        `id` and `source` are used when the attributes have none of their own.
+        """
+        payload = {name: value for name, value in attributes.items() if name not in ENVELOPE_TYPES}
+        envelope = {name: attributes[name] for name in ENVELOPE_TYPES if attributes.get(name) is not None}
+        envelope.pop("specversion", None)
+        expires = envelope.pop("expirytime", None)
+        return Event(**{"id": id, "source": source, "expires": expires, "data": payload, **envelope})
+
+    @property
+    def identity(self) -> Identity:
+        """(source, id)."""
+        return Identity(self.source, self.id)
+
+    def stamped(self, now: datetime) -> Event:
+        """Return the event with a publication time: its own or, lacking one, `now`."""
+        return self if self.time is not None else replace(self, time=now)
+
+    def conformed(self, schema: Schema) -> Event:
+        """Return the event with its attributes in their declared types; raise InvalidEventError where one cannot be."""
+        conformed = schema.conformed(self.attributes)
+        if conformed == self.attributes and all(type(conformed[n]) is type(v) for n, v in self.attributes.items()):
+            return self
+        event = replace(self)
+        object.__setattr__(event, "attributes", conformed)
+        return event
+
+    def is_valid_at(self, now: datetime) -> bool:
+        """Whether the event has not expired: `expires > now`."""
+        return self.expires is None or self.expires > now
+
+
+def _attributes(event: Event) -> dict[str, Value]:
+    envelope = {
+        "id": event.id,
+        "source": event.source,
+        "specversion": "1.0",
+        "type": event.type,
+        "subject": event.subject,
+        "time": event.time,
+        "datacontenttype": event.datacontenttype,
+        "dataschema": event.dataschema,
+        "expirytime": event.expires,
+    }
+    attributes: dict[str, Value] = {}
+    for name, raw in (*event.extensions.items(), *_payload(event.data), *envelope.items()):
+        value = checked_value(raw, name)
+        if value is not None:
+            attributes[name] = value
+    for name in ("time", "expirytime"):
+        if name in attributes and not isinstance(attributes[name], datetime):
+            raise InvalidEventError(f"{name}: {shown(attributes[name])} is not a time")
+    return attributes
+
+
+def _payload(data: object) -> Iterator[tuple[str, object]]:
+    if not isinstance(data, Mapping):
+        return
+    seen: set[str] = set()
+    for path, value in _flattened(data, "", 1):
+        if path in seen:
+            raise InvalidEventError(f"{path}: the payload has this attribute twice, nested and with a dotted name")
+        seen.add(path)
+        root = path
+        while root.startswith("data."):
+            root = root[len("data.") :]
+        hidden = root.partition(".")[0] in ENVELOPE_TYPES
+        yield f"data.{path}" if hidden else path, value
+
+
+def _flattened(data: Mapping[Any, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:
+    if depth > MAX_NESTING:
+        raise InvalidEventError(f"{shown(prefix)}: the payload nests more than {MAX_NESTING} objects")
+    for key, value in data.items():
+        if not isinstance(key, str) or not key:
+            raise InvalidEventError(f"{shown(key)} is not an attribute name; expected a non-empty string")
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{prefix}{key}.", depth + 1)
+        elif not isinstance(value, list | tuple):
+            yield prefix + key, value

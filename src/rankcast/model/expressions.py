@@ -1,0 +1,262 @@
+"""Filters as they are written: a tree of constraints under `and`, `or` and `not`.
+
+The tree keeps what its author wrote, so that `explain` can speak of it; `rankcast.model.filters` lowers it to the
+normal form that engines work with. Build trees in Python with `attr`:
+
+>>> wanted = (attr("year") > 1990) & ~attr("genre").is_in("horror", "war")
+>>> wanted.depth
+3
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias, cast
+
+from rankcast.model.errors import FilterTooLargeError, FilterTypeError, shown
+from rankcast.model.patterns import Pattern
+from rankcast.model.values import Family, Value, checked_constant, family_of
+
+MAX_DEPTH = 200
+"""Nesting of and/or/not. People write fewer than ten levels; generated filters nest by mistake, and recursion over the
+tree must stay far away from Python's own limit."""
+
+MAX_NAME_LENGTH = 1_000
+
+
+class Operator(Enum):
+    """What a constraint asks of its attribute."""
+
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    BETWEEN = "between"
+    IN = "in"
+    LIKE = "like"
+    PREFIX = "prefix"
+    SUFFIX = "suffix"
+    CONTAINS = "contains"
+    EXISTS = "exists"
+
+
+ORDERINGS = frozenset((Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.BETWEEN))
+PATTERNS = frozenset((Operator.LIKE, Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS))
+
+
+class _Combinable:
+    """The Python spelling of `and`, `or`, `not`: & | ~."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Expression) -> Expression:
+        return all_of(cast("Expression", self), other)
+
+    def __or__(self, other: Expression) -> Expression:
+        return any_of(cast("Expression", self), other)
+
+    def __invert__(self) -> Expression:
+        return Not(cast("Expression", self))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a filter has no truth value without an event; combine filters with & | ~, not with and/or/not")
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint(_Combinable):
+    """`attribute operator constants`, checked: the constants fit the operator and each other."""
+
+    attribute: str
+    operator: Operator
+    constants: tuple[Value, ...] = ()
+
+    depth = 1
+
+    def __post_init__(self) -> None:
+        _check_name(self.attribute)
+        where = f"{self.attribute} {self.operator.value}"
+        constants = tuple(checked_constant(constant, where) for constant in self.constants)
+        object.__setattr__(self, "constants", constants)
+        _check_count(self.operator, constants, where)
+        families = {family_of(constant) for constant in constants}
+        if len(families) > 1:
+            names = " and ".join(sorted(family.value for family in families))
+            raise FilterTypeError(f"{where}: constants of one kind are needed, these mix {names}: {shown(constants)}")
+        if self.operator in PATTERNS and families != {Family.STRING}:
+            raise FilterTypeError(f"{where}: {shown(constants[0])} is not a string")
+        if self.operator in ORDERINGS and families == {Family.BOOL}:
+            raise FilterTypeError(f"{where}: true and false have no order; use = or !=")
+        if self.operator is Operator.LIKE:
+            Pattern.like(str(constants[0]))
+
+    @property
+    def family(self) -> Family | None:
+        """The family of the constants; None for `exists`, which has none."""
+        return family_of(self.constants[0]) if self.constants else None
+
+    @property
+    def pattern(self) -> Pattern:
+        """The pattern of a `like`, `prefix`, `suffix` or `contains`."""
+        text = str(self.constants[0])
+        match self.operator:
+            case Operator.PREFIX:
+                return Pattern.prefix(text)
+            case Operator.SUFFIX:
+                return Pattern.suffix(text)
+            case Operator.CONTAINS:
+                return Pattern.contains(text)
+        return Pattern.like(text)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH:
+        raise FilterTypeError(f"an attribute name is 1 to {MAX_NAME_LENGTH:,} characters, not {shown(name)}")
+    checked_constant(name, "attribute name")
+
+
+def _check_count(operator: Operator, constants: tuple[Value, ...], where: str) -> None:
+    if operator is Operator.IN:
+        if not constants:
+            raise FilterTypeError(f"{where}: the list is empty; write at least one constant")
+        return
+    wanted = {Operator.BETWEEN: 2, Operator.EXISTS: 0}.get(operator, 1)
+    if len(constants) != wanted:
+        raise FilterTypeError(f"{where}: {wanted} constant(s) are needed, not {len(constants)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(_Combinable):
+    """`true` or `false`: a filter that matches every event, or none."""
+
+    value: bool
+
+    depth = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Not(_Combinable):
+    """True where its part is false; unknown where its part is unknown."""
+
+    part: Expression
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", _depth_above((self.part,)))
+
+
+@dataclass(frozen=True, slots=True)
+class And(_Combinable):
+    """False where a part is false, else unknown where a part is unknown, else true."""
+
+    parts: tuple[Expression, ...]
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", _depth_above(self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Or(_Combinable):
+    """True where a part is true, else unknown where a part is unknown, else false."""
+
+    parts: tuple[Expression, ...]
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", _depth_above(self.parts))
+
+
+Expression: TypeAlias = Constraint | Constant | Not | And | Or
+
+
+def _depth_above(parts: tuple[Expression, ...]) -> int:
+    for part in parts:
+        if not isinstance(part, Constraint | Constant | Not | And | Or):
+            raise FilterTypeError(f"{shown(part)} is not a filter expression")
+    depth = 1 + max((part.depth for part in parts), default=0)
+    if depth > MAX_DEPTH:
+        raise FilterTooLargeError(f"the filter nests and/or/not more than {MAX_DEPTH} deep")
+    return depth
+
+
+def all_of(*parts: Expression) -> Expression:
+    """Return the `and` of some expressions; nested `and`s become one. The `and` of nothing is `true`."""
+    flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
+    return flat[0] if len(flat) == 1 else And(flat) if flat else Constant(True)
+
+
+def any_of(*parts: Expression) -> Expression:
+    """Return the `or` of some expressions; nested `or`s become one. The `or` of nothing is `false`."""
+    flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, Or) else (part,)))
+    return flat[0] if len(flat) == 1 else Or(flat) if flat else Constant(False)
+
+
+class Attribute:
+    """The Python spelling of constraints on one attribute; see `attr`."""
+
+    __slots__ = ("name",)
+    __hash__ = None  # type: ignore[assignment]  # == builds a filter here, so hashing by it would be meaningless
+
+    def __init__(self, name: str) -> None:
+        _check_name(name)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"attr({self.name!r})"
+
+    def __eq__(self, constant: object) -> Constraint:  # type: ignore[override]
+        return self._compared(Operator.EQ, constant)
+
+    def __ne__(self, constant: object) -> Constraint:  # type: ignore[override]
+        return self._compared(Operator.NE, constant)
+
+    def __lt__(self, constant: Value) -> Constraint:
+        return self._compared(Operator.LT, constant)
+
+    def __le__(self, constant: Value) -> Constraint:
+        return self._compared(Operator.LE, constant)
+
+    def __gt__(self, constant: Value) -> Constraint:
+        return self._compared(Operator.GT, constant)
+
+    def __ge__(self, constant: Value) -> Constraint:
+        return self._compared(Operator.GE, constant)
+
+    def between(self, low: Value, high: Value) -> Constraint:
+        """Hold for low <= value <= high."""
+        return Constraint(self.name, Operator.BETWEEN, (low, high))
+
+    def is_in(self, *constants: Value) -> Constraint:
+        """Hold for any of the given values."""
+        return Constraint(self.name, Operator.IN, constants)
+
+    def like(self, pattern: str) -> Constraint:
+        """Hold for strings of a pattern: % stands for any text, _ for any one character."""
+        return self._compared(Operator.LIKE, pattern)
+
+    def prefix(self, text: str) -> Constraint:
+        """Hold for strings that start with `text`."""
+        return self._compared(Operator.PREFIX, text)
+
+    def suffix(self, text: str) -> Constraint:
+        """Hold for strings that end with `text`."""
+        return self._compared(Operator.SUFFIX, text)
+
+    def contains(self, text: str) -> Constraint:
+        """Hold for strings that `text` occurs in."""
+        return self._compared(Operator.CONTAINS, text)
+
+    def exists(self) -> Constraint:
+        """Hold when the event has the attribute."""
+        return Constraint(self.name, Operator.EXISTS)
+
+    def _compared(self, operator: Operator, constant: object) -> Constraint:
+        return Constraint(self.name, operator, (checked_constant(constant, f"{self.name} {operator.value}"),))
+
+
+def attr(name: str) -> Attribute:
+    """Return an attribute to compare: `attr("year") > 1990`, `attr("city").is_in("Porto", "Braga")`."""
+    return Attribute(name)

@@ -1,0 +1,367 @@
+"""Filters in normal form: a bounded disjunction of conjunctions of value sets.
+
+A conjunction maps attributes to value sets and matches when every set accepts what the event has there. Lowering
+follows SQL's three-valued logic exactly: of each constraint we know where it is true and where it is false (unknown
+is neither), negation swaps the two, and only "true" matches. Two filters that normalise alike compare equal.
+
+The form is reached bottom-up. After every `or`, conjunctions that differ in one attribute only are merged into one
+with the union of the two sets, and conjunctions that another one contains are dropped; so `a = 1 or a = 2` is one
+conjunction and does not multiply. What is left may still grow exponentially in adversarial filters, hence the bound.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, xor
+from typing import Protocol, TypeAlias, TypeVar, cast
+
+from rankcast.model.errors import FilterTooLargeError
+from rankcast.model.expressions import PATTERNS, And, Constant, Constraint, Expression, Not, Operator, Or
+from rankcast.model.intervals import Domain, IntervalSet
+from rankcast.model.values import Family, Value
+from rankcast.model.valuesets import DOMAIN_OF_FAMILY, EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet
+
+MAX_CONJUNCTIONS = 256
+"""Conjunctions in one filter. Beyond that a subscription is better written as several."""
+
+MAX_CONSTRAINTS = 10_000
+"""Constraints in one filter as it is written; an `in` list counts as one, however long."""
+
+MAX_PRODUCT = 16 * MAX_CONJUNCTIONS
+"""Pairs tried when two disjunctions are multiplied out, before merging: bounds the time, not only the result."""
+
+Part = TypeVar("Part")
+
+
+class AttributeRules(Protocol):
+    """What lowering must know of declared attributes; `rankcast.model.schema.Schema` provides it."""
+
+    def check(self, constraint: Constraint) -> None:
+        """Raise when a constraint does not fit the declaration of its attribute."""
+
+    def number_domain(self, attribute: str) -> Domain:
+        """Return whether an attribute's numbers are integers or reals."""
+
+    def simplified(self, attribute: str, values: ValueSet) -> ValueSet:
+        """Return the plainest set that accepts the same of what the attribute may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """Value sets by attribute, sorted by name; no set is empty or EVERYTHING."""
+
+    items: tuple[tuple[str, ValueSet], ...] = ()
+
+    def __iter__(self) -> Iterator[tuple[str, ValueSet]]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def get(self, attribute: str) -> ValueSet:
+        """Return what an attribute may be."""
+        return next((values for name, values in self.items if name == attribute), EVERYTHING)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The constrained attributes in order."""
+        return tuple(name for name, _ in self.items)
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether string patterns are part of it."""
+        return any(values.has_patterns for _, values in self.items)
+
+    def accepts(self, attributes: Mapping[str, Value]) -> bool:
+        """Whether every value set accepts what the attributes have there."""
+        return all(values.accepts(attributes.get(name)) for name, values in self.items)
+
+    def __and__(self, other: Conjunction) -> Conjunction | None:
+        """Return the conjunction of both, or None when no event can satisfy it."""
+        merged = dict(self.items)
+        for name, values in other.items:
+            both = merged[name] & values if name in merged else values
+            if not both:
+                return None
+            merged[name] = both
+        return Conjunction(tuple(sorted(merged.items(), key=_name)))
+
+    def without(self, index: int) -> tuple[tuple[str, ValueSet], ...]:
+        """Return the items but one."""
+        return self.items[:index] + self.items[index + 1 :]
+
+    def covers(self, other: Conjunction) -> bool | None:
+        """Whether every event of `other` is one of this: exact without string patterns, else None if undecided."""
+        theirs = dict(other.items)
+        if any(name not in theirs for name, _ in self.items):
+            return False  # no set in a conjunction is EVERYTHING, which is what the other one accepts there
+        verdict: bool | None = True
+        for name, values in self.items:
+            covered = values.covers(theirs[name])
+            if covered is False:
+                return False
+            verdict = verdict and covered
+        return verdict
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """A key that puts conjunctions in one order, whatever order they were found in."""
+        return tuple((name, values.sort_key) for name, values in self.items)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filter:
+    """What a subscription asks for: `expression` as it was written, `conjunctions` in normal form.
+
+    Equality and hash are those of the normal form.
+
+    >>> from rankcast.model.expressions import attr
+    >>> Filter.of(~(attr("x") > 1)) == Filter.of(attr("x") <= 1)
+    True
+    """
+
+    expression: Expression
+    conjunctions: tuple[Conjunction, ...]
+
+    @staticmethod
+    def of(expression: Expression, schema: AttributeRules | None = None) -> Filter:
+        """Lower an expression; with a schema, check it and use what is known of attributes.
+
+        Raises FilterTooLargeError past MAX_CONSTRAINTS, or when the normal form exceeds MAX_CONJUNCTIONS.
+        """
+        _check_size(expression)
+        return Filter(expression, _lowered(expression, schema, negated=False))
+
+    def under(self, schema: AttributeRules | None) -> Filter:
+        """Return the same filter with its normal form under another schema."""
+        return Filter.of(self.expression, schema)
+
+    @property
+    def is_satisfiable(self) -> bool:
+        """False when it is certain that no event can match."""
+        return bool(self.conjunctions)
+
+    @property
+    def accepts_everything(self) -> bool:
+        """Whether every event matches, as with `true`."""
+        return self.conjunctions == (_TRUE,)
+
+    def accepts(self, attributes: Mapping[str, Value]) -> bool:
+        """Whether some conjunction accepts an event's attributes."""
+        return any(conjunction.accepts(attributes) for conjunction in self.conjunctions)
+
+    def __eq__(self, other: object) -> bool:
+        return self.conjunctions == other.conjunctions if isinstance(other, Filter) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.conjunctions)
+
+
+_TRUE = Conjunction()
+Conjunctions: TypeAlias = tuple[Conjunction, ...]
+
+
+def _check_size(expression: Expression) -> None:
+    count, waiting = 0, [expression]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Not):
+            waiting.append(part.part)
+        elif isinstance(part, And | Or):
+            waiting += part.parts
+        else:
+            count += 1
+    if count > MAX_CONSTRAINTS:
+        raise FilterTooLargeError(
+            f"the filter has {count:,} constraints; at most {MAX_CONSTRAINTS:,} are allowed "
+            "(a list of values is better written with `in`)"
+        )
+
+
+def _lowered(expression: Expression, schema: AttributeRules | None, *, negated: bool) -> Conjunctions:
+    """Return where the expression is true or, negated, where it is false."""
+    if isinstance(expression, Constraint):
+        return _lowered_constraint(expression, schema, negated=negated)
+    if isinstance(expression, Constant):
+        return (_TRUE,) if expression.value != negated else ()
+    if isinstance(expression, Not):
+        return _lowered(expression.part, schema, negated=not negated)
+    parts = [_lowered(part, schema, negated=negated) for part in expression.parts]
+    if isinstance(expression, And) != negated:
+        return _all_of(parts)
+    return _any_of(conjunction for part in parts for conjunction in part)
+
+
+def _lowered_constraint(constraint: Constraint, schema: AttributeRules | None, *, negated: bool) -> Conjunctions:
+    domain = Domain.REAL
+    if schema is not None:
+        schema.check(constraint)
+        domain = schema.number_domain(constraint.attribute)
+    values = value_set(constraint, domain, negated=negated)
+    if schema is not None:
+        values = schema.simplified(constraint.attribute, values)
+    if not values:
+        return ()
+    return (_TRUE,) if values == EVERYTHING else (Conjunction(((constraint.attribute, values),)),)
+
+
+def value_set(constraint: Constraint, numbers: Domain = Domain.REAL, *, negated: bool = False) -> ValueSet:
+    """Return where a constraint is true or, negated, where it is false."""
+    family = constraint.family
+    if family is None:
+        return MISSING if negated else PRESENT
+    if constraint.operator in PATTERNS:
+        return ValueSet.of_pattern(constraint.pattern, negated=negated)
+    if constraint.operator is Operator.NE:
+        negated = not negated
+    domain = numbers if family is Family.NUMBER else DOMAIN_OF_FAMILY[family]
+    if constraint.operator in (Operator.EQ, Operator.NE, Operator.IN):
+        found = ValueSet.of_points(family, constraint.constants, domain)
+    else:
+        found = ValueSet.of_interval(_interval(constraint, domain))
+    return _rest_of_family(found, family) if negated else found
+
+
+def _interval(constraint: Constraint, domain: Domain) -> IntervalSet:
+    first = constraint.constants[0]
+    match constraint.operator:
+        case Operator.LT:
+            return IntervalSet.between(domain, None, first, high_closed=False)
+        case Operator.LE:
+            return IntervalSet.between(domain, None, first)
+        case Operator.GT:
+            return IntervalSet.between(domain, first, None, low_closed=False)
+        case Operator.GE:
+            return IntervalSet.between(domain, first, None)
+    return IntervalSet.between(domain, first, constraint.constants[1])
+
+
+def _rest_of_family(values: ValueSet, family: Family) -> ValueSet:
+    """Return the other values of a family; without patterns the complement is one set, or none when it was all."""
+    outside = next(iter(values.complement()), NOTHING)
+    return outside & ValueSet.of_family(family)
+
+
+def _all_of(parts: list[Conjunctions]) -> Conjunctions:
+    """Multiply out: single conjunctions at once, then disjunctions, smallest first, so that the bound is met early."""
+    if not all(parts):
+        return ()
+    result = _conjoined(part[0] for part in parts if len(part) == 1)
+    for part in sorted((part for part in parts if len(part) > 1), key=len):
+        result = _product(result, part)
+    return result
+
+
+def _conjoined(conjunctions: Iterable[Conjunction]) -> Conjunctions:
+    """Return one conjunction, or none when they contradict each other."""
+    by_name: dict[str, list[ValueSet]] = defaultdict(list)
+    for conjunction in conjunctions:
+        for name, values in conjunction:
+            by_name[name].append(values)
+    items: list[tuple[str, ValueSet]] = []
+    for name in sorted(by_name):
+        plain = [values for values in by_name[name] if not values.has_patterns]
+        patterned = [values for values in by_name[name] if values.has_patterns]
+        both = reduce(and_, patterned, _balanced(plain, and_, EVERYTHING))
+        if not both:
+            return ()
+        items.append((name, both))
+    return (Conjunction(tuple(items)),)
+
+
+def _product(left: Conjunctions, right: Conjunctions) -> Conjunctions:
+    if len(left) * len(right) > MAX_PRODUCT:
+        raise _too_many()
+    return _any_of(both for one in left for other in right if (both := one & other) is not None)
+
+
+def _balanced(parts: list[Part], combine: Callable[[Part, Part], Part], neutral: Part) -> Part:
+    """Combine in a balanced tree: n sets of size 1 cost O(n log n), one after the other they would cost O(n^2)."""
+    while len(parts) > 1:
+        pairs = [combine(parts[i], parts[i + 1]) for i in range(0, len(parts) - 1, 2)]
+        parts = pairs + parts[len(parts) - len(parts) % 2 :]
+    return parts[0] if parts else neutral
+
+
+def _any_of(conjunctions: Iterable[Conjunction]) -> Conjunctions:
+    """Return the canonical disjunction: nothing left to merge, nothing contained in another, sorted."""
+    current = list(dict.fromkeys(conjunctions))
+    while len(current) > 1:
+        current.sort(key=lambda conjunction: conjunction.sort_key)
+        merged = _merged(current)
+        if len(merged) == len(current):
+            break
+        current = merged
+    if len(current) > MAX_CONJUNCTIONS:
+        raise _too_many()
+    return tuple(current) if len(current) < 2 else _absorbed(current)
+
+
+def _too_many() -> FilterTooLargeError:
+    return FilterTooLargeError(
+        f"the filter has more than {MAX_CONJUNCTIONS} alternatives once it is written as a disjunction of "
+        "conjunctions; split it into several subscriptions"
+    )
+
+
+def _merged(conjunctions: list[Conjunction]) -> list[Conjunction]:
+    """Unite, in one round, conjunctions that are alike but for the value set of one attribute."""
+    alike: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    for at, conjunction in enumerate(conjunctions):
+        hashes = [hash(item) for item in conjunction.items]
+        total = reduce(xor, hashes, 0)
+        for index, (name, _) in enumerate(conjunction.items):
+            alike[name, total ^ hashes[index]].append((at, index))
+    merged: list[Conjunction] = []
+    done: set[int] = set()
+    for (name, _), members in alike.items():
+        waiting = [(at, index) for at, index in members if at not in done]
+        if len(waiting) < 2:
+            continue
+        others = conjunctions[waiting[0][0]].without(waiting[0][1])
+        group = [(at, index) for at, index in waiting if conjunctions[at].without(index) == others]
+        united = _united([conjunctions[at].items[index][1] for at, index in group])
+        if len(united) < len(group):
+            done.update(at for at, _ in group)
+            merged += (
+                Conjunction(others if values == EVERYTHING else tuple(sorted((*others, (name, values)), key=_name)))
+                for values in united
+            )
+    merged += (conjunction for at, conjunction in enumerate(conjunctions) if at not in done)
+    return list(dict.fromkeys(merged))
+
+
+def _name(item: tuple[str, ValueSet]) -> str:
+    return item[0]
+
+
+def _united(value_sets: list[ValueSet]) -> list[ValueSet]:
+    """Return the fewest sets found that hold the same; sets with different string patterns stay apart."""
+    plain = [values for values in value_sets if not values.has_patterns]
+    united = [_balanced(plain, lambda one, other: cast(ValueSet, one.union(other)), NOTHING)] if plain else []
+    for values in value_sets:
+        if not values.has_patterns:
+            continue
+        for index, known in enumerate(united):
+            both = known.union(values)
+            if both is not None:
+                united[index] = both
+                break
+        else:
+            united.append(values)
+        if len(united) > MAX_CONJUNCTIONS:
+            raise _too_many()
+    return united
+
+
+def _absorbed(conjunctions: list[Conjunction]) -> Conjunctions:
+    """Drop every conjunction that another one contains."""
+    kept: list[Conjunction] = []
+    for conjunction in sorted(conjunctions, key=len):
+        if not any(other.covers(conjunction) for other in kept):
+            kept = [other for other in kept if not conjunction.covers(other)]
+            kept.append(conjunction)
+    return tuple(sorted(kept, key=lambda conjunction: conjunction.sort_key))

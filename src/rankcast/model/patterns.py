@@ -1,0 +1,188 @@
+r"""Patterns of strings: `like` with `%` (any text) and `_` (any one character), and what is written with it.
+
+`prefix 'a'` is `like 'a%'`, `suffix` is `'%a'`, `contains` is `'%a%'`. A pattern is kept as the segments between its
+percent signs; None in a segment stands for `_`. The form is canonical: runs of `%` collapse, and a `_` that follows a
+`%` moves in front of it (`%_` and `_%` mean the same), so equal patterns have equal segments.
+
+Matching is greedy from left to right, segment by segment: O(text length x segment length), never exponential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from rankcast.model.errors import FilterTypeError, shown
+
+Segment: TypeAlias = tuple[str | None, ...]
+
+ESCAPE = "\\"
+ANY_TEXT = ""
+"""Stands for `%` where a pattern is laid out as a sequence of symbols; no character equals it."""
+
+
+class PatternKind(Enum):
+    """The shapes of pattern that have an operator of their own, or an index of their own."""
+
+    EXACT = "="
+    PREFIX = "prefix"
+    SUFFIX = "suffix"
+    CONTAINS = "contains"
+    LIKE = "like"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A canonical pattern; build it with `like`, `prefix`, `suffix` or `contains`."""
+
+    segments: tuple[Segment, ...]
+
+    @staticmethod
+    def like(text: str) -> Pattern:
+        r"""Return the pattern of a `like` text; a backslash takes away the meaning of `%`, `_` and of itself.
+
+        >>> Pattern.like("a%b_").matches("a...bc"), Pattern.like(r"100\%").matches("100%")
+        (True, True)
+        """
+        segments: list[list[str | None]] = [[]]
+        characters = iter(text)
+        for character in characters:
+            if character == "%":
+                segments.append([])
+            elif character == "_":
+                segments[-1].append(None)
+            elif character == ESCAPE:
+                escaped = next(characters, None)
+                if escaped is None or escaped not in "%_\\":
+                    raise FilterTypeError(
+                        rf"like {shown(text)}: a backslash must be followed by %, _ or another backslash"
+                    )
+                segments[-1].append(escaped)
+            else:
+                segments[-1].append(character)
+        return Pattern(_canonical(segments))
+
+    @staticmethod
+    def prefix(text: str) -> Pattern:
+        """Return the pattern of all strings that start with `text`."""
+        return Pattern(_canonical((text, "")))
+
+    @staticmethod
+    def suffix(text: str) -> Pattern:
+        """Return the pattern of all strings that end with `text`."""
+        return Pattern(_canonical(("", text)))
+
+    @staticmethod
+    def contains(text: str) -> Pattern:
+        """Return the pattern of all strings that `text` occurs in."""
+        return Pattern(_canonical(("", text, "")))
+
+    @property
+    def kind(self) -> PatternKind:
+        """The most specific operator that says the same."""
+        if any(None in segment for segment in self.segments):
+            return PatternKind.LIKE
+        match self.segments:
+            case (_,):
+                return PatternKind.EXACT
+            case (_, ()):
+                return PatternKind.PREFIX
+            case ((), _):
+                return PatternKind.SUFFIX
+            case ((), _, ()):
+                return PatternKind.CONTAINS
+        return PatternKind.LIKE
+
+    @property
+    def literal(self) -> str:
+        """All literal characters in order: the whole argument for every kind but LIKE."""
+        return "".join(symbol for segment in self.segments for symbol in segment if symbol)
+
+    @property
+    def head(self) -> str:
+        """The literal characters that every match starts with."""
+        head: list[str] = []
+        for symbol in self.segments[0]:
+            if symbol is None:
+                break
+            head.append(symbol)
+        return "".join(head)
+
+    @property
+    def text(self) -> str:
+        """The pattern in `like` notation."""
+        return "%".join("".join(map(_escaped, segment)) for segment in self.segments)
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern describes the whole of `text`."""
+        return _covers(self.segments, text)
+
+    def implies(self, other: Pattern) -> bool:
+        """Whether every text of this pattern is also one of `other`. True is certain; False may mean "not proven".
+
+        >>> Pattern.suffix("abc").implies(Pattern.contains("b"))
+        True
+        """
+        symbols: list[str | None] = []
+        for segment in self.segments:
+            symbols += (*segment, ANY_TEXT)
+        return _covers(other.segments, symbols[:-1])
+
+    def sample(self) -> str:
+        """Return a short text that matches."""
+        return "".join(symbol if symbol is not None else "a" for segment in self.segments for symbol in segment)
+
+
+def _canonical(segments: Iterable[Iterable[str | None]]) -> tuple[Segment, ...]:
+    made: list[list[str | None]] = []
+    for segment in segments:
+        symbols = list(segment)
+        if made:
+            if len(made) > 1 and not made[-1]:
+                made.pop()  # nothing stands between two percent signs: one is enough
+            leading = next((i for i, symbol in enumerate(symbols) if symbol is not None), len(symbols))
+            made[-1] += symbols[:leading]
+            symbols = symbols[leading:]
+        made.append(symbols)
+    return tuple(map(tuple, made))
+
+
+def _escaped(symbol: str | None) -> str:
+    if symbol is None:
+        return "_"
+    return ESCAPE + symbol if symbol in "%_\\" else symbol
+
+
+def _covers(segments: Sequence[Segment], symbols: Sequence[str | None]) -> bool:
+    """Match segments against characters, or against the symbols of another pattern (then "covers every text of")."""
+    first, *rest = segments
+    if not rest:
+        return len(first) == len(symbols) and _fits(first, symbols, 0)
+    *middle, last = rest
+    start, end = len(first), len(symbols) - len(last)
+    if start > end or not _fits(first, symbols, 0) or not _fits(last, symbols, end):
+        return False
+    for segment in middle:
+        found = _find(segment, symbols, start, end)
+        if found < 0:
+            return False
+        start = found + len(segment)
+    return True
+
+
+def _find(segment: Segment, symbols: Sequence[str | None], start: int, end: int) -> int:
+    if isinstance(symbols, str) and None not in segment:
+        return symbols.find("".join(symbol for symbol in segment if symbol), start, end)
+    for at in range(start, end - len(segment) + 1):
+        if _fits(segment, symbols, at):
+            return at
+    return -1
+
+
+def _fits(segment: Segment, symbols: Sequence[str | None], at: int) -> bool:
+    return all(
+        symbol != ANY_TEXT if wanted is None else wanted == symbol
+        for wanted, symbol in zip(segment, symbols[at : at + len(segment)], strict=True)
+    )

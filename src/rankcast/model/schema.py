@@ -1,0 +1,130 @@
+"""Schemas: what is declared of attributes, so that mistakes are found early and integers are known to be integers.
+
+A schema is optional. With one, a filter may only name declared attributes (and those of the envelope) with constants of
+the declared type; an event must have the required attributes, and those declared must have their type. Attributes an
+event carries beyond the schema are kept. Covering uses the declarations too: a required attribute is never missing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rankcast.model.errors import (
+    FilterTypeError,
+    InvalidEventError,
+    InvalidSubscriptionError,
+    InvalidValueError,
+    UnknownAttributeError,
+    shown,
+)
+from rankcast.model.expressions import Constraint
+from rankcast.model.intervals import Domain
+from rankcast.model.times import EXPECTED_TIME, parse_time
+from rankcast.model.values import FAMILY_OF_TYPE, Value, ValueType, type_of
+from rankcast.model.valuesets import ValueSet
+
+ENVELOPE_TYPES: Mapping[str, ValueType] = {
+    "id": ValueType.STRING,
+    "source": ValueType.STRING,
+    "specversion": ValueType.STRING,
+    "type": ValueType.STRING,
+    "subject": ValueType.STRING,
+    "time": ValueType.TIME,
+    "datacontenttype": ValueType.STRING,
+    "dataschema": ValueType.STRING,
+    "expirytime": ValueType.TIME,
+}
+"""The envelope attributes of CloudEvents 1.0 and the `expirytime` extension; a schema need not declare them."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Declared attributes with their types, and which of them every event has.
+
+    >>> Schema({"rent": ValueType.INT}, required=frozenset({"rent"})).number_domain("rent")
+    <Domain.INTEGER: 'integer'>
+    """
+
+    attributes: Mapping[str, ValueType] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name, declared in self.attributes.items():
+            known = ENVELOPE_TYPES.get(name)
+            if known is not None and known is not declared:
+                raise InvalidSubscriptionError(
+                    f"schema: {name!r} belongs to the envelope and is a {known.value}, not a {declared.value}"
+                )
+        undeclared = sorted(self.required - self.attributes.keys() - ENVELOPE_TYPES.keys())
+        if undeclared:
+            raise InvalidSubscriptionError(f"schema: required but not declared: {', '.join(map(repr, undeclared))}")
+
+    def type_of(self, attribute: str) -> ValueType:
+        """Return the declared type; an unknown name is an error that suggests the nearest known one."""
+        found = self.attributes.get(attribute) or ENVELOPE_TYPES.get(attribute)
+        if found is not None:
+            return found
+        known = [*self.attributes, *ENVELOPE_TYPES]
+        near = difflib.get_close_matches(attribute, known, n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; declared are {', '.join(sorted(self.attributes))}"
+        raise UnknownAttributeError(f"unknown attribute {shown(attribute)}{hint}")
+
+    def check(self, constraint: Constraint) -> None:
+        """Raise when a constraint names an unknown attribute, or constants that it cannot be compared with."""
+        declared = self.type_of(constraint.attribute)
+        family = constraint.family
+        if family is not None and family is not FAMILY_OF_TYPE[declared]:
+            raise FilterTypeError(
+                f"{constraint.attribute} is declared {declared.value}; "
+                f"it cannot be compared with {shown(constraint.constants[0])} ({family.value})"
+            )
+
+    def number_domain(self, attribute: str) -> Domain:
+        """Return whether an attribute's numbers are integers or reals."""
+        return Domain.INTEGER if self.attributes.get(attribute) is ValueType.INT else Domain.REAL
+
+    def simplified(self, attribute: str, values: ValueSet) -> ValueSet:
+        """Return the plainest value set that accepts the same of what the attribute may be."""
+        family = FAMILY_OF_TYPE[self.type_of(attribute)]
+        return values.within(family, required=attribute in self.required)
+
+    def conformed(self, attributes: Mapping[str, Value]) -> dict[str, Value]:
+        """Return an event's attributes in their declared types; raise InvalidEventError where one does not fit.
+
+        What loses nothing is converted: whole floats to int, ints to float, text to time.
+        """
+        conformed = dict(attributes)
+        for name, declared in self.attributes.items():
+            if name in conformed:
+                conformed[name] = _conformed(name, conformed[name], declared)
+        missing = sorted(self.required - conformed.keys())
+        if missing:
+            raise InvalidEventError(f"required attribute missing: {', '.join(missing)}")
+        return conformed
+
+
+def _conformed(name: str, value: Value, declared: ValueType) -> Value:
+    actual = type_of(value)
+    if actual is declared:
+        return value
+    converted: Value | None = None
+    if declared is ValueType.INT and isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        converted = int(value)
+    elif declared is ValueType.FLOAT and actual is ValueType.INT and float(value) == value:  # type: ignore[arg-type]
+        converted = float(value)  # type: ignore[arg-type]
+    elif declared is ValueType.TIME and isinstance(value, str):
+        converted = _time(name, value)
+    if converted is None:
+        expected = EXPECTED_TIME if declared is ValueType.TIME else f"a value of type {declared.value}"
+        raise InvalidEventError(f"{name}: {shown(value)} is of type {actual.value}; expected {expected}")
+    return converted
+
+
+def _time(name: str, text: str) -> datetime:
+    try:
+        return parse_time(text)
+    except InvalidValueError as error:
+        raise InvalidEventError(f"{name}: {error}") from None

@@ -1,0 +1,162 @@
+"""Subscriptions and subscribers: which events, how much they are wanted, since when and until when.
+
+A subscription sees events whose time lies in [active_from, active_until): the start belongs to it and the end does not,
+so that a subscription replaced at an instant misses nothing and sees nothing twice. An event without a time is seen
+only by subscriptions without such bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import NamedTuple, NewType
+
+from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, shown
+from rankcast.model.filters import Filter
+from rankcast.model.policies import ALL_MATCHES, Policy
+from rankcast.model.times import format_time
+from rankcast.model.values import checked_value
+
+SubscriberId = NewType("SubscriberId", str)
+SubscriptionId = NewType("SubscriptionId", str)
+
+MAX_ID_LENGTH = 1_000
+
+
+class SubscriptionKey(NamedTuple):
+    """Names one subscription among all subscribers'."""
+
+    subscriber: SubscriberId
+    subscription: SubscriptionId
+
+
+class RankBy(Enum):
+    """How the preference ranks of the matching subscriptions become the rank of an event."""
+
+    MAX = "max"
+    MIN = "min"
+    MEAN = "mean"
+    WEIGHTED_SUM = "weighted_sum"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A filter, how much its events are wanted, and when it is active (in event time).
+
+    `rank` is the preference rank in [0, 1]; None leaves it to the subscriber's priorities or, without any, means 1.
+    `weight` counts only when ranks are combined by weighted sum.
+    """
+
+    id: SubscriptionId
+    filter: Filter
+    rank: float | None = None
+    weight: float = 1.0
+    active_from: datetime | None = None
+    active_until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_id("subscription", self.id)
+        if self.rank is not None and not (_is_number(self.rank) and 0 <= self.rank <= 1):
+            raise InvalidSubscriptionError(f"rank: {shown(self.rank)} is not a number from 0 to 1")
+        if not (_is_number(self.weight) and 0 <= self.weight < math.inf):
+            raise InvalidSubscriptionError(f"weight: {shown(self.weight)} is not a finite number of at least 0")
+        for name in ("active_from", "active_until"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _checked_time(name, getattr(self, name)))
+        if self.active_from is not None and self.active_until is not None and self.active_from >= self.active_until:
+            raise InvalidSubscriptionError(
+                f"active_until: {format_time(self.active_until)} is not after active_from, "
+                f"{format_time(self.active_from)}"
+            )
+
+    def is_active_at(self, time: datetime | None) -> bool:
+        """Whether events of this time are seen."""
+        if time is None:
+            return self.active_from is None and self.active_until is None
+        return (self.active_from is None or self.active_from <= time) and (
+            self.active_until is None or time < self.active_until
+        )
+
+
+class Priority(NamedTuple):
+    """ "first before then": of two subscriptions of one subscriber, which is preferred."""
+
+    first: SubscriptionId
+    then: SubscriptionId
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """One who gets notifications: subscriptions that compete for one delivery policy.
+
+    Preferences are either ranks on the subscriptions or `priorities` among them, not both. With `most_specific`, a
+    matching subscription that strictly covers another matching one does not count towards an event's rank.
+    """
+
+    id: SubscriberId
+    subscriptions: tuple[Subscription, ...] = ()
+    deliver: Policy = ALL_MATCHES
+    rank_by: RankBy = RankBy.MAX
+    most_specific: bool = False
+    priorities: tuple[Priority, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_id("subscriber", self.id)
+        known: set[str] = set()
+        for subscription in self.subscriptions:
+            if subscription.id in known:
+                raise DuplicateIdError(f"subscriber {shown(self.id)} has two subscriptions {shown(subscription.id)}")
+            known.add(subscription.id)
+        for priority in self.priorities:
+            for name in priority:
+                if name not in known:
+                    raise InvalidSubscriptionError(
+                        f"priorities: subscriber {shown(self.id)} has no subscription {shown(name)}"
+                    )
+        ranked = [subscription.id for subscription in self.subscriptions if subscription.rank is not None]
+        if self.priorities and ranked:
+            raise InvalidSubscriptionError(
+                f"subscriber {shown(self.id)}: subscription {shown(ranked[0])} has a rank although there are "
+                "priorities; use one or the other"
+            )
+
+    def subscription(self, id: str) -> Subscription | None:  # noqa: A002
+        """Return one subscription by its id."""
+        return next((subscription for subscription in self.subscriptions if subscription.id == id), None)
+
+
+def unique_subscribers(subscribers: Iterable[Subscriber]) -> dict[SubscriberId, Subscriber]:
+    """Return subscribers by id; a second one with the same id is an error."""
+    found: dict[SubscriberId, Subscriber] = {}
+    for subscriber in subscribers:
+        if subscriber.id in found:
+            raise DuplicateIdError(f"there are two subscribers {shown(subscriber.id)}")
+        found[subscriber.id] = subscriber
+    return found
+
+
+def check_id(kind: str, value: object) -> None:
+    """Raise unless `value` can be the id of a subscriber, subscription or advertisement."""
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_ID_LENGTH:
+        raise InvalidSubscriptionError(f"{kind} id: {shown(value)} is not a string of 1 to {MAX_ID_LENGTH} characters")
+    try:
+        checked_value(value, f"{kind} id")
+    except InvalidValueError as error:
+        raise InvalidSubscriptionError(str(error)) from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _checked_time(name: str, raw: object) -> datetime:
+    try:
+        value = checked_value(raw, name)
+    except InvalidValueError as error:
+        raise InvalidSubscriptionError(str(error)) from None
+    if not isinstance(value, datetime):
+        raise InvalidSubscriptionError(f"{name}: {shown(raw)} is not a datetime")
+    return value

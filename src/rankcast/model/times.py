@@ -1,0 +1,54 @@
+"""UTC times: one resolution (microseconds), one text form (RFC 3339).
+
+Every time inside rankcast is a `datetime` with `tzinfo=UTC`. Finer digits of an event's time are cut; in a filter
+constant they are refused, because cutting would change what the filter says.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from rankcast.model.errors import InvalidValueError, shown
+
+TICK = timedelta(microseconds=1)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+LATEST = datetime.max.replace(tzinfo=UTC)
+EXPECTED_TIME = "an RFC 3339 time such as 2026-03-01T09:30:00Z"
+
+_RFC3339 = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})?)?", re.ASCII
+)
+
+
+def parse_time(text: str, *, exact: bool = False) -> datetime:
+    """Return the UTC time that an RFC 3339 text names.
+
+    A date alone is midnight; a missing offset means UTC. With `exact`, digits beyond microseconds are refused.
+
+    >>> parse_time("2026-03-01T10:30:00+01:00")
+    datetime.datetime(2026, 3, 1, 9, 30, tzinfo=datetime.timezone.utc)
+    """
+    found = _RFC3339.fullmatch(text)
+    if found is None:
+        raise InvalidValueError(f"{shown(text)} is not a time; expected {EXPECTED_TIME}")
+    date, clock, fraction, offset = found.groups()
+    if exact and fraction and fraction[6:].strip("0"):
+        raise InvalidValueError(f"{shown(text)} is finer than a microsecond, the resolution of times")
+    zone = "+00:00" if offset in (None, "Z", "z") else offset
+    try:
+        return datetime.fromisoformat(
+            f"{date}T{clock or '00:00'}{'.' + fraction[:6].ljust(6, '0') if fraction else ''}{zone}"
+        ).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidValueError(f"{shown(text)} is not a time ({error}); expected {EXPECTED_TIME}") from None
+
+
+def format_time(time: datetime) -> str:
+    """Return the shortest RFC 3339 text of a UTC time.
+
+    >>> format_time(parse_time("2026-03-01"))
+    '2026-03-01T00:00:00Z'
+    """
+    text = time.astimezone(UTC).isoformat()
+    return text.removesuffix("+00:00").rstrip("0").rstrip(".") + "Z" if time.microsecond else text[:19] + "Z"

@@ -1,0 +1,126 @@
+"""Values: bool, int64, float64, string and UTC time, and the rule for what may become one.
+
+Values keep their type. They compare within a family: int and float form one family (numbers) and compare exactly by
+value, bool is not an int, a string never equals a number. Strings are sequences of Unicode scalar values ordered by
+code point, which is also the order of their UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from enum import Enum
+from typing import TypeAlias
+
+from rankcast.model.errors import InvalidValueError, shown
+
+Value: TypeAlias = bool | int | float | str | datetime
+
+INT_MIN = -(2**63)
+INT_MAX = 2**63 - 1
+
+
+class ValueType(Enum):
+    """The declared type of an attribute."""
+
+    BOOL = "bool"
+    INT = "int"
+    FLOAT = "float"
+    STRING = "string"
+    TIME = "time"
+
+
+class Family(Enum):
+    """Types whose values compare with each other. A comparison across families is unknown, never an error."""
+
+    NUMBER = "number"
+    STRING = "string"
+    BOOL = "bool"
+    TIME = "time"
+
+
+FAMILY_OF_TYPE = {
+    ValueType.BOOL: Family.BOOL,
+    ValueType.INT: Family.NUMBER,
+    ValueType.FLOAT: Family.NUMBER,
+    ValueType.STRING: Family.STRING,
+    ValueType.TIME: Family.TIME,
+}
+
+
+def type_of(value: Value) -> ValueType:
+    """Return the type of a value.
+
+    >>> type_of(True), type_of(1), type_of(1.0)
+    (<ValueType.BOOL: 'bool'>, <ValueType.INT: 'int'>, <ValueType.FLOAT: 'float'>)
+    """
+    if isinstance(value, bool):
+        return ValueType.BOOL
+    if isinstance(value, int):
+        return ValueType.INT
+    if isinstance(value, float):
+        return ValueType.FLOAT
+    return ValueType.STRING if isinstance(value, str) else ValueType.TIME
+
+
+def family_of(value: Value) -> Family:
+    """Return the family a value compares in."""
+    return FAMILY_OF_TYPE[type_of(value)]
+
+
+def checked_value(raw: object, where: str) -> Value | None:
+    """Return `raw` as an event's value; None means "attribute missing" (null and NaN do).
+
+    Raises InvalidValueError, which names `where`, for anything that is none of the five types.
+    """
+    if type(raw).__module__ == "numpy":
+        raw = raw.item() if hasattr(raw, "item") else raw
+    if raw is None or isinstance(raw, bool):
+        return raw
+    if isinstance(raw, int):
+        return _checked_int(raw, where)
+    if isinstance(raw, float):
+        return None if math.isnan(raw) else float(raw)
+    if isinstance(raw, str):
+        return _checked_string(raw, where)
+    if isinstance(raw, date):
+        return _checked_time(raw, where)
+    raise InvalidValueError(
+        f"{where}: {shown(raw)} is a {type(raw).__name__}; expected bool, int, float, str or datetime"
+    )
+
+
+def checked_constant(raw: object, where: str) -> Value:
+    """Return `raw` as a constant of a filter: a value that is present and, for floats, finite."""
+    value = checked_value(raw, where)
+    if value is None or (isinstance(value, float) and math.isinf(value)):
+        raise InvalidValueError(f"{where}: {shown(raw)} cannot be compared with; expected a finite constant")
+    return value
+
+
+def _checked_int(raw: int, where: str) -> int:
+    if not INT_MIN <= raw <= INT_MAX:
+        raise InvalidValueError(f"{where}: {shown(raw)} does not fit a 64-bit integer")
+    return int(raw)
+
+
+def _checked_string(raw: str, where: str) -> str:
+    if not raw.isascii():
+        try:
+            raw.encode()
+        except UnicodeEncodeError:
+            raise InvalidValueError(f"{where}: {shown(raw)} holds half a surrogate pair, which is not text") from None
+    return str.__str__(raw)
+
+
+def _checked_time(raw: date, where: str) -> datetime:
+    if not isinstance(raw, datetime):
+        return datetime(raw.year, raw.month, raw.day, tzinfo=UTC)
+    if raw.tzinfo is None:
+        raise InvalidValueError(
+            f"{where}: {raw.isoformat()} has no time zone; expected an aware datetime, such as one in UTC"
+        )
+    try:
+        return raw.astimezone(UTC)
+    except OverflowError:
+        raise InvalidValueError(f"{where}: {shown(raw)} is outside the years 1 to 9999 in UTC") from None
