@@ -1,0 +1,123 @@
+"""The relation of two filters: which events match both, and does one filter contain the other?
+
+For conjunctions of value sets over reals, integers, strings, bools and times the answer is exact, and so it is for
+disjunctions as long as the work stays within a bound: what a disjunction leaves of a conjunction is computed piece by
+piece. String patterns (suffix, contains, general like) can leave a question open; then the answer is UNKNOWN, or a
+weaker relation that is certain. Nothing is ever claimed that is not proven, so UNKNOWN means "treat as not covered".
+
+An attribute may be missing from an event. A schema that declares attributes required, or integer, sharpens the answer.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from rankcast.model.filters import Conjunction, Filter
+from rankcast.model.schema import Schema
+from rankcast.model.valuesets import EVERYTHING
+
+MAX_PIECES = 2_000
+"""Pieces of a conjunction examined before "is it covered by this disjunction?" is given up as undecided."""
+
+
+class Relation(Enum):
+    """How the events of a first filter relate to those of a second one.
+
+    COVERS and COVERED say that one contains the other and that equality is not proven; for filters without string
+    patterns the containment is strict.
+    """
+
+    EQUAL = "equal"
+    COVERS = "covers"
+    COVERED = "covered"
+    OVERLAPS = "overlaps"
+    DISJOINT = "disjoint"
+    UNKNOWN = "unknown"
+
+
+def relation(first: Filter, second: Filter, schema: Schema | None = None) -> Relation:
+    """Return how two filters relate; with a schema, among the events that conform to it.
+
+    >>> from rankcast.model.expressions import attr
+    >>> relation(Filter.of(attr("rent") < 900), Filter.of(attr("rent").between(500, 700)))
+    <Relation.COVERS: 'covers'>
+    """
+    if schema is not None:
+        first, second = first.under(schema), second.under(schema)
+    forth, back = covers(first, second), covers(second, first)
+    if forth and back:
+        return Relation.EQUAL
+    if forth:
+        return Relation.COVERS
+    if back:
+        return Relation.COVERED
+    apart = disjoint(first, second)
+    if apart:
+        return Relation.DISJOINT
+    return Relation.OVERLAPS if forth is False and back is False and apart is False else Relation.UNKNOWN
+
+
+def covers(first: Filter, second: Filter) -> bool | None:
+    """Whether every event that matches `second` matches `first`; None when that is not decided."""
+    if first.conjunctions == second.conjunctions:
+        return True
+    verdict: bool | None = True
+    for conjunction in second.conjunctions:
+        covered = _covered(conjunction, first.conjunctions)
+        if covered is False:
+            return False
+        verdict = verdict and covered
+    return verdict
+
+
+def _covered(conjunction: Conjunction, disjunction: tuple[Conjunction, ...]) -> bool | None:
+    """Whether a disjunction contains a conjunction."""
+    if any(other.covers(conjunction) for other in disjunction):
+        return True
+    pieces = [conjunction]
+    for other in disjunction:
+        pieces = [rest for piece in pieces for rest in _difference(piece, other)]
+        if len(pieces) > MAX_PIECES:
+            return None
+    if not pieces:
+        return True
+    return False if any(map(_surely_satisfiable, pieces)) else None
+
+
+def _difference(piece: Conjunction, other: Conjunction) -> list[Conjunction]:
+    """Return disjoint pieces that hold exactly the events of `piece` that are not in `other`."""
+    rest: list[Conjunction] = []
+    inside = piece
+    for name, values in other:
+        for outside in values.complement():
+            beyond = inside & Conjunction(((name, outside),))
+            if beyond is not None:
+                rest.append(beyond)
+        narrowed = inside & Conjunction(((name, values),))
+        if narrowed is None:
+            return rest
+        inside = narrowed
+    return rest
+
+
+def disjoint(first: Filter, second: Filter) -> bool | None:
+    """Whether no event matches both filters; None when that is not decided."""
+    verdict: bool | None = True
+    for one in first.conjunctions:
+        for other in second.conjunctions:
+            apart = _apart(one, other)
+            if apart is False:
+                return False
+            verdict = verdict and apart
+    return verdict
+
+
+def _apart(one: Conjunction, other: Conjunction) -> bool | None:
+    both = one & other
+    if both is None or any(values.disjoint(other.get(name)) for name, values in one):
+        return True
+    return False if _surely_satisfiable(both) else None
+
+
+def _surely_satisfiable(conjunction: Conjunction) -> bool:
+    return all(values is EVERYTHING or values.surely_satisfiable() for _, values in conjunction)
