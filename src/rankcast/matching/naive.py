@@ -7,11 +7,40 @@ Truth is SQL's: True, False, or None for unknown; only True matches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from rankcast.model.events import Event
 from rankcast.model.expressions import PATTERNS, And, Constant, Constraint, Expression, Not, Operator
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import Value, family_of
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the oracle says of an expression and of every part of it.
+
+    `value` is what the event has where a constraint looks, None when the attribute is missing.
+    """
+
+    expression: Expression
+    truth: bool | None
+    value: Value | None = None
+    parts: tuple[Verdict, ...] = ()
+
+
+def judge(expression: Expression, attributes: Mapping[str, Value]) -> Verdict:
+    """Return the verdict on an expression for an event's attributes."""
+    if isinstance(expression, Constraint):
+        value = attributes.get(expression.attribute)
+        return Verdict(expression, holds(expression, value), value)
+    if isinstance(expression, Constant):
+        return Verdict(expression, expression.value)
+    if isinstance(expression, Not):
+        part = judge(expression.part, attributes)
+        return Verdict(expression, negation(part.truth), parts=(part,))
+    parts = tuple(judge(part, attributes) for part in expression.parts)
+    combine = conjunction if isinstance(expression, And) else disjunction
+    return Verdict(expression, combine(part.truth for part in parts), parts=parts)
 
 
 def evaluate(expression: Expression, attributes: Mapping[str, Value]) -> bool | None:
@@ -21,14 +50,7 @@ def evaluate(expression: Expression, attributes: Mapping[str, Value]) -> bool | 
     >>> print(evaluate(~(attr("rent") > 900), {"city": "Porto"}))
     None
     """
-    if isinstance(expression, Constraint):
-        return holds(expression, attributes.get(expression.attribute))
-    if isinstance(expression, Constant):
-        return expression.value
-    if isinstance(expression, Not):
-        return negation(evaluate(expression.part, attributes))
-    truths = [evaluate(part, attributes) for part in expression.parts]
-    return conjunction(truths) if isinstance(expression, And) else disjunction(truths)
+    return judge(expression, attributes).truth
 
 
 def negation(truth: bool | None) -> bool | None:
