@@ -1,0 +1,405 @@
+r"""Hypothesis strategies for values, events, filters, schemas, subscriptions and subscribers.
+
+Everything is drawn from small shared pools most of the time and from the whole range of its type some of the time.
+Events and filters therefore meet: the same attribute names, equal end points, hits, near misses; and the edges are all
+visited: the ends of int64, integers around 2**53, -0.0, infinities, subnormals, empty strings, NUL, characters beyond
+16 bits, the neighbours of the surrogates, the first and the last time.
+
+>>> from hypothesis import given
+>>> from rankcast.matching.naive import evaluate
+>>> @given(filters(), attributes())
+... def check_normal_form(wanted, found):
+...     assert wanted.accepts(found) == (evaluate(wanted.expression, found) is True)
+>>> check_normal_form()
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from rankcast.model.events import DEFAULT_TYPE, Event
+from rankcast.model.expressions import (
+    ORDERINGS,
+    PATTERNS,
+    Constant,
+    Constraint,
+    Expression,
+    Not,
+    Operator,
+    all_of,
+    any_of,
+)
+from rankcast.model.filters import Filter
+from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.schema import ENVELOPE_TYPES, Schema
+from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.model.times import EARLIEST, LATEST, TICK
+from rankcast.model.values import FAMILY_OF_TYPE, INT_MAX, INT_MIN, Family, Value, ValueType
+
+Drawn = TypeVar("Drawn")
+
+_NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+COMMON: Mapping[ValueType, tuple[Value, ...]] = {
+    ValueType.BOOL: (False, True),
+    ValueType.INT: (-1, 0, 1, 2, 3, 4),
+    ValueType.FLOAT: (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0),
+    ValueType.STRING: ("", "a", "aa", "ab", "aba", "abc", "b", "ba", "bab", "c"),
+    ValueType.TIME: (_NOON - TICK, _NOON, _NOON + TICK, _NOON + timedelta(hours=1), _NOON + timedelta(days=1)),
+}
+"""The pools that events and filters share: few enough that a constant often equals a value, or just misses it."""
+
+EDGES: Mapping[ValueType, tuple[Value, ...]] = {
+    ValueType.BOOL: (False, True),
+    ValueType.INT: (INT_MIN, INT_MIN + 1, INT_MAX - 1, INT_MAX, 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**62 + 1),
+    ValueType.FLOAT: (
+        *(-0.0, 5e-324, -5e-324, sys.float_info.min, sys.float_info.max, -sys.float_info.max, math.inf, -math.inf),
+        *(2.0**53, 2.0**53 + 2, 2.0**63, -(2.0**63), 1 + sys.float_info.epsilon, 1 - sys.float_info.epsilon / 2, 0.1),
+    ),
+    ValueType.STRING: (
+        *("\0", "a\0", "a\0\0", "\ud7ff", "\ue000", "a\ud7ff", "a\ue000", "\U0010ffff", "a\U0010ffff", "😀", "é", "é"),
+        *("%", "_", "\\", "'", '"', "a%b", "a_b", "a\\b", " ", "\n", "true", "1"),
+    ),
+    ValueType.TIME: (EARLIEST, EARLIEST + TICK, LATEST - TICK, LATEST),
+}
+"""Where mistakes are likely: the ends of each type and what is special in the middle of it."""
+
+ATTRIBUTES: Mapping[str, ValueType] = {
+    "n": ValueType.INT,
+    "x": ValueType.FLOAT,
+    "s": ValueType.STRING,
+    "u": ValueType.STRING,
+    "t": ValueType.TIME,
+    "flag": ValueType.BOOL,
+    "address.city": ValueType.STRING,
+    "data.type": ValueType.INT,
+}
+"""The pool of names, each with the type that it has most of the time (in events) or is compared with (in filters)."""
+
+
+@st.composite
+def _mostly(draw: DrawFn, common: SearchStrategy[Drawn], rare: SearchStrategy[Drawn], share: int = 8) -> Drawn:
+    """Draw from `common` in `share` of 10 cases (one_of would choose evenly)."""
+    return draw(common if draw(st.integers(1, 10)) <= share else rare)
+
+
+def _text(max_size: int = 12, min_size: int = 0) -> SearchStrategy[str]:
+    return st.text(st.characters(exclude_categories=["Cs"]), min_size=min_size, max_size=max_size)
+
+
+_WIDE: Mapping[ValueType, SearchStrategy[Any]] = {
+    ValueType.BOOL: st.booleans(),
+    ValueType.INT: st.integers(INT_MIN, INT_MAX),
+    ValueType.FLOAT: st.floats(allow_nan=False),
+    ValueType.STRING: _text(),
+    ValueType.TIME: st.datetimes(timezones=st.just(UTC)),
+}
+
+
+def _of_type(kind: ValueType) -> SearchStrategy[Value]:
+    return _mostly(st.sampled_from(COMMON[kind]), st.sampled_from(EDGES[kind]) | _WIDE[kind])
+
+
+def values(*types: ValueType) -> SearchStrategy[Value]:
+    """Draw what an attribute of an event may hold: any of the given types, or of all five.
+
+    >>> from hypothesis import given
+    >>> @given(values(ValueType.INT))
+    ... def check_range(value):
+    ...     assert INT_MIN <= value <= INT_MAX
+    >>> check_range()
+    """
+    return _values(types or tuple(ValueType))
+
+
+@cache
+def _values(types: tuple[ValueType, ...]) -> SearchStrategy[Value]:
+    return st.one_of(*map(_of_type, types))
+
+
+def constants(*types: ValueType) -> SearchStrategy[Value]:
+    """Draw what a filter may compare with: a value that is not infinite."""
+    return _constants(types or tuple(ValueType))
+
+
+@cache
+def _constants(types: tuple[ValueType, ...]) -> SearchStrategy[Value]:
+    return _values(types).filter(lambda value: not (isinstance(value, float) and math.isinf(value)))
+
+
+def attribute_names() -> SearchStrategy[str]:
+    """Draw a name of an attribute, mostly one of `ATTRIBUTES`; envelope names are left to `events`."""
+    return _NAMES
+
+
+def _is_free(name: str) -> bool:
+    """Whether a payload key is seen under its own name, which needs that no envelope name hides it."""
+    while name.startswith("data."):
+        name = name.removeprefix("data.")
+    return name.partition(".")[0] not in ENVELOPE_TYPES
+
+
+_OTHER_NAMES = _text(min_size=1).filter(_is_free)
+_NAMES = _mostly(st.sampled_from(tuple(ATTRIBUTES)), _OTHER_NAMES, share=9)
+
+
+@cache
+def _values_for(name: str) -> SearchStrategy[Value]:
+    """Return values that suit a name of the pool, and now and then others."""
+    return _mostly(values(*_alike(ATTRIBUTES[name])), values(), share=9)
+
+
+def _alike(kind: ValueType) -> tuple[ValueType, ...]:
+    return (ValueType.INT, ValueType.FLOAT) if FAMILY_OF_TYPE[kind] is Family.NUMBER else (kind,)
+
+
+def attributes() -> SearchStrategy[dict[str, Value]]:
+    """Draw attributes as filters see them: `Filter.accepts` and `evaluate` take them as they are."""
+    return _ATTRIBUTES
+
+
+@st.composite
+def _attributes(draw: DrawFn) -> dict[str, Value]:
+    present = draw(st.tuples(*(st.booleans() for _ in ATTRIBUTES)))
+    found = {name: draw(_values_for(name)) for name, has in zip(ATTRIBUTES, present, strict=True) if has}
+    return {**draw(_mostly(st.just({}), _OTHER_ATTRIBUTES)), **found}
+
+
+_OTHER_ATTRIBUTES = st.dictionaries(_OTHER_NAMES, values(), max_size=2)
+_ATTRIBUTES = _attributes()
+
+
+def times() -> SearchStrategy[datetime]:
+    """Draw a UTC time."""
+    return cast(SearchStrategy[datetime], values(ValueType.TIME))
+
+
+def _identifiers() -> SearchStrategy[str]:
+    return _mostly(st.integers(1, 99).map(str), _text(min_size=1).filter(lambda text: bool(text.strip())), share=9)
+
+
+@st.composite
+def events(draw: DrawFn, content: SearchStrategy[Mapping[str, Value]] | None = None) -> Event:
+    """Draw an event whose attributes are those of `content` and of an envelope; some payloads are nested objects.
+
+    >>> from hypothesis import given
+    >>> @given(events(st.just({"address.city": "Porto"})))
+    ... def check_city(event):
+    ...     assert event.attributes["address.city"] == "Porto"
+    >>> check_city()
+    """
+    found = draw(attributes() if content is None else content)
+    payload = {_payload_key(name): value for name, value in found.items() if name not in ENVELOPE_TYPES}
+    envelope: dict[str, Any] = {
+        "id": draw(_identifiers()),
+        "source": draw(st.sampled_from(("/a", "/b", "/flats"))),
+        "type": draw(st.sampled_from((DEFAULT_TYPE, "a", "ab"))),
+        "time": draw(st.none() | times()),
+        "expirytime": draw(st.none() | times()),
+        "subject": draw(st.none() | values(ValueType.STRING)),
+    }
+    envelope |= {name: value for name, value in found.items() if name in ENVELOPE_TYPES}
+    envelope.pop("specversion", None)
+    expires = envelope.pop("expirytime")
+    extensions = draw(st.just({}) | st.just({"region": draw(values(ValueType.STRING))}))
+    data = _nested(payload) if draw(st.booleans()) else payload
+    return Event(**envelope, expires=expires, extensions=extensions, data=data)
+
+
+def _payload_key(name: str) -> str:
+    """Return the key of a payload that filters see as `name`."""
+    return name if _is_free(name) else name.removeprefix("data.")
+
+
+def _nested(payload: Mapping[str, Value]) -> dict[str, Any]:
+    """Write dotted names as nested objects where nothing stands in the way."""
+    made: dict[str, Any] = {}
+    inner: dict[str, dict[str, Value]] = {}
+    for name, value in payload.items():
+        head, _, tail = name.partition(".")
+        if head and tail and head not in payload:
+            inner.setdefault(head, {})[tail] = value
+        else:
+            made[name] = value
+    return {**made, **{head: _nested(below) for head, below in inner.items()}}
+
+
+_LIKE_PIECES = ("a", "b", "c", "%", "_", "%", r"\%", r"\_", r"\\", "ab", "\0", "😀")
+
+
+def like_texts() -> SearchStrategy[str]:
+    """Draw the text of a `like`: mostly short, of few characters, with both wildcards and escapes."""
+    return st.lists(st.sampled_from(_LIKE_PIECES), max_size=6).map("".join)
+
+
+@st.composite
+def constraints(
+    draw: DrawFn, names: SearchStrategy[str] | None = None, *, schema: Schema | None = None, patterns: bool = True
+) -> Constraint:
+    """Draw one constraint with any operator; with a schema, one that fits it; without `patterns`, no `like` and kin."""
+    if names is None:
+        names = attribute_names() if schema is None else _names_of(schema)
+    name = draw(names)
+    kind = draw(_types_for(name)) if schema is None else schema.type_of(name)
+    operator = draw(_operators(FAMILY_OF_TYPE[kind], patterns=patterns))
+    return Constraint(name, operator, draw(_constants_for(operator, _alike(kind))))
+
+
+def _types_for(name: str) -> SearchStrategy[ValueType]:
+    usual = ATTRIBUTES.get(name)
+    return st.sampled_from(ValueType) if usual is None else _mostly(st.just(usual), st.sampled_from(ValueType))
+
+
+def _names_of(schema: Schema) -> SearchStrategy[str]:
+    envelope = st.sampled_from(tuple(ENVELOPE_TYPES))
+    return _mostly(st.sampled_from(tuple(schema.attributes)), envelope) if schema.attributes else envelope
+
+
+@cache
+def _operators(family: Family, *, patterns: bool) -> SearchStrategy[Operator]:
+    unfit: set[Operator] = set()
+    if family is Family.BOOL:
+        unfit |= ORDERINGS
+    if family is not Family.STRING or not patterns:
+        unfit |= PATTERNS
+    return st.sampled_from([operator for operator in Operator if operator not in unfit])
+
+
+@cache
+def _constants_for(operator: Operator, types: tuple[ValueType, ...]) -> SearchStrategy[tuple[Value, ...]]:
+    if operator is Operator.EXISTS:
+        return st.just(())
+    if operator is Operator.LIKE:
+        return like_texts().map(lambda text: (text,))
+    one = constants(*types)
+    if operator is Operator.IN:
+        return st.lists(one, min_size=1, max_size=4).map(tuple)
+    return st.tuples(one, one) if operator is Operator.BETWEEN else st.tuples(one)
+
+
+def expressions(
+    *, max_leaves: int = 8, leaves: SearchStrategy[Constraint] | None = None, schema: Schema | None = None
+) -> SearchStrategy[Expression]:
+    """Draw a filter as it is written: constraints and now and then `true` or `false`, under `and`, `or` and `not`.
+
+    Trees have the shape that `&`, `|` and the grammar give them: an `and` directly under an `and` is one `and`.
+    """
+    if leaves is None:
+        leaves = constraints(schema=schema)
+    plain: SearchStrategy[Expression] = _mostly(leaves, st.builds(Constant, st.booleans()), share=9)
+    return st.recursive(
+        plain,
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=2, max_size=4).map(lambda parts: all_of(*parts)),
+            st.lists(inner, min_size=2, max_size=4).map(lambda parts: any_of(*parts)),
+            st.builds(Not, inner),
+        ),
+        max_leaves=max_leaves,
+    )
+
+
+def filters(schema: Schema | None = None, *, max_leaves: int = 8) -> SearchStrategy[Filter]:
+    """Draw a filter; with a schema, one that fits it and is in normal form under it."""
+    return expressions(max_leaves=max_leaves, schema=schema).map(lambda expression: Filter.of(expression, schema))
+
+
+@st.composite
+def schemas(draw: DrawFn) -> Schema:
+    """Draw a schema: some names, mostly of the pool and with their usual types, some of them required."""
+    names = draw(st.lists(attribute_names(), max_size=8, unique=True))
+    declared = {name: draw(_types_for(name)) for name in names}
+    required = draw(st.sets(st.sampled_from((*names, "subject", "time")), max_size=3))
+    return Schema(declared, frozenset(required))
+
+
+@st.composite
+def conforming_events(draw: DrawFn, schema: Schema) -> Event:
+    """Draw an event that a schema accepts: the required attributes, some of the others, each of its declared type.
+
+    >>> from hypothesis import given
+    >>> flats = Schema({"rent": ValueType.INT}, required=frozenset({"rent"}))
+    >>> @given(conforming_events(flats))
+    ... def check_rent(event):
+    ...     assert isinstance(event.attributes["rent"], int)
+    >>> check_rent()
+    """
+    others = draw(attributes())
+    found = {name: value for name, value in others.items() if name not in schema.attributes}
+    for name in sorted(schema.attributes.keys() | schema.required):
+        if name in schema.required or draw(st.booleans()):
+            found[name] = draw(_nonempty(name, values(schema.type_of(name))))
+    return draw(events(st.just(found))).conformed(schema)
+
+
+def _nonempty(name: str, drawn: SearchStrategy[Value]) -> SearchStrategy[Value]:
+    return drawn.filter(bool) if name in ("id", "source", "type") else drawn
+
+
+def policies() -> SearchStrategy[Policy]:
+    """Draw a delivery policy of any kind."""
+    k = st.integers(0, 5)
+    spans = st.sampled_from((TICK, timedelta(hours=1), timedelta(days=7)))
+    return st.one_of(
+        st.just(ALL_MATCHES),
+        st.builds(Continuous, k),
+        st.builds(Periodic, k, spans),
+        st.builds(Sliding, k, st.integers(1, 10)),
+        st.builds(TopKWindow, k, st.integers(1, 10) | spans),
+    )
+
+
+@st.composite
+def subscriptions(draw: DrawFn, *, schema: Schema | None = None, ranked: bool = True) -> Subscription:
+    """Draw a subscription, mostly active at all times; unless `ranked`, without a rank."""
+    bounds = draw(_mostly(st.just([]), st.lists(times(), min_size=2, max_size=2, unique=True), share=7))
+    start, end = sorted(bounds) or (None, None)
+    return Subscription(
+        SubscriptionId(draw(_identifiers())),
+        draw(filters(schema, max_leaves=5)),
+        rank=draw(st.none() | st.sampled_from((0.0, 0.25, 0.5, 1.0)) | st.floats(0, 1)) if ranked else None,
+        weight=draw(st.sampled_from((1.0, 0.0, 2.5))),
+        active_from=start if draw(st.booleans()) else None,
+        active_until=end if draw(st.booleans()) else None,
+    )
+
+
+@st.composite
+def subscribers(
+    draw: DrawFn, *, schema: Schema | None = None, deliver: SearchStrategy[Policy] | None = None
+) -> Subscriber:
+    """Draw a subscriber with ranks or with priorities that form no cycle, and any policy unless `deliver` says which.
+
+    A list of several needs different ids: `st.lists(subscribers(), unique_by=lambda subscriber: subscriber.id)`.
+    """
+    by_priority = draw(st.booleans())
+    owned = draw(
+        st.lists(
+            subscriptions(schema=schema, ranked=not by_priority),
+            max_size=4,
+            unique_by=lambda subscription: subscription.id,
+        )
+    )
+    return Subscriber(
+        SubscriberId(draw(_identifiers())),
+        tuple(owned),
+        deliver=draw(policies() if deliver is None else deliver),
+        rank_by=draw(st.sampled_from(RankBy)),
+        most_specific=draw(st.booleans()),
+        priorities=draw(_priorities([subscription.id for subscription in owned])) if by_priority else (),
+    )
+
+
+@st.composite
+def _priorities(draw: DrawFn, ids: list[SubscriptionId]) -> tuple[Priority, ...]:
+    """Draw conditions that all agree with one order of the ids, so that no cycle can arise."""
+    order = draw(st.permutations(ids))
+    pairs = [Priority(first, then) for at, first in enumerate(order) for then in order[at + 1 :]]
+    return tuple(draw(st.lists(st.sampled_from(pairs), max_size=4, unique=True))) if pairs else ()
