@@ -1,0 +1,248 @@
+"""What the feeds share: seeded streams, the times at which events come, and how subscribers are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from itertools import islice, pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.model.errors import InvalidValueError
+from rankcast.model.events import Event
+from rankcast.model.expressions import Expression
+from rankcast.model.filters import Filter
+from rankcast.model.policies import ALL_MATCHES, Continuous, Policy, Sliding
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.model.values import Value
+
+DEFAULT_START = datetime(2025, 3, 3, 9, 0, tzinfo=UTC)
+"""A Monday morning: no feed reads the clock, so that the same seed gives the same events on every day."""
+
+BLOCK = 256
+"""Events drawn from one generator: enough to use numpy well, few enough that a short feed costs nothing."""
+
+Item = TypeVar("Item")
+Floats = NDArray[np.float64]
+Columns = Mapping[str, Sequence[Value | None]]
+
+
+class Stream(IntEnum):
+    """Independent streams of random numbers under one seed."""
+
+    EVENTS = 0
+    SUBSCRIBERS = 1
+    CATALOGUE = 2
+
+
+def generator(seed: int, feed: str, stream: Stream, index: int = 0) -> np.random.Generator:
+    """Return the generator of one block, subscriber or catalogue; no two of them overlap."""
+    return np.random.default_rng((seed, *feed.encode(), int(stream), index))
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """An endless source of events and of subscribers to them.
+
+    `span` is how long about a thousand events take: within it some subscriptions begin or end.
+    """
+
+    name: str
+    description: str
+    schema: Schema
+    span: timedelta
+    stream: Callable[[int, datetime], Iterator[Event]]
+    wishes: Callable[[Draw, datetime], Sequence[Wish]]
+
+    def events(self, count: int, seed: int = 0, start: datetime = DEFAULT_START) -> Iterator[Event]:
+        """Yield the first `count` events, in order of time, none before `start` (an aware time)."""
+        return islice(self.stream(seed, _utc(start)), count)
+
+    def subscribers(self, count: int, seed: int = 0, start: datetime = DEFAULT_START) -> list[Subscriber]:
+        """Return the first `count` subscribers; `start` is the start of the events they are to see."""
+        start = _utc(start)
+        return [self._subscriber(seed, index, start) for index in range(count)]
+
+    def _subscriber(self, seed: int, index: int, start: datetime) -> Subscriber:
+        draw = Draw(generator(seed, self.name, Stream.SUBSCRIBERS, index))
+        name = f"{draw.one(FIRST_NAMES).lower()}-{index + 1}"
+        return assembled(name, self.wishes(draw, start), self.schema, draw, start, self.span)
+
+
+def _utc(start: datetime) -> datetime:
+    if start.tzinfo is None:
+        raise InvalidValueError(f"start: {start.isoformat()} has no time zone; expected an aware datetime")
+    return start.astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One subscription to be: its id and what it asks for."""
+
+    id: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Random choices as plain Python values."""
+
+    generator: np.random.Generator
+
+    def one(self, options: Sequence[Item], weights: Sequence[float] | None = None) -> Item:
+        """Return one option, by weight when there are weights."""
+        if weights is None:
+            return options[int(self.generator.integers(len(options)))]
+        bounds = np.cumsum(weights)
+        return options[int(np.searchsorted(bounds, self.generator.random() * bounds[-1], side="right"))]
+
+    def several(self, options: Sequence[Item], count: int) -> list[Item]:
+        """Return `count` different options."""
+        chosen = self.generator.choice(len(options), size=min(count, len(options)), replace=False)
+        return [options[index] for index in chosen.tolist()]
+
+    def chance(self, probability: float) -> bool:
+        """Return True with a probability."""
+        return bool(self.generator.random() < probability)
+
+    def whole(self, low: int, high: int, step: int = 1) -> int:
+        """Return a whole number from low to high, both included, in steps."""
+        return low + step * int(self.generator.integers((high - low) // step + 1))
+
+    def normal(self, mean: float, deviation: float) -> float:
+        """Return a normally distributed number."""
+        return float(self.generator.normal(mean, deviation))
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """When events come: at random, `gap` seconds apart on average while people are awake.
+
+    `day` maps the share of a day's events to the hour by which they have come; hours outside it stay silent.
+    """
+
+    gap: float
+    day: tuple[tuple[float, float], ...]
+    workdays: bool = False
+    tick: timedelta = timedelta(seconds=1)
+
+    def times(self, random: np.random.Generator, start: datetime, elapsed: float) -> tuple[list[datetime], float]:
+        """Return the next BLOCK times, and the days of activity that have elapsed since `start` after them."""
+        shares, hours = np.array(self.day).T
+        active_seconds = (hours[-1] - hours[0]) * 3600
+        days = elapsed + np.cumsum(random.exponential(self.gap / active_seconds, BLOCK))
+        whole, share = np.divmod(days + self._share_gone(start), 1)
+        first = np.datetime64(start.date())
+        day = first + whole.astype(np.int64)
+        if self.workdays:
+            day = np.busday_offset(first, whole.astype(np.int64), roll="forward")
+        tick = round(self.tick / timedelta(microseconds=1))
+        # Up to the next tick, so that no event comes before `start`, which a feed may begin with.
+        micros = -(-(np.interp(share, shares, hours) * 3.6e9) // tick) * tick
+        moments = day.astype("datetime64[us]") + micros.astype("timedelta64[us]")
+        return [moment.replace(tzinfo=UTC) for moment in moments.tolist()], float(days[-1])
+
+    def _share_gone(self, start: datetime) -> float:
+        """Return the share of the first day's events that came before `start`; a free day begins with the next one."""
+        if self.workdays and not np.is_busday(np.datetime64(start.date())):
+            return 0.0
+        midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
+        shares, hours = np.array(self.day).T
+        return float(np.interp((start - midnight) / timedelta(hours=1), hours, shares))
+
+
+def picks(random: np.random.Generator, weights: Sequence[float] | Floats, count: int = BLOCK) -> NDArray[np.int64]:
+    """Return `count` indexes, drawn by weight."""
+    bounds: Floats = np.cumsum(weights)
+    found: NDArray[np.int64] = np.searchsorted(bounds, random.random(count) * bounds[-1], side="right")
+    return found
+
+
+def with_gaps(random: np.random.Generator, values: Sequence[Item], share: float) -> list[Item | None]:
+    """Return the values with about a share of them missing."""
+    missing = (random.random(len(values)) < share).tolist()
+    return [None if gone else value for value, gone in zip(values, missing, strict=True)]
+
+
+def events_of(
+    feed: str, kind: str, times: Sequence[datetime], expiries: Sequence[datetime | None], columns: Columns, first: int
+) -> Iterator[Event]:
+    """Yield the events of one block from the columns of their payload; None in a column is a missing attribute.
+
+    `kind` is the CloudEvents type; its first part names the events: "flat.offered" gives "flat-1", "flat-2".
+    """
+    noun = kind.partition(".")[0]
+    rows = zip(*columns.values(), strict=True)
+    for number, (time, expires, row) in enumerate(zip(times, expiries, rows, strict=True), start=first):
+        payload = {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+        yield Event(f"{noun}-{number}", f"/feeds/{feed}", kind, time, expires, data=payload)
+
+
+def zipf(count: int, exponent: float) -> Floats:
+    """Return the weights of Zipf's law: the n-th of `count` has weight n ** -exponent."""
+    return np.arange(1, count + 1, dtype=np.float64) ** -exponent
+
+
+def assembled(
+    name: str, wishes: Sequence[Wish], schema: Schema, draw: Draw, start: datetime, span: timedelta
+) -> Subscriber:
+    """Return a subscriber with these wishes, the dearest first, and preferences and a policy drawn for them.
+
+    Half of the subscribers give ranks, a third give priorities, the rest neither. One subscription in twelve begins or
+    ends within `span`, so that activation is exercised too.
+    """
+    style = draw.one(("ranks", "priorities", "none"), (0.5, 0.33, 0.17))
+    ranks: list[float | None] = [None] * len(wishes)
+    if style == "ranks":
+        ranks = [round(max(0.05, 1 - 0.25 * at - 0.2 * draw.generator.random()), 2) for at in range(len(wishes))]
+    subscriptions = tuple(
+        _subscription(wish, rank, schema, draw, start, span) for wish, rank in zip(wishes, ranks, strict=True)
+    )
+    return Subscriber(
+        SubscriberId(name),
+        subscriptions,
+        deliver=_policy(draw),
+        rank_by=draw.one(tuple(RankBy), (0.7, 0.05, 0.15, 0.1)),
+        most_specific=draw.chance(0.15),
+        priorities=_priorities(subscriptions, draw) if style == "priorities" else (),
+    )
+
+
+def _subscription(
+    wish: Wish, rank: float | None, schema: Schema, draw: Draw, start: datetime, span: timedelta
+) -> Subscription:
+    bounds = draw.one(("always", "from", "until"), (11, 0.5, 0.5))
+    moment = start + timedelta(seconds=round(span.total_seconds() * draw.generator.random(), 3))
+    return Subscription(
+        SubscriptionId(wish.id),
+        Filter.of(wish.expression, schema),
+        rank=rank,
+        active_from=moment if bounds == "from" else None,
+        active_until=moment if bounds == "until" else None,
+    )
+
+
+def _priorities(subscriptions: tuple[Subscription, ...], draw: Draw) -> tuple[Priority, ...]:
+    """Return "the dearest before each other" or a chain, one after the other."""
+    ids = [subscription.id for subscription in subscriptions]
+    if draw.chance(0.4):
+        return tuple(Priority(ids[0], other) for other in ids[1:])
+    return tuple(Priority(first, then) for first, then in pairwise(ids))
+
+
+def _policy(draw: Draw) -> Policy:
+    kind = draw.one(("all", "sliding", "continuous"), (0.3, 0.4, 0.3))
+    if kind == "sliding":
+        return Sliding(k=draw.whole(1, 10), window=draw.whole(20, 200, 10))
+    return Continuous(k=draw.whole(1, 10)) if kind == "continuous" else ALL_MATCHES
+
+
+FIRST_NAMES = (
+    *("Ana", "Bruno", "Carla", "Diogo", "Elena", "Filipe", "Gabriel", "Helena", "Ines", "Joana", "Karim", "Lucia"),
+    *("Marta", "Nuno", "Olga", "Pedro", "Quim", "Rita", "Sofia", "Tiago", "Ursula", "Vera", "Xavier", "Yara", "Zeno"),
+)
