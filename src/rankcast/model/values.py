@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, date, datetime
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rankcast.model.errors import InvalidValueError, shown
 
@@ -74,7 +74,7 @@ def checked_value(raw: object, where: str) -> Value | None:
     Raises InvalidValueError, which names `where`, for anything that is none of the five types.
     """
     if type(raw).__module__ == "numpy":
-        raw = raw.item() if hasattr(raw, "item") else raw
+        raw = _from_numpy(raw)
     if raw is None or isinstance(raw, bool):
         return raw
     if isinstance(raw, int):
@@ -96,6 +96,11 @@ def checked_constant(raw: object, where: str) -> Value:
     if value is None or (isinstance(value, float) and math.isinf(value)):
         raise InvalidValueError(f"{where}: {shown(raw)} cannot be compared with; expected a finite constant")
     return value
+
+
+def _from_numpy(raw: Any) -> object:
+    """Return a numpy scalar as a Python one; arrays and numpy's times (which have no zone) stay what they are."""
+    return raw.item() if getattr(raw, "shape", None) == () and raw.dtype.kind in "biufU" else raw
 
 
 def _checked_int(raw: int, where: str) -> int:
@@ -121,6 +126,9 @@ def _checked_time(raw: date, where: str) -> datetime:
             f"{where}: {raw.isoformat()} has no time zone; expected an aware datetime, such as one in UTC"
         )
     try:
-        return raw.astimezone(UTC)
+        utc = raw.astimezone(UTC)
     except OverflowError:
         raise InvalidValueError(f"{where}: {shown(raw)} is outside the years 1 to 9999 in UTC") from None
+    if type(utc) is datetime:
+        return utc
+    return datetime(utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, UTC)
