@@ -17,7 +17,7 @@ LATEST = datetime.max.replace(tzinfo=UTC)
 EXPECTED_TIME = "an RFC 3339 time such as 2026-03-01T09:30:00Z"
 
 _RFC3339 = re.compile(
-    r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})?)?", re.ASCII
+    r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2})(?:(:\d{2})(?:\.(\d{1,9}))?)?([Zz]|[+-]\d{2}:[0-5]\d)?)?", re.ASCII
 )
 
 
@@ -32,13 +32,13 @@ def parse_time(text: str, *, exact: bool = False) -> datetime:
     found = _RFC3339.fullmatch(text)
     if found is None:
         raise InvalidValueError(f"{shown(text)} is not a time; expected {EXPECTED_TIME}")
-    date, clock, fraction, offset = found.groups()
+    date, minutes, seconds, fraction, offset = found.groups()
     if exact and fraction and fraction[6:].strip("0"):
         raise InvalidValueError(f"{shown(text)} is finer than a microsecond, the resolution of times")
     zone = "+00:00" if offset in (None, "Z", "z") else offset
     try:
         return datetime.fromisoformat(
-            f"{date}T{clock or '00:00'}{'.' + fraction[:6].ljust(6, '0') if fraction else ''}{zone}"
+            f"{date}T{minutes or '00:00'}{seconds or ''}{'.' + fraction[:6].ljust(6, '0') if fraction else ''}{zone}"
         ).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise InvalidValueError(f"{shown(text)} is not a time ({error}); expected {EXPECTED_TIME}") from None
