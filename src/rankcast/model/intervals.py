@@ -199,10 +199,12 @@ class IntervalSet:
         return tuple(found)
 
     def witness(self) -> Value | None:
-        """Return some value of the set, an end point where one belongs to it; None when the set is empty."""
-        for start, end in self.pieces():
-            return _inside(self.domain, start, end)
-        return None
+        """Return some value of the set, an end point where one belongs to it.
+
+        None when the set is empty, which includes reals between two neighbours: no int64 or float64 lies there.
+        """
+        inside = (_inside(self.domain, start, end) for start, end in self.pieces())
+        return next((value for value in inside if value is not None), None)
 
 
 def _plain(domain: Domain) -> Domain:
@@ -227,7 +229,7 @@ def _first(domain: Domain, start: Cut) -> Value | None:
 _SMALLEST: dict[Domain, Value] = {Domain.INTEGER: INT_MIN, Domain.STRING: "", Domain.TIME: EARLIEST}
 
 
-def _inside(domain: Domain, start: Cut, end: Cut) -> Value:
+def _inside(domain: Domain, start: Cut, end: Cut) -> Value | None:
     first = _first(domain, start)
     if first is not None:
         return first
@@ -237,15 +239,16 @@ def _inside(domain: Domain, start: Cut, end: Cut) -> Value:
     return _number_between(start, end)
 
 
-def _number_between(start: Cut, end: Cut) -> int | float:
+def _number_between(start: Cut, end: Cut) -> int | float | None:
     if start[0]:
         return 0 if end[0] else _step(end[1], -1)
     if end[0]:
         return _step(start[1], 1)
     low: int | float = start[1]
     high: int | float = end[1]
-    middle = low + (high - low) / 2
-    return middle if low < middle < high else low
+    # A whole number if there is one, else the middle (halved first: the sum may overflow), else the next float64.
+    candidates = (_step(low, 1), low / 2 + high / 2, math.nextafter(low, math.inf), math.nextafter(high, -math.inf))
+    return next((number for number in candidates if low < number < high), None)
 
 
 def _step(value: int | float, direction: int) -> int | float:
