@@ -149,7 +149,7 @@ def check_id(kind: str, value: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _checked_time(name: str, raw: object) -> datetime:
