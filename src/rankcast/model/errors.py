@@ -24,8 +24,12 @@ def shown(value: object) -> str:
         return f"{value[:EXCERPT]!r}... ({len(value):,} characters)"
     try:
         text = repr(value)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
     except ValueError:  # CPython refuses to print integers of more than 4300 digits
-        return f"an integer of about {int(value.bit_length() * 0.30103):,} digits" if isinstance(value, int) else "?"
+        if not isinstance(value, int):
+            return f"a {type(value).__name__} that cannot be printed"
+        return f"an integer of about {int(value.bit_length() * 0.30103):,} digits"
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}... ({len(text):,} characters)"
 
 
@@ -74,17 +78,17 @@ class FilterSyntaxError(FilterError):
         self.expected = tuple(expected)
         before = text[: self.offset]
         self.line = before.count("\n") + 1
-        self.column = self.offset - (before.rfind("\n") + 1) + 1
-        super().__init__(self._message())
+        start = before.rfind("\n") + 1
+        self.column = self.offset - start + 1
+        end = text.find("\n", self.offset)
+        super().__init__(self._message(start, end if end >= 0 else len(text)))
 
-    def _message(self) -> str:
-        source = self.text.split("\n")[self.line - 1] if len(self.text) < 1_000_000 else self.text
-        at = self.column - 1
-        start, end = max(0, at - EXCERPT), at + EXCERPT
-        head = "..." if start else ""
-        tail = "..." if end < len(source) else ""
-        excerpt = head + source[start:end].replace("\t", " ").replace("\r", " ") + tail
-        caret = " " * (len(head) + at - start) + "^"
+    def _message(self, line_start: int, line_end: int) -> str:
+        start, end = max(line_start, self.offset - EXCERPT), min(line_end, self.offset + EXCERPT)
+        head = "..." if start > line_start else ""
+        tail = "..." if end < line_end else ""
+        excerpt = head + "".join(c if c.isprintable() else " " for c in self.text[start:end]) + tail
+        caret = " " * (len(head) + self.offset - start) + "^"
         place = f"column {self.column}" if "\n" not in self.text else f"line {self.line}, column {self.column}"
         expectation = f"; expected {_alternatives(self.expected)}" if self.expected else ""
         return f"{place}: {self.problem}{expectation}\n  {excerpt}\n  {caret}"
