@@ -4,8 +4,8 @@
 and the payload is in `data`. Without, it is a plain event: every key is an attribute, those with an envelope's name go
 to the envelope, and `id` and `source` may be given by the caller. `event_to_json` always writes a CloudEvent.
 
-JSON has no times, no binary and no infinite numbers: times are RFC 3339 texts (a schema turns them back), binary data
-is `data_base64`, and an infinite float is the text "Infinity" or "-Infinity".
+JSON has no times, no binary and no infinite numbers: times are RFC 3339 texts and infinite floats the texts "Infinity"
+and "-Infinity" (a schema turns both back), binary data is `data_base64`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import base64
 import binascii
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NoReturn
 
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.events import Event
+from rankcast.model.schema import INFINITE_TEXTS
 from rankcast.model.times import format_time, parse_time
 from rankcast.model.values import Value, checked_value
 
@@ -63,8 +65,7 @@ def _int(text: str) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise InvalidEventError(f"the key {shown(twice)} occurs twice in one object")
     return made
 
@@ -166,5 +167,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return format_time(value)
     if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return None if math.isnan(value) else INFINITE_TEXTS[value < 0]
     return value.item() if type(value).__module__ == "numpy" else value

@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import cast
 
 from rankcast.model.errors import (
     FilterTypeError,
@@ -23,7 +24,7 @@ from rankcast.model.errors import (
 from rankcast.model.expressions import Constraint
 from rankcast.model.intervals import Domain
 from rankcast.model.times import EXPECTED_TIME, parse_time
-from rankcast.model.values import FAMILY_OF_TYPE, Value, ValueType, type_of
+from rankcast.model.values import FAMILY_OF_TYPE, INT_MAX, INT_MIN, Value, ValueType, type_of
 from rankcast.model.valuesets import ValueSet
 
 ENVELOPE_TYPES: Mapping[str, ValueType] = {
@@ -39,6 +40,12 @@ ENVELOPE_TYPES: Mapping[str, ValueType] = {
 }
 """The envelope attributes of CloudEvents 1.0 and the `expirytime` extension; a schema need not declare them."""
 
+MAX_NAMES_SHOWN = 12
+"""Declared names that an error message lists."""
+
+INFINITE_TEXTS = ("Infinity", "-Infinity")
+"""How infinite floats are written in JSON, which has no number for them."""
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -53,6 +60,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         for name, declared in self.attributes.items():
+            if not isinstance(declared, ValueType):
+                raise InvalidSubscriptionError(f"schema: {name!r} has the type {shown(declared)}; expected a ValueType")
             known = ENVELOPE_TYPES.get(name)
             if known is not None and known is not declared:
                 raise InvalidSubscriptionError(
@@ -69,7 +78,9 @@ class Schema:
             return found
         known = [*self.attributes, *ENVELOPE_TYPES]
         near = difflib.get_close_matches(attribute, known, n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; declared are {', '.join(sorted(self.attributes))}"
+        declared = ", ".join(sorted(self.attributes)[:MAX_NAMES_SHOWN]) or "none"
+        more = ", ..." if len(self.attributes) > MAX_NAMES_SHOWN else ""
+        hint = f"; did you mean {near[0]!r}?" if near else f"; declared are {declared}{more}"
         raise UnknownAttributeError(f"unknown attribute {shown(attribute)}{hint}")
 
     def check(self, constraint: Constraint) -> None:
@@ -94,7 +105,8 @@ class Schema:
     def conformed(self, attributes: Mapping[str, Value]) -> dict[str, Value]:
         """Return an event's attributes in their declared types; raise InvalidEventError where one does not fit.
 
-        What loses nothing is converted: whole floats to int, ints to float, text to time.
+        What loses nothing is converted: whole floats to int, ints to float, text to time, and the texts that stand
+        for infinite floats in JSON.
         """
         conformed = dict(attributes)
         for name, declared in self.attributes.items():
@@ -111,16 +123,22 @@ def _conformed(name: str, value: Value, declared: ValueType) -> Value:
     if actual is declared:
         return value
     converted: Value | None = None
-    if declared is ValueType.INT and isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+    if declared is ValueType.INT and isinstance(value, float) and value.is_integer() and INT_MIN <= value <= INT_MAX:
         converted = int(value)
-    elif declared is ValueType.FLOAT and actual is ValueType.INT and float(value) == value:  # type: ignore[arg-type]
-        converted = float(value)  # type: ignore[arg-type]
+    elif declared is ValueType.FLOAT:
+        converted = _float(value)
     elif declared is ValueType.TIME and isinstance(value, str):
         converted = _time(name, value)
     if converted is None:
         expected = EXPECTED_TIME if declared is ValueType.TIME else f"a value of type {declared.value}"
         raise InvalidEventError(f"{name}: {shown(value)} is of type {actual.value}; expected {expected}")
     return converted
+
+
+def _float(value: Value) -> float | None:
+    if isinstance(value, str):
+        return float(value) if value in INFINITE_TEXTS else None
+    return float(value) if type_of(value) is ValueType.INT and float(cast(int, value)) == value else None
 
 
 def _time(name: str, text: str) -> datetime:
