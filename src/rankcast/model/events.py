@@ -13,7 +13,7 @@ Nulls and NaN are left out: the attribute is missing. Lists are kept in `data` b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -24,7 +24,10 @@ from rankcast.model.values import Value, checked_value
 
 DEFAULT_TYPE = "rankcast.event"
 MAX_NESTING = 32
-"""Levels of nested objects in a payload whose attributes are visible; deeper ones are refused as malformed."""
+"""Levels of nested objects and lists in a payload; deeper ones are refused as malformed."""
+
+
+_NOT_EXTENSIONS = frozenset((*ENVELOPE_TYPES, "data", "data_base64"))
 
 
 class Identity(NamedTuple):
@@ -58,7 +61,14 @@ class Event:
         for name in ("id", "source", "type"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise InvalidEventError(f"{name}: {shown(getattr(self, name))} is not a non-empty string")
+        for name in ("subject", "datacontenttype", "dataschema"):
+            if not isinstance(getattr(self, name), str | None):
+                raise InvalidEventError(f"{name}: {shown(getattr(self, name))} is not a string")
         try:
+            for name in self.extensions:
+                _check_extension(name)
+            object.__setattr__(self, "time", _checked_time("time", self.time))
+            object.__setattr__(self, "expires", _checked_time("expirytime", self.expires))
             object.__setattr__(self, "attributes", _attributes(self))
         except InvalidValueError as error:
             raise InvalidEventError(str(error)) from None
@@ -85,7 +95,11 @@ class Event:
 
     def stamped(self, now: datetime) -> Event:
         """Return the event with a publication time: its own or, lacking one, `now`."""
-        return self if self.time is not None else replace(self, time=now)
+        if self.time is not None:
+            return self
+        event = replace(self, time=now)
+        object.__setattr__(event, "attributes", {**self.attributes, "time": event.attributes["time"]})
+        return event
 
     def conformed(self, schema: Schema) -> Event:
         """Return the event with its attributes in their declared types; raise InvalidEventError where one cannot be."""
@@ -118,13 +132,32 @@ def _attributes(event: Event) -> dict[str, Value]:
         value = checked_value(raw, name)
         if value is not None:
             attributes[name] = value
-    for name in ("time", "expirytime"):
-        if name in attributes and not isinstance(attributes[name], datetime):
-            raise InvalidEventError(f"{name}: {shown(attributes[name])} is not a time")
     return attributes
 
 
+def _check_extension(name: str) -> None:
+    _check_name(name)
+    if name in _NOT_EXTENSIONS:
+        raise InvalidEventError(f"extension {name!r}: the name belongs to the envelope or the payload")
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidEventError(f"{shown(name)} is not an attribute name; expected a non-empty string")
+    if not name.isascii():
+        checked_value(name, "attribute name")
+
+
+def _checked_time(name: str, raw: object) -> datetime | None:
+    value = checked_value(raw, name)
+    if value is not None and not isinstance(value, datetime):
+        raise InvalidEventError(f"{name}: {shown(raw)} is not a time")
+    return value
+
+
 def _payload(data: object) -> Iterator[tuple[str, object]]:
+    if isinstance(data, list | tuple):
+        _check_list(data, "data", 0)
     if not isinstance(data, Mapping):
         return
     seen: set[str] = set()
@@ -143,9 +176,21 @@ def _flattened(data: Mapping[Any, object], prefix: str, depth: int) -> Iterator[
     if depth > MAX_NESTING:
         raise InvalidEventError(f"{shown(prefix)}: the payload nests more than {MAX_NESTING} objects")
     for key, value in data.items():
-        if not isinstance(key, str) or not key:
-            raise InvalidEventError(f"{shown(key)} is not an attribute name; expected a non-empty string")
+        _check_name(key)
         if isinstance(value, Mapping):
             yield from _flattened(value, f"{prefix}{key}.", depth + 1)
-        elif not isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple):
+            _check_list(value, prefix + key, depth)
+        else:
             yield prefix + key, value
+
+
+def _check_list(values: Sequence[object], path: str, depth: int) -> None:
+    """Raise when lists and objects nest too deep: what cannot be filtered on can still be written and copied."""
+    level: list[Any] = [values]
+    while level:
+        depth += 1
+        if depth > MAX_NESTING:
+            raise InvalidEventError(f"{shown(path)}: the payload nests more than {MAX_NESTING} objects and lists")
+        inner = (part.values() if isinstance(part, Mapping) else part for part in level)
+        level = [item for part in inner for item in part if isinstance(item, Mapping | list | tuple)]
