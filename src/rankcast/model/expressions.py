@@ -92,6 +92,16 @@ class Constraint(_Combinable):
         if self.operator is Operator.LIKE:
             Pattern.like(str(constants[0]))
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same. Python takes 1 for True, so the family of the constants is compared too."""
+        if not isinstance(other, Constraint):
+            return NotImplemented
+        mine = (self.attribute, self.operator, self.family, self.constants)
+        return mine == (other.attribute, other.operator, other.family, other.constants)
+
+    def __hash__(self) -> int:
+        return hash((self.attribute, self.operator, self.family, self.constants))
+
     @property
     def family(self) -> Family | None:
         """The family of the constants; None for `exists`, which has none."""
