@@ -133,7 +133,8 @@ class Filter:
         Raises FilterTooLargeError past MAX_CONSTRAINTS, or when the normal form exceeds MAX_CONJUNCTIONS.
         """
         _check_size(expression)
-        return Filter(expression, _lowered(expression, schema, negated=False))
+        conjunctions = _lowered(expression, schema, negated=False)
+        return Filter(expression, conjunctions if schema is None else _declared(conjunctions, schema))
 
     def under(self, schema: AttributeRules | None) -> Filter:
         """Return the same filter with its normal form under another schema."""
@@ -193,6 +194,20 @@ def _lowered(expression: Expression, schema: AttributeRules | None, *, negated: 
     if isinstance(expression, And) != negated:
         return _all_of(parts)
     return _any_of(conjunction for part in parts for conjunction in part)
+
+
+def _declared(conjunctions: Conjunctions, schema: AttributeRules) -> Conjunctions:
+    """Simplify by the schema what merging has put together, until nothing changes."""
+    while True:
+        items = ([(name, schema.simplified(name, values)) for name, values in found] for found in conjunctions)
+        simplified = _any_of(
+            Conjunction(tuple(item for item in found if item[1] != EVERYTHING))
+            for found in items
+            if all(values for _, values in found)
+        )
+        if simplified == conjunctions:
+            return simplified
+        conjunctions = simplified
 
 
 def _lowered_constraint(constraint: Constraint, schema: AttributeRules | None, *, negated: bool) -> Conjunctions:

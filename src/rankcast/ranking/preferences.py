@@ -55,12 +55,14 @@ def winnow(names: Collection[SubscriptionId], priorities: Collection[Priority]) 
 
 
 def _cycle(before: Mapping[SubscriptionId, set[SubscriptionId]]) -> tuple[SubscriptionId, ...]:
-    """Return a cycle, best first; every subscription left has another one before it, so walking back must repeat."""
+    """Return a cycle, starting at its smallest id. All that is left has another before it, so going back repeats."""
     path = [min(before)]
     while True:
         previous = min(before[path[-1]])
         if previous in path:
-            return tuple(reversed(path[path.index(previous) :]))
+            cycle = path[path.index(previous) :][::-1]
+            start = cycle.index(min(cycle))
+            return (*cycle[start:], *cycle[:start])
         path.append(previous)
 
 

@@ -1,0 +1,119 @@
+"""The relation of two filters: examples for each answer, and proofs against the oracle."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from rankcast.covering.relation import Relation, covers, disjoint, relation
+from rankcast.language.parser import parse_filter
+from rankcast.matching.naive import evaluate
+from rankcast.model.schema import Schema
+from rankcast.model.values import ValueType
+from rankcast.testing.strategies import attributes, filters
+
+INVERSE = {Relation.COVERS: Relation.COVERED, Relation.COVERED: Relation.COVERS}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("x > 1", "not (x <= 1)", Relation.EQUAL),
+        ("x = 1 or x = 2", "x in (1, 2)", Relation.EQUAL),
+        ("x < 5 and x > 7", "false", Relation.EQUAL),
+        ("x between 0 and 9", "x between 2 and 3", Relation.COVERS),
+        ("x >= 1", "x = 1", Relation.COVERS),
+        ("x > 1", "x = 1", Relation.DISJOINT),
+        ("x < 1", "x <= 1", Relation.COVERED),
+        ("true", "x = 1", Relation.COVERS),
+        ("exists x", "x = 'a'", Relation.COVERS),
+        ("x = 1", "x = 1 and y = 2", Relation.COVERS),
+        ("x != 5", "x = 5", Relation.DISJOINT),
+        ("x != 5", "x < 5", Relation.COVERS),
+        ("x = 1", "x = '1'", Relation.DISJOINT),
+        ("not exists x", "x > 1", Relation.DISJOINT),
+        ("x > 1", "y > 1", Relation.OVERLAPS),
+        ("x between 0 and 5", "x between 3 and 9", Relation.OVERLAPS),
+        ("s prefix 'ab'", "s prefix 'abc'", Relation.COVERS),
+        ("s >= 'ab' and s < 'ac'", "s prefix 'ab'", Relation.EQUAL),
+        ("s prefix 'ab'", "s prefix 'b'", Relation.DISJOINT),
+        ("s suffix 'c'", "s suffix 'bc'", Relation.COVERS),
+        ("s contains 'b'", "s like 'a%bc_'", Relation.COVERS),
+        ("s contains 'b'", "s = 'abc'", Relation.COVERS),
+        ("s contains 'x'", "s = 'abc'", Relation.DISJOINT),
+        ("s contains 'a'", "not (s contains 'a')", Relation.DISJOINT),
+        ("s contains 'a'", "s contains 'b'", Relation.OVERLAPS),
+        ("flag = true", "flag != false", Relation.EQUAL),
+        ("t < time '2026-01-01'", "t < time '2027-01-01'", Relation.COVERED),
+        ("t > time '2026-01-01T00:00:00Z'", "t >= time '2026-01-01T00:00:00.000001Z'", Relation.EQUAL),
+    ],
+)
+def test_relation(first, second, expected):
+    assert relation(parse_filter(first), parse_filter(second)) is expected
+    assert relation(parse_filter(second), parse_filter(first)) is INVERSE.get(expected, expected)
+
+
+def test_a_disjunction_covers_what_no_part_of_it_covers():
+    assert (
+        relation(parse_filter("(x < 5 and y = 1) or (x >= 5 and y = 1)"), parse_filter("x between 0 and 9 and y = 1"))
+        is Relation.COVERS
+    )
+    quarters = "(x < 5 and y < 5) or (x < 5 and y >= 5) or (x >= 5 and y < 5) or (x >= 5 and y >= 6)"
+    assert (
+        relation(parse_filter(quarters), parse_filter("x between 1 and 9 and y between 1 and 9")) is Relation.OVERLAPS
+    )
+
+
+def test_neighbouring_ranges_cover_integers_but_not_reals():
+    parts, whole = parse_filter("x between 0 and 4 or x between 5 and 9"), parse_filter("x between 0 and 9")
+    assert relation(parts, whole) is Relation.COVERED
+    assert relation(parts, whole, Schema({"x": ValueType.INT})) is Relation.EQUAL
+    assert relation(parts, whole, Schema({"x": ValueType.FLOAT})) is Relation.COVERED
+
+
+def test_an_attribute_may_be_missing_unless_the_schema_requires_it():
+    split, whole = parse_filter("x = 1 and y <= 5 or x = 1 and y > 5"), parse_filter("x = 1")
+    assert relation(split, whole) is Relation.COVERED
+    types = {"x": ValueType.INT, "y": ValueType.FLOAT}
+    assert relation(split, whole, Schema(types)) is Relation.COVERED
+    assert relation(split, whole, Schema(types, required=frozenset({"y"}))) is Relation.EQUAL
+
+
+def test_what_patterns_leave_open_is_unknown():
+    first, second = parse_filter("s like 'a_b%' and s != 'q'"), parse_filter("s like '%a%b%a%' and s like '_%_%b'")
+    assert relation(first, second) in (Relation.UNKNOWN, Relation.OVERLAPS)
+    assert (
+        covers(parse_filter("not (s like '%a%b%')"), parse_filter("s like '%b%a%' and not (s like '%a%a%')"))
+        is not True
+    )
+
+
+@given(filters(), filters(), st.lists(attributes(), min_size=1, max_size=8))
+def test_covering_means_that_match_sets_nest_and_disjoint_that_they_do_not_meet(first, second, events):
+    found = relation(first, second)
+    for event in events:
+        one = evaluate(first.expression, event) is True
+        other = evaluate(second.expression, event) is True
+        if found in (Relation.COVERS, Relation.EQUAL):
+            assert one or not other
+        if found in (Relation.COVERED, Relation.EQUAL):
+            assert other or not one
+        if found is Relation.DISJOINT:
+            assert not (one and other)
+
+
+@given(filters(), filters())
+def test_the_relation_has_an_inverse(first, second):
+    assert relation(second, first) is INVERSE.get(found := relation(first, second), found)
+
+
+@given(filters())
+def test_every_filter_equals_itself(one):
+    assert relation(one, one) is Relation.EQUAL
+
+
+@given(filters(), filters())
+def test_without_patterns_nothing_stays_undecided(first, second):
+    assume(not any(part.has_patterns for one in (first, second) for part in one.conjunctions))
+    assume(max(len(first.conjunctions), len(second.conjunctions)) <= 4)
+    assert covers(first, second) is not None
+    assert disjoint(first, second) is not None
