@@ -11,9 +11,10 @@ from __future__ import annotations
 from rankcast.language.canonical import canonical_expression
 from rankcast.language.literals import format_name, format_value
 from rankcast.model.expressions import PATTERNS, And, Constant, Constraint, Expression, Not, Operator, Or
-from rankcast.model.filters import Filter
+from rankcast.model.filters import Conjunction, Filter
+from rankcast.model.valuesets import ValueSet
 
-__all__ = ["format_constraint", "format_expression", "format_filter", "format_value"]
+__all__ = ["format_constraint", "format_expression", "format_filter", "format_value", "format_value_set"]
 
 _NOT_INSIDE = PATTERNS | {Operator.IN, Operator.BETWEEN}
 """Operators whose negation has the `not` behind the attribute: `city not in ('Porto', 'Braga')`."""
@@ -27,6 +28,11 @@ def format_filter(filter: Filter) -> str:  # noqa: A002 (the field's own word)
     "city = 'Porto' and rent between 500 and 900"
     """
     return format_expression(canonical_expression(filter))
+
+
+def format_value_set(attribute: str, values: ValueSet) -> str:
+    """Return the text of what one attribute may be."""
+    return format_filter(Filter(Constant(True), (Conjunction(((attribute, values),)),)))
 
 
 def format_expression(expression: Expression) -> str:

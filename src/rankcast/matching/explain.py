@@ -1,0 +1,155 @@
+"""Why does an event match a subscription, or why not?
+
+The verdict on every constraint is the oracle's own (`rankcast.matching.naive.judge`), with the value that was seen. For
+an event that does not match, `changes` lists what would have made it match: of the ways to satisfy the filter, the
+one with the fewest attributes to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from rankcast.language.printer import format_constraint, format_expression, format_value, format_value_set
+from rankcast.matching.naive import Verdict, judge
+from rankcast.model.events import Event
+from rankcast.model.expressions import Constraint, Operator
+from rankcast.model.subscriptions import Subscription
+from rankcast.model.times import format_time
+from rankcast.model.values import Value, family_of
+from rankcast.model.valuesets import ValueSet
+
+TRUTH_WORDS = {True: "yes", False: "no", None: "unknown"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One attribute that keeps an event from matching: what was seen (None: missing) and what was needed."""
+
+    attribute: str
+    seen: Value | None
+    needed: ValueSet
+
+    def __str__(self) -> str:
+        seen = "missing" if self.seen is None else format_value(self.seen)
+        return f"{format_value_set(self.attribute, self.needed)} (it is {seen})"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one event matches one subscription or not; `str()` gives a page for people."""
+
+    event: Event
+    subscription: Subscription
+    active: bool
+    verdict: Verdict
+    changes: tuple[Change, ...]
+
+    @property
+    def matched(self) -> bool:
+        """Whether the event satisfies the subscription."""
+        return self.active and self.verdict.truth is True
+
+    @property
+    def constraints(self) -> tuple[Verdict, ...]:
+        """The verdicts on the single constraints, in the order they were written."""
+        return tuple(_leaves(self.verdict))
+
+    def __str__(self) -> str:
+        headline = "match" if self.matched else "no match"
+        lines = [f"{headline}: {format_expression(self.subscription.filter.expression)}"]
+        if not self.active:
+            lines.append(f"  inactive at {_when(self.event.time)}: {_activity(self.subscription)}")
+        lines += (
+            f"  {TRUTH_WORDS[verdict.truth]:8} {text}   {reason(verdict)}"
+            for verdict, text in zip(self.constraints, _aligned(self.constraints), strict=True)
+        )
+        if self.verdict.truth is not True:
+            if self.changes:
+                lines.append("to match: " + " and ".join(map(str, self.changes)))
+            else:
+                lines.append("to match: nothing helps, no event can satisfy this filter")
+        return "\n".join(lines)
+
+
+def explain(event: Event, subscription: Subscription) -> Explanation:
+    """Explain why an event matches a subscription or why not.
+
+    >>> from rankcast.language.parser import parse_filter
+    >>> event = Event.of({"city": "Porto", "rent": 1200}, id="1", source="/flats")
+    >>> print(explain(event, Subscription("cheap", parse_filter("city = 'Porto' and rent between 500 and 900"))))
+    no match: city = 'Porto' and rent between 500 and 900
+      yes      city = 'Porto'             city is 'Porto'
+      no       rent between 500 and 900   rent is 1200, 300 above 900
+    to match: rent between 500 and 900 (it is 1200)
+    """
+    verdict = judge(subscription.filter.expression, event.attributes)
+    changes = () if verdict.truth is True else _fewest_changes(event, subscription)
+    return Explanation(event, subscription, subscription.is_active_at(event.time), verdict, changes)
+
+
+def _fewest_changes(event: Event, subscription: Subscription) -> tuple[Change, ...]:
+    ways = [
+        tuple(
+            Change(name, event.attributes.get(name), values)
+            for name, values in conjunction
+            if not values.accepts(event.attributes.get(name))
+        )
+        for conjunction in subscription.filter.conjunctions
+    ]
+    return min(ways, key=len, default=())
+
+
+def reason(verdict: Verdict) -> str:
+    """Say in words what one constraint saw, and by how much it was missed."""
+    if not isinstance(verdict.expression, Constraint):
+        return ""
+    constraint, value = verdict.expression, verdict.value
+    if value is None:
+        return f"{constraint.attribute} is missing"
+    seen = f"{constraint.attribute} is {format_value(value)}"
+    if verdict.truth is None and constraint.family is not None:
+        return f"{seen}, a {family_of(value).value}, not comparable with a {constraint.family.value}"
+    distance = None if verdict.truth else _distance(constraint, value)
+    return f"{seen}, {distance}" if distance else seen
+
+
+def _distance(constraint: Constraint, value: Value) -> str | None:
+    """Say how far a number or time is from the nearest constant it failed to reach."""
+    if isinstance(value, bool | str) or constraint.operator in (Operator.NE, Operator.EXISTS):
+        return None
+    near = min(constraint.constants, key=lambda constant: abs(constant - value))  # type: ignore[operator]
+    gap = abs(near - value)  # type: ignore[operator]
+    if not gap:
+        return None  # the value is the very end point that the constraint leaves out
+    side = "above" if value > near else "below"  # type: ignore[operator]
+    return f"{gap:.6g} {side} {format_value(near)}" if isinstance(gap, float) else f"{gap} {side} {format_value(near)}"
+
+
+def _leaves(verdict: Verdict) -> Iterator[Verdict]:
+    if not verdict.parts:
+        yield verdict
+    for part in verdict.parts:
+        yield from _leaves(part)
+
+
+def _aligned(verdicts: tuple[Verdict, ...]) -> list[str]:
+    texts = [
+        format_constraint(verdict.expression)
+        if isinstance(verdict.expression, Constraint)
+        else format_expression(verdict.expression)
+        for verdict in verdicts
+    ]
+    width = min(max(map(len, texts), default=0), 60)
+    return [text.ljust(width) for text in texts]
+
+
+def _when(time: datetime | None) -> str:
+    return "an unknown time" if time is None else format_time(time)
+
+
+def _activity(subscription: Subscription) -> str:
+    since = "" if subscription.active_from is None else f"from {format_time(subscription.active_from)}"
+    until = "" if subscription.active_until is None else f"until {format_time(subscription.active_until)}"
+    return "active " + " ".join(filter(None, (since, until)))

@@ -1,0 +1,163 @@
+"""The conformance suite: every engine delivers exactly what the definitions say.
+
+A `Case` is a set of subscribers and a sequence of events with times. An engine replays it, each event at its own time,
+and returns what was delivered. `check` compares an engine with the oracle, which follows the definitions literally:
+the naive matcher, ranks computed from scratch, policies over the whole history. New engines join by implementing
+`Engine` and calling `check` on `cases()` and on recorded cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, Protocol
+
+from hypothesis import strategies as st
+
+from rankcast.covering.relation import Relation, relation
+from rankcast.hub import Hub
+from rankcast.matching.naive import matches
+from rankcast.model.events import Event, Identity
+from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Sliding
+from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.ranking.preferences import preference_ranks
+from rankcast.testing.strategies import events, subscribers
+
+
+class Delivery(NamedTuple):
+    """One event delivered to one subscriber."""
+
+    subscriber: SubscriberId
+    event: Identity
+    rank: float
+    matched: tuple[SubscriptionId, ...]
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Subscribers, and events in the order of their times; every event has a time and its own identity."""
+
+    subscribers: tuple[Subscriber, ...]
+    events: tuple[Event, ...]
+
+
+class Engine(Protocol):
+    """What the suite needs of an engine."""
+
+    def deliveries(self, case: Case) -> Iterable[Delivery]:
+        """Replay a case and return every delivery, in any order."""
+
+
+def check(engine: Engine, case: Case) -> None:
+    """Raise AssertionError, with both differences, unless an engine delivers what the oracle delivers."""
+    found, expected = sorted(engine.deliveries(case)), sorted(Oracle().deliveries(case))
+    if found != expected:
+        missing = [delivery for delivery in expected if delivery not in found]
+        surplus = [delivery for delivery in found if delivery not in expected]
+        raise AssertionError(
+            f"{type(engine).__name__} differs from the oracle: missing {missing}, not expected {surplus}, "
+            f"{len(found)} delivered, {len(expected)} expected"
+        )
+
+
+class Oracle:
+    """The definitions, literally: slow, with the whole history at hand."""
+
+    def deliveries(self, case: Case) -> list[Delivery]:
+        """Return what every subscriber is due."""
+        return [delivery for subscriber in case.subscribers for delivery in _due(subscriber, case.events)]
+
+
+class HubEngine:
+    """The embedded hub."""
+
+    def deliveries(self, case: Case) -> list[Delivery]:
+        """Publish the events one after the other."""
+        hub = Hub(case.subscribers)
+        return [
+            Delivery(note.subscriber, note.event.identity, note.rank, note.matched, note.time)
+            for event in case.events
+            for note in hub.publish(event, now=event.time)
+        ]
+
+
+@dataclass(slots=True)
+class _History:
+    """What happened in one queue: matching events (as deliveries) in order, their expiry, and what was delivered."""
+
+    window: list[Delivery] = field(default_factory=list)
+    delivered: list[Delivery] = field(default_factory=list)
+    expiry: dict[Identity, datetime | None] = field(default_factory=dict)
+
+    def is_valid(self, delivery: Delivery, now: datetime) -> bool:
+        expires = self.expiry[delivery.event]
+        return expires is None or expires > now
+
+
+def _due(subscriber: Subscriber, published: Iterable[Event]) -> list[Delivery]:
+    history = _History()
+    due: list[Delivery] = []
+    for event in published:
+        matched = [subscription for subscription in subscriber.subscriptions if matches(subscription, event)]
+        now = event.time
+        if not matched or now is None:
+            continue
+        names = tuple(subscription.id for subscription in matched)
+        arriving = Delivery(subscriber.id, event.identity, _rank(subscriber, matched), names, now)
+        history.expiry[event.identity] = event.expires
+        chosen = _chosen(subscriber, history, arriving, now)
+        history.delivered += chosen
+        due += (delivery._replace(time=now) for delivery in chosen)
+    return due
+
+
+def _rank(subscriber: Subscriber, matched: list[Subscription]) -> float:
+    if subscriber.most_specific:
+        matched = [
+            wide
+            for wide in matched
+            if not any(relation(wide.filter, narrow.filter) is Relation.COVERS for narrow in matched)
+        ]
+    ranks = [preference_ranks(subscriber)[subscription.id] for subscription in matched]
+    match subscriber.rank_by:
+        case RankBy.MAX:
+            return max(ranks)
+        case RankBy.MIN:
+            return min(ranks)
+        case RankBy.MEAN:
+            return sum(ranks) / len(ranks)
+    return sum(rank * subscription.weight for rank, subscription in zip(ranks, matched, strict=True))
+
+
+def _chosen(subscriber: Subscriber, history: _History, arriving: Delivery, now: datetime) -> list[Delivery]:
+    policy, alive = subscriber.deliver, history.is_valid(arriving, now)
+    if isinstance(policy, AllMatches):
+        return [arriving] if alive else []
+    if isinstance(policy, Continuous):
+        better = sum(one.rank > arriving.rank for one in history.delivered if history.is_valid(one, now))
+        return [arriving] if alive and better < policy.k else []
+    if isinstance(policy, Sliding):
+        places = [one for one in history.window if history.is_valid(one, now)]
+        history.window = [*places, *([arriving] if alive else [])][-policy.window :]
+        ordered = sorted(history.window, key=lambda one: one.event)
+        ordered.sort(key=lambda one: (one.rank, one.time), reverse=True)
+        return [one for one in ordered[: policy.k] if one not in history.delivered]
+    raise AssertionError(f"the oracle has no definition of {policy}")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Random cases: subscribers with unique ids, events in time order with ties, expiry and unique identities."""
+    k = st.integers(0, 4)
+    policies = st.one_of(st.just(ALL_MATCHES), st.builds(Continuous, k), st.builds(Sliding, k, st.integers(1, 6)))
+    people = draw(st.lists(subscribers(deliver=policies), max_size=4, unique_by=lambda subscriber: subscriber.id))
+    drawn = draw(st.lists(events(), max_size=20, unique_by=lambda event: event.identity))
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    timed: list[Event] = []
+    for event in drawn:
+        now += draw(st.sampled_from((timedelta(0), timedelta(seconds=1), timedelta(days=30))))
+        lifetime = draw(st.none() | st.sampled_from((timedelta(0), timedelta(seconds=2), timedelta(days=40))))
+        timed.append(replace(event, time=now, expires=None if lifetime is None else now + lifetime))
+    return Case(tuple(people), tuple(timed))

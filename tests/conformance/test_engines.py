@@ -1,0 +1,54 @@
+"""Every engine passes the conformance suite, on random cases and on generated feeds."""
+
+import pytest
+from hypothesis import given
+
+from rankcast.model.events import Event
+from rankcast.model.expressions import Constant
+from rankcast.model.filters import Filter
+from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.testing.conformance import Case, HubEngine, cases, check
+from rankcast.workloads.feeds import FEEDS
+
+ENGINES = [HubEngine()]
+
+
+def engine_name(engine):
+    return type(engine).__name__
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=engine_name)
+@given(case=cases())
+def test_random_cases(engine, case):
+    check(engine, case)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=engine_name)
+@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
+def test_generated_feeds(engine, feed):
+    check(engine, Case(tuple(feed.subscribers(20, seed=5)), tuple(feed.events(150, seed=6))))
+
+
+def test_the_suite_notices_an_engine_that_loses_or_invents_a_delivery():
+    class Careless:
+        def __init__(self, change):
+            self.change = change
+
+        def deliveries(self, case):
+            return self.change(HubEngine().deliveries(case))
+
+    (feed, *_) = FEEDS.values()
+    everyone = Subscriber("all", (Subscription("1", Filter.of(Constant(True))),))
+    case = Case((everyone,), tuple(feed.events(5, seed=1)))
+    check(Careless(lambda found: found), case)
+    for change in (
+        lambda found: found[1:],
+        lambda found: [*found, found[0]],
+        lambda found: [one._replace(rank=0) for one in found],
+    ):
+        with pytest.raises(AssertionError, match="differs from the oracle"):
+            check(Careless(change), case)
+
+
+def test_an_empty_case_delivers_nothing():
+    check(HubEngine(), Case((), (Event("1", "/s"),)))

@@ -1,0 +1,49 @@
+"""The examples of the README and the guides are run, and print what the page says they print."""
+
+import contextlib
+import doctest
+import io
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def names(pages):
+    return [page.name for page in pages]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_python_blocks_run_and_print_the_output_block_that_follows(page):
+    blocks = BLOCK.findall(page.read_text())
+    namespace = {}
+    for (language, code), (following, output) in pairwise([*blocks, ("", "")]):
+        if language != "python" or code.startswith(">>>"):
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, page.name, "exec"), namespace)
+        assert printed.getvalue() == (output if following == "output" else "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_interactive_examples_give_what_the_page_shows(page):
+    failed, _ = doctest.testfile(str(page), module_relative=False)
+    assert not failed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_links_to_files_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_readme_has_its_examples():
+    assert (
+        len([language for language, _ in BLOCK.findall((ROOT / "README.md").read_text()) if language == "python"]) >= 3
+    )

@@ -1,0 +1,277 @@
+"""The hub as an application sees it."""
+
+from datetime import UTC, datetime, timedelta
+from threading import Thread
+
+import pytest
+
+import rankcast.hub
+from rankcast.hub import CallbackError, Hub
+from rankcast.language.parser import parse_filter
+from rankcast.model.errors import (
+    DuplicateIdError,
+    FilterSyntaxError,
+    FilterTypeError,
+    InvalidEventError,
+    InvalidSubscriptionError,
+    PolicyNotAvailableError,
+    PriorityCycleError,
+    UnknownAttributeError,
+    UnknownIdError,
+)
+from rankcast.model.events import Event
+from rankcast.model.expressions import attr
+from rankcast.model.policies import Continuous, Periodic, Sliding
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import RankBy, Subscription
+from rankcast.model.values import ValueType
+from rankcast.testing.clock import FakeClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def hub():
+    return Hub(clock=FakeClock(NOW))
+
+
+def flat(number=1, **attributes):
+    return Event.of(attributes, id=str(number), source="/flats")
+
+
+def got(notifications):
+    return [(note.subscriber, note.event.id, note.rank) for note in notifications]
+
+
+def test_a_notification_says_who_what_how_much_and_why(hub):
+    hub.subscribe("ana", {"rent < 900": 0.9, "rooms >= 3": 0.6, "rooms = 0": 1.0})
+    (note,) = hub.publish(flat(7, rent=700, rooms=3))
+    assert (note.subscriber, note.event.id, note.rank, note.matched, note.time) == ("ana", "7", 0.9, ("1", "2"), NOW)
+
+
+def test_subscriptions_come_as_text_expression_filter_or_whole(hub):
+    hub.subscribe("text", "x = 1")
+    hub.subscribe("expression", attr("x") == 1)
+    hub.subscribe("filter", parse_filter("x = 1"))
+    hub.subscribe("list", ["x = 1", attr("x") > 0])
+    hub.subscribe("ranks", {attr("x") == 1: 0.5})
+    hub.subscribe("whole", [Subscription("mine", parse_filter("x = 1"), rank=0.25)])
+    found = {note.subscriber: (note.rank, note.matched) for note in hub.publish({"x": 1})}
+    assert found == {
+        "text": (1.0, ("1",)),
+        "expression": (1.0, ("1",)),
+        "filter": (1.0, ("1",)),
+        "list": (1.0, ("1", "2")),
+        "ranks": (0.5, ("1",)),
+        "whole": (0.25, ("mine",)),
+    }
+
+
+def test_plain_attributes_become_a_numbered_event_of_the_hub(hub):
+    hub.subscribe("all", "true")
+    first, second = hub.publish({"x": 1})[0].event, hub.publish({"x": 2})[0].event
+    assert (first.source, first.id, second.id, first.time) == ("hub", "1", "2", NOW)
+
+
+def test_envelope_names_in_plain_attributes_go_to_the_envelope(hub):
+    hub.subscribe("all", "type = 'flat' and id = 'f1'")
+    assert got(hub.publish({"id": "f1", "type": "flat", "x": 1})) == [("all", "f1", 1.0)]
+
+
+def test_priorities_rank_subscriptions(hub):
+    wishes = [Subscription("large", parse_filter("rooms >= 4")), Subscription("cheap", parse_filter("rent < 500"))]
+    hub.subscribe("rui", wishes, priorities=["large before cheap"])
+    assert got(hub.publish(flat(1, rent=400, rooms=1))) == [("rui", "1", 0.5)]
+
+
+def test_ranks_combine_as_asked(hub):
+    hub.subscribe("mean", {"x > 0": 0.5, "x > 1": 1.0}, rank_by="mean")
+    hub.subscribe("narrow", {"x > 0": 1.0, "x > 1": 0.25}, most_specific=True)
+    assert got(hub.publish(flat(1, x=2))) == [("mean", "1", 0.75), ("narrow", "1", 0.25)]
+
+
+def test_delivery_follows_the_policy(hub):
+    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5}, deliver=Sliding(k=1, window=2))
+    published = [hub.publish(flat(i, x=x), now=NOW + timedelta(seconds=i)) for i, x in enumerate((2, 1, 1), start=1)]
+    assert [got(notes) for notes in published] == [[("ana", "1", 1.0)], [], [("ana", "3", 0.5)]]
+
+
+def test_a_window_delivers_the_older_event_with_what_it_matched(hub):
+    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5, "x = 0": 0.1}, deliver=Sliding(k=1, window=2))
+    for number, x in enumerate((2, 1), start=1):
+        hub.publish(flat(number, x=x))
+    (note,) = hub.publish(flat(3, x=0))
+    assert (note.event.id, note.rank, note.matched) == ("2", 0.5, ("2",))
+
+
+def test_an_expired_event_is_not_delivered(hub):
+    hub.subscribe("all", "true")
+    assert hub.publish(Event("1", "/s", expires=NOW)) == []
+    assert len(hub.publish(Event("2", "/s", expires=NOW + timedelta(microseconds=1)))) == 1
+
+
+def test_the_same_identity_is_delivered_once(hub):
+    hub.subscribe("all", "true")
+    assert [len(hub.publish(flat(1, x=x))) for x in (1, 2)] == [1, 0]
+    assert len(hub.publish(Event.of({}, id="1", source="/other"))) == 1
+
+
+def test_identities_are_forgotten_past_the_bound(hub, monkeypatch):
+    monkeypatch.setattr(rankcast.hub, "REMEMBERED", 2)
+    hub.subscribe("all", "true")
+    assert [len(hub.publish(flat(number))) for number in (1, 2, 3, 3, 1)] == [1, 1, 1, 0, 1]
+
+
+def test_a_replay_passes_its_own_now(hub):
+    later = NOW + timedelta(days=3)
+    hub.subscribe("all", "time >= time '2026-01-04'")
+    (note,) = hub.publish({"x": 1}, now=later)
+    assert (note.time, note.event.time) == (later, later)
+
+
+def test_a_subscription_sees_events_from_its_activation_until_its_end(hub):
+    bounds = Subscription("s", parse_filter("true"), active_from=NOW, active_until=NOW + timedelta(seconds=2))
+    hub.subscribe("ana", [bounds])
+    seen = [len(hub.publish(flat(i), now=NOW + timedelta(seconds=i))) for i in (-1, 0, 1, 2)]
+    assert seen == [0, 1, 1, 0]
+
+
+def test_update_changes_what_is_given_and_keeps_the_window(hub):
+    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5}, deliver=Sliding(k=1, window=3))
+    hub.publish(flat(1, x=2))
+    hub.publish(flat(2, x=1))
+    after = hub.update("ana", deliver=Sliding(k=2, window=3))
+    assert [subscription.rank for subscription in after.subscriptions] == [1.0, 0.5]
+    assert got(hub.publish(flat(3, x=0))) == []
+    assert got(hub.publish(flat(4, x=1))) == [("ana", "2", 0.5)]
+    hub.update("ana", subscriptions="x = 9", rank_by=RankBy.MIN)
+    assert got(hub.publish(flat(5, x=9))) == [("ana", "5", 1.0)]
+
+
+def test_a_failed_update_changes_nothing(hub):
+    hub.subscribe("ana", "x = 1", deliver=Continuous(1))
+    before = hub.subscribers
+    for wrong in (
+        {"subscriptions": "x ="},
+        {"deliver": Periodic(1, timedelta(1))},
+        {"rank_by": "best"},
+        {"priorities": ["1 before 2"]},
+    ):
+        with pytest.raises((FilterSyntaxError, PolicyNotAvailableError, InvalidSubscriptionError)):
+            hub.update("ana", **wrong)
+    assert hub.subscribers == before
+    assert got(hub.publish(flat(1, x=1))) == [("ana", "1", 1.0)]
+
+
+def test_unsubscribing_discards_what_was_held_and_a_newcomer_starts_empty(hub):
+    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5}, deliver=Sliding(k=1, window=5))
+    hub.publish(flat(1, x=2))
+    hub.unsubscribe("ana")
+    assert hub.publish(flat(2, x=1)) == []
+    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5}, deliver=Sliding(k=1, window=5))
+    assert got(hub.publish(flat(3, x=1))) == [("ana", "3", 0.5)]
+
+
+def test_one_subscription_can_be_dropped(hub):
+    hub.subscribe("ana", {"x > 0": 1.0, "x > 1": 0.5})
+    hub.unsubscribe("ana", "1")
+    assert got(hub.publish(flat(1, x=2))) == [("ana", "1", 0.5)]
+    with pytest.raises(UnknownIdError, match="no subscription '1'"):
+        hub.unsubscribe("ana", "1")
+
+
+def test_ids_are_checked(hub):
+    hub.subscribe("ana", "true")
+    with pytest.raises(DuplicateIdError, match="'ana'"):
+        hub.subscribe("ana", "true")
+    with pytest.raises(InvalidSubscriptionError, match="id"):
+        hub.subscribe(" ", "true")
+    for call in (hub.unsubscribe, hub.update, lambda name: hub.explain({}, name)):
+        with pytest.raises(UnknownIdError, match="'bob'"):
+            call("bob")
+
+
+def test_bad_subscriptions_are_refused_and_leave_nothing_behind(hub):
+    with pytest.raises(FilterSyntaxError):
+        hub.subscribe("a", ["x = 1", "y ="])
+    with pytest.raises(InvalidSubscriptionError, match="3 is not a filter"):
+        hub.subscribe("a", [3])
+    with pytest.raises(InvalidSubscriptionError, match="rank"):
+        hub.subscribe("a", {"x = 1": 1.5})
+    with pytest.raises(PriorityCycleError):
+        hub.subscribe("a", ["x = 1", "x = 2"], priorities=["1 before 2", "2 before 1"])
+    with pytest.raises(InvalidSubscriptionError, match="a before b"):
+        hub.subscribe("a", ["x = 1", "x = 2"], priorities=["1 over 2"])
+    with pytest.raises(PolicyNotAvailableError, match="Periodic"):
+        hub.subscribe("a", "true", deliver=Periodic(1, timedelta(1)))
+    assert hub.subscribers == ()
+
+
+def test_a_schema_checks_filters_and_events():
+    schema = Schema({"rent": ValueType.INT, "posted": ValueType.TIME}, required=frozenset({"rent"}))
+    hub = Hub(schema=schema, clock=FakeClock(NOW))
+    with pytest.raises(UnknownAttributeError, match="did you mean 'rent'"):
+        hub.subscribe("ana", "rnet < 900")
+    with pytest.raises(FilterTypeError, match="declared int"):
+        hub.subscribe("ana", "rent = 'cheap'")
+    hub.subscribe("ana", "posted < time '2026-01-01'")
+    with pytest.raises(InvalidEventError, match="required attribute missing: rent"):
+        hub.publish({"posted": "2025-01-01"})
+    with pytest.raises(InvalidEventError, match="rent: 'x' is of type string"):
+        hub.publish({"rent": "x"})
+    assert len(hub.publish({"rent": 1, "posted": "2025-01-01"})) == 1
+
+
+@pytest.mark.parametrize("event", [{"x": {1, 2}}, {"x": 2**63}, {"": 1}, {"id": 5}, {"time": "noon"}])
+def test_a_malformed_event_is_refused(hub, event):
+    hub.subscribe("all", "true")
+    with pytest.raises(InvalidEventError):
+        hub.publish(event)
+
+
+def test_callbacks_are_called_and_may_use_the_hub(hub):
+    calls = []
+    hub.subscribe("first", "x = 1", callback=lambda note: calls.append(hub.publish({"x": 2})))
+    hub.subscribe("second", "x = 2", callback=calls.append)
+    hub.publish({"x": 1})
+    assert [type(call) for call in calls] == [rankcast.hub.Notification, list]
+
+
+def test_a_callback_that_raises_harms_nobody_else(hub):
+    calls = []
+
+    def fail(note):
+        raise ValueError("no")
+
+    hub.subscribe("broken", "true", callback=fail)
+    hub.subscribe("fine", "true", callback=calls.append)
+    with pytest.raises(CallbackError, match="ValueError: no") as caught:
+        hub.publish({"x": 1})
+    assert [note.subscriber for note in caught.value.notifications] == ["broken", "fine"]
+    assert len(calls) == 1
+
+
+def test_explain_tells_what_publishing_would_do_and_changes_nothing(hub):
+    hub.subscribe("ana", {"x > 1": 1.0, "x > 0": 0.5}, deliver=Continuous(1))
+    assert hub.explain(flat(1, x=2), "ana").delivered
+    hub.publish(flat(1, x=2))
+    outcome = hub.explain(flat(2, x=1), "ana")
+    assert (outcome.rank, outcome.delivered) == (0.5, False)
+    assert [explanation.matched for explanation in outcome.explanations] == [False, True]
+    assert "not delivered now" in str(outcome)
+    nothing = hub.explain(flat(3, x=0), "ana")
+    assert nothing.rank is None
+    assert str(nothing).endswith("ana: not delivered: no subscription matches")
+
+
+def test_threads_may_publish_at_once(hub):
+    hub.subscribe("ana", "true", callback=(seen := []).append)
+    threads = [
+        Thread(target=lambda start=start: [hub.publish(flat(number)) for number in range(start, start + 200)])
+        for start in (0, 100, 300)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(int(note.event.id) for note in seen) == list(range(500))
