@@ -11,7 +11,6 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import cast
 
 from rankcast.model.errors import (
     FilterTypeError,
@@ -138,7 +137,9 @@ def _conformed(name: str, value: Value, declared: ValueType) -> Value:
 def _float(value: Value) -> float | None:
     if isinstance(value, str):
         return float(value) if value in INFINITE_TEXTS else None
-    return float(value) if type_of(value) is ValueType.INT and float(cast(int, value)) == value else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return float(value) if float(value) == value else None
 
 
 def _time(name: str, text: str) -> datetime:
