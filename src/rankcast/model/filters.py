@@ -33,6 +33,15 @@ MAX_CONSTRAINTS = 10_000
 MAX_PRODUCT = 16 * MAX_CONJUNCTIONS
 """Pairs tried when two disjunctions are multiplied out, before merging: bounds the time, not only the result."""
 
+MAX_VALUE_SETS = 100_000
+"""Value sets over all conjunctions of one filter: bounds filters of many attributes and many alternatives."""
+
+MAX_MERGING = 4 * MAX_VALUE_SETS
+"""Value sets looked at, over all rounds, to merge one disjunction; each merger may make the next one possible."""
+
+MAX_UNIONS = MAX_CONJUNCTIONS**2
+"""Unions of sets with string patterns that are tried, each with each, to merge one disjunction."""
+
 Part = TypeVar("Part")
 
 
@@ -105,6 +114,15 @@ class Conjunction:
                 return False
             verdict = verdict and covered
         return verdict
+
+    def surely_covers(self, other: Conjunction) -> bool:
+        """Whether it is certain that every event of `other` is one of this: cheaper than `covers`."""
+        if len(self.items) > len(other.items):
+            return False
+        theirs = dict(other.items)
+        return theirs.keys() >= set(map(_name, self.items)) and all(
+            values.surely_covers(theirs[name]) for name, values in self.items
+        )
 
     @property
     def sort_key(self) -> tuple[object, ...]:
@@ -261,13 +279,29 @@ def _rest_of_family(values: ValueSet, family: Family) -> ValueSet:
 
 
 def _all_of(parts: list[Conjunctions]) -> Conjunctions:
-    """Multiply out: single conjunctions at once, then disjunctions, smallest first, so that the bound is met early."""
+    """Multiply out: single conjunctions at once, then disjunctions, smallest first, so that the bound is met early.
+
+    What no disjunction speaks of takes no part in that, and is added to every conjunction at the end.
+    """
     if not all(parts):
         return ()
-    result = _conjoined(part[0] for part in parts if len(part) == 1)
-    for part in sorted((part for part in parts if len(part) > 1), key=len):
+    common = _conjoined(part[0] for part in parts if len(part) == 1)
+    disjunctions = sorted((part for part in parts if len(part) > 1), key=len)
+    if not common or not disjunctions:
+        return common
+    shared = {name for part in disjunctions for conjunction in part for name in conjunction.attributes}
+    apart = tuple(item for item in common[0] if item[0] not in shared)
+    result: Conjunctions = (Conjunction(tuple(item for item in common[0] if item[0] in shared)),)
+    for part in disjunctions:
         result = _product(result, part)
-    return result
+    return _extended(result, apart) if apart else result
+
+
+def _extended(conjunctions: Conjunctions, items: tuple[tuple[str, ValueSet], ...]) -> Conjunctions:
+    """Add items on other attributes to every conjunction: nothing to merge or to drop arises from that."""
+    _check_value_sets(sum(len(conjunction) + len(items) for conjunction in conjunctions))
+    wider = (Conjunction(tuple(sorted((*conjunction, *items), key=_name))) for conjunction in conjunctions)
+    return tuple(sorted(wider, key=lambda conjunction: conjunction.sort_key))
 
 
 def _conjoined(conjunctions: Iterable[Conjunction]) -> Conjunctions:
@@ -288,9 +322,19 @@ def _conjoined(conjunctions: Iterable[Conjunction]) -> Conjunctions:
 
 
 def _product(left: Conjunctions, right: Conjunctions) -> Conjunctions:
-    if len(left) * len(right) > MAX_PRODUCT:
+    pairs = len(left) * len(right)
+    if pairs > MAX_PRODUCT:
         raise _too_many()
+    _check_value_sets(pairs * max(map(len, left), default=0) + pairs * max(map(len, right), default=0))
     return _any_of(both for one in left for other in right if (both := one & other) is not None)
+
+
+def _check_value_sets(count: int) -> None:
+    if count > MAX_VALUE_SETS:
+        raise FilterTooLargeError(
+            f"the filter has about {count:,} conditions once it is written as a disjunction of conjunctions; "
+            f"at most {MAX_VALUE_SETS:,} are allowed, split it into several subscriptions"
+        )
 
 
 def _balanced(parts: list[Part], combine: Callable[[Part, Part], Part], neutral: Part) -> Part:
@@ -304,7 +348,11 @@ def _balanced(parts: list[Part], combine: Callable[[Part, Part], Part], neutral:
 def _any_of(conjunctions: Iterable[Conjunction]) -> Conjunctions:
     """Return the canonical disjunction: nothing left to merge, nothing contained in another, sorted."""
     current = list(dict.fromkeys(conjunctions))
+    effort = 0
     while len(current) > 1:
+        effort += sum(map(len, current))
+        if effort > MAX_MERGING:
+            raise _too_many()
         current.sort(key=lambda conjunction: conjunction.sort_key)
         merged = _merged(current)
         if len(merged) == len(current):
@@ -357,17 +405,21 @@ def _united(value_sets: list[ValueSet]) -> list[ValueSet]:
     """Return the fewest sets found that hold the same; sets with different string patterns stay apart."""
     plain = [values for values in value_sets if not values.has_patterns]
     united = [_balanced(plain, lambda one, other: cast(ValueSet, one.union(other)), NOTHING)] if plain else []
+    effort = 0
     for values in value_sets:
         if not values.has_patterns:
             continue
-        for index, known in enumerate(united):
-            both = known.union(values)
-            if both is not None:
-                united[index] = both
-                break
-        else:
-            united.append(values)
-        if len(united) > MAX_CONJUNCTIONS:
+        growing, at = values, 0
+        while at < len(united):
+            effort += 1
+            both = united[at].union(growing)
+            if both is None:
+                at += 1
+            else:  # what has grown may now unite with those that were passed
+                del united[at]
+                growing, at = both, 0
+        united.append(growing)
+        if len(united) > MAX_CONJUNCTIONS or effort > MAX_UNIONS:
             raise _too_many()
     return united
 
@@ -376,7 +428,7 @@ def _absorbed(conjunctions: list[Conjunction]) -> Conjunctions:
     """Drop every conjunction that another one contains."""
     kept: list[Conjunction] = []
     for conjunction in sorted(conjunctions, key=len):
-        if not any(other.covers(conjunction) for other in kept):
-            kept = [other for other in kept if not conjunction.covers(other)]
+        if not any(other.surely_covers(conjunction) for other in kept):
+            kept = [other for other in kept if not conjunction.surely_covers(other)]
             kept.append(conjunction)
     return tuple(sorted(kept, key=lambda conjunction: conjunction.sort_key))

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from rankcast.model.errors import FilterTypeError, shown
 
 Segment: TypeAlias = tuple[str | None, ...]
 
 ESCAPE = "\\"
-ANY_TEXT = ""
-"""Stands for `%` where a pattern is laid out as a sequence of symbols; no character equals it."""
+ANY_ONE, ANY_TEXT = "\ud800", "\ud801"
+"""Stand for `_` and `%` where a pattern is laid out as a text; they are surrogates, which no text contains."""
 
 
 class PatternKind(Enum):
@@ -125,10 +125,8 @@ class Pattern:
         >>> Pattern.suffix("abc").implies(Pattern.contains("b"))
         True
         """
-        symbols: list[str | None] = []
-        for segment in self.segments:
-            symbols += (*segment, ANY_TEXT)
-        return _covers(other.segments, symbols[:-1])
+        laid_out = ANY_TEXT.join("".join(symbol or ANY_ONE for symbol in segment) for segment in self.segments)
+        return _covers(other.segments, laid_out)
 
     def sample(self) -> str:
         """Return a short text that matches."""
@@ -155,34 +153,43 @@ def _escaped(symbol: str | None) -> str:
     return ESCAPE + symbol if symbol in "%_\\" else symbol
 
 
-def _covers(segments: Sequence[Segment], symbols: Sequence[str | None]) -> bool:
-    """Match segments against characters, or against the symbols of another pattern (then "covers every text of")."""
+def _covers(segments: Sequence[Segment], text: str) -> bool:
+    """Match segments against a text, or against another pattern that is laid out (then "covers every text of")."""
     first, *rest = segments
     if not rest:
-        return len(first) == len(symbols) and _fits(first, symbols, 0)
+        return len(first) == len(text) and _fits(first, text, 0)
     *middle, last = rest
-    start, end = len(first), len(symbols) - len(last)
-    if start > end or not _fits(first, symbols, 0) or not _fits(last, symbols, end):
+    start, end = len(first), len(text) - len(last)
+    if start > end or not _fits(first, text, 0) or not _fits(last, text, end):
         return False
     for segment in middle:
-        found = _find(segment, symbols, start, end)
+        found = _find(segment, text, start, end)
         if found < 0:
             return False
         start = found + len(segment)
     return True
 
 
-def _find(segment: Segment, symbols: Sequence[str | None], start: int, end: int) -> int:
-    if isinstance(symbols, str) and None not in segment:
-        return symbols.find("".join(symbol for symbol in segment if symbol), start, end)
+def _find(segment: Segment, text: str, start: int, end: int) -> int:
+    literal = _literal(segment)
+    if literal is not None:
+        return text.find(literal, start, end)
     for at in range(start, end - len(segment) + 1):
-        if _fits(segment, symbols, at):
+        if _fits(segment, text, at):
             return at
     return -1
 
 
-def _fits(segment: Segment, symbols: Sequence[str | None], at: int) -> bool:
+def _fits(segment: Segment, text: str, at: int) -> bool:
+    literal = _literal(segment)
+    if literal is not None:
+        return text.startswith(literal, at)
     return all(
-        symbol != ANY_TEXT if wanted is None else wanted == symbol
-        for wanted, symbol in zip(segment, symbols[at : at + len(segment)], strict=True)
+        character != ANY_TEXT if wanted is None else wanted == character
+        for wanted, character in zip(segment, text[at : at + len(segment)], strict=True)
     )
+
+
+def _literal(segment: Segment) -> str | None:
+    """Return the segment as a text when it has no `_`."""
+    return None if None in segment else "".join(cast(tuple[str, ...], segment))

@@ -20,6 +20,7 @@ MAX_PATTERNS = 64
 _LAST_CHARACTER = chr(0x10FFFF)
 _ALL = IntervalSet.full(Domain.STRING)
 _NONE = IntervalSet.empty(Domain.STRING)
+_ANY_STRING = Pattern.prefix("")
 
 
 def prefix_range(prefix: str) -> IntervalSet:
@@ -81,15 +82,21 @@ class StringSet:
         )
 
     def __and__(self, other: StringSet) -> StringSet:
+        common = self._intersection(other)
+        if len(common.required) + len(common.forbidden) > MAX_PATTERNS:
+            raise FilterTooLargeError(f"more than {MAX_PATTERNS} patterns (like, suffix, contains) on one attribute")
+        return common
+
+    def _intersection(self, other: StringSet) -> StringSet:
         if not self.has_patterns and not other.has_patterns:
             return StringSet(self.ranges & other.ranges)
         return _made(self.ranges & other.ranges, self.required | other.required, self.forbidden | other.forbidden)
 
     def union(self, other: StringSet) -> StringSet | None:
         """Return both sets together, or None when ranges and patterns cannot express that."""
-        if self.covers(other):
+        if self.surely_covers(other):
             return self
-        if other.covers(self):
+        if other.surely_covers(self):
             return other
         if self.required == other.required and self.forbidden == other.forbidden:
             return _made(self.ranges | other.ranges, self.required, self.forbidden)
@@ -106,22 +113,27 @@ class StringSet:
 
     def covers(self, other: StringSet) -> bool | None:
         """Whether every string of `other` is in this set; None when that is not decided."""
-        if not other:
+        if self.surely_covers(other):
             return True
         escape = other.ranges - self.ranges
-        if not escape:
-            if all(_implied(other, pattern) for pattern in self.required) and all(
-                _excluded(other, pattern) for pattern in self.forbidden
-            ):
-                return True
-        elif not other.has_patterns:
+        if escape and not other.has_patterns:
             return False
         counterexample = _witness(escape or other.ranges, other, self)
         return None if counterexample is None else False
 
+    def surely_covers(self, other: StringSet) -> bool:
+        """Whether it is certain that every string of `other` is in this set; no counterexample is looked for."""
+        if not other:
+            return True
+        return (
+            (self.ranges.is_full or other.ranges <= self.ranges)
+            and all(_implied(other, pattern) for pattern in self.required)
+            and all(_excluded(other, pattern) for pattern in self.forbidden)
+        )
+
     def disjoint(self, other: StringSet) -> bool | None:
         """Whether no string is in both sets; None when that is not decided."""
-        common = self & other
+        common = self._intersection(other)  # not &: a question about two good sets is never an error
         if not common:
             return True
         return None if common.witness() is None else False
@@ -148,8 +160,9 @@ def _witness(ranges: IntervalSet, within: StringSet, outside: StringSet | None) 
 
 
 def _implied(given: StringSet, pattern: Pattern) -> bool:
-    stem = _common_prefix(given.ranges)
-    return any(known.implies(pattern) for known in given.required) or stem.implies(pattern)
+    if any(known.implies(pattern) for known in given.required):
+        return True
+    return given.ranges.cuts[0] != START and _common_prefix(given.ranges).implies(pattern)
 
 
 def _excluded(given: StringSet, pattern: Pattern) -> bool:
@@ -161,7 +174,9 @@ def _excluded(given: StringSet, pattern: Pattern) -> bool:
 def _common_prefix(ranges: IntervalSet) -> Pattern:
     """Return the pattern of the longest prefix that all strings of some ranges share (they hold at least one)."""
     start, end = ranges.cuts[0], ranges.cuts[-1]
-    low = "" if start == START else str(start[1])
+    if start == START:
+        return _ANY_STRING
+    low = str(start[1])
     shared = 0
     while shared < len(low) and end <= _end_of_prefix(low[: shared + 1]):
         shared += 1
@@ -174,7 +189,8 @@ def _made(ranges: IntervalSet, required: Iterable[Pattern], forbidden: Iterable[
     barred: set[Pattern] = set()
     for pattern in required:
         ranges &= _hull(pattern)
-        needed.add(pattern)
+        if pattern.kind is not PatternKind.EXACT:
+            needed.add(pattern)
     for pattern in forbidden:
         if pattern.kind in (PatternKind.EXACT, PatternKind.PREFIX):
             ranges -= _hull(pattern)
@@ -187,13 +203,12 @@ def _made(ranges: IntervalSet, required: Iterable[Pattern], forbidden: Iterable[
         return StringSet(_NONE)
     needed = {p for p in needed if not stem.implies(p) and not any(q != p and q.implies(p) for q in needed)}
     barred = {p for p in barred if not any(q != p and p.implies(q) for q in barred)}
-    if len(needed) + len(barred) > MAX_PATTERNS:
-        raise FilterTooLargeError(f"more than {MAX_PATTERNS} patterns (like, suffix, contains) on one attribute")
     if needed or barred:
-        ranges = _without_idle_points(ranges, StringSet(_ALL, frozenset(needed), frozenset(barred)))
-    if not ranges or ranges.points() is not None:
-        return StringSet(ranges)  # finite, and every point satisfies the patterns already
-    return StringSet(ranges, frozenset(needed), frozenset(barred))
+        patterns = StringSet(_ALL, frozenset(needed), frozenset(barred))
+        ranges = _without_idle_points(ranges, patterns)
+        if ranges.points() is None:
+            return StringSet(_without_idle_gaps(ranges, patterns), patterns.required, patterns.forbidden)
+    return StringSet(ranges)  # without patterns; or finite, and every point satisfies the patterns already
 
 
 def _hull(pattern: Pattern) -> IntervalSet:
@@ -203,9 +218,13 @@ def _hull(pattern: Pattern) -> IntervalSet:
 
 
 def _without_idle_points(ranges: IntervalSet, patterns: StringSet) -> IntervalSet:
-    """Leave out single strings that the patterns exclude, and single gaps that they exclude anyway."""
+    """Leave out single strings that the patterns exclude."""
     lone = [ranges.point(*piece) for piece in ranges.pieces()]
-    ranges -= IntervalSet.of_points(Domain.STRING, (p for p in lone if isinstance(p, str) and p not in patterns))
+    return ranges - IntervalSet.of_points(Domain.STRING, (p for p in lone if isinstance(p, str) and p not in patterns))
+
+
+def _without_idle_gaps(ranges: IntervalSet, patterns: StringSet) -> IntervalSet:
+    """Fill single gaps, which the patterns exclude anyway."""
     gaps = ranges.complement()
     holes = [gaps.point(*piece) for piece in gaps.pieces()]
     return ranges | IntervalSet.of_points(Domain.STRING, (p for p in holes if isinstance(p, str) and p not in patterns))

@@ -114,14 +114,19 @@ class ValueSet:
         """Whether this set holds all of `other`; None when string patterns leave that undecided."""
         if self == other:
             return True
-        if not (
+        return self._covers_but_for_strings(other) and self.strings.covers(other.strings)
+
+    def surely_covers(self, other: ValueSet) -> bool:
+        """Whether it is certain that this set holds all of `other`: cheaper than `covers`."""
+        return self == other or (self._covers_but_for_strings(other) and self.strings.surely_covers(other.strings))
+
+    def _covers_but_for_strings(self, other: ValueSet) -> bool:
+        return (
             self.missing >= other.missing
             and other.numbers <= self.numbers
             and other.bools <= self.bools
             and other.times <= self.times
-        ):
-            return False
-        return self.strings.covers(other.strings)
+        )
 
     def disjoint(self, other: ValueSet) -> bool | None:
         """Whether nothing is in both sets; None when string patterns leave that undecided."""
