@@ -1,0 +1,65 @@
+"""`rankcast check`: every problem of subscriber and event files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rankcast.cli.streams import printable, write_json
+from rankcast.cli.terminal import progress
+from rankcast.model.errors import InvalidFileError, Problem
+from rankcast.model.schema import Schema
+from rankcast.storage.checking import check_file, is_subscriber_file
+from rankcast.storage.subscriber_files import SUBSCRIBER_SUFFIXES, load_subscribers
+
+
+def check_files(files: Sequence[str], *, as_json: bool) -> int:
+    """Run the command and return its exit code. Each file is checked once, however often it is named."""
+    found: dict[str, list[Problem]] = {file: [] for file in files}
+    subscriber_files = [file for file in found if _has_subscribers(file)]
+    schemas: list[Schema] = []
+    with progress("checking", total=len(found)) as bar:
+        for file in bar.over(sorted(found, key=lambda file: file not in subscriber_files)):
+            if file in subscriber_files:
+                found[file], schema = _check_subscribers(file)
+                schemas += [schema] if schema is not None else []
+            else:
+                found[file] = check_file(file, schemas[0] if len(schemas) == 1 else None)
+    for file, problems in found.items():
+        _report(file, problems, as_json=as_json)
+    return 1 if any(not problem.warning for problems in found.values() for problem in problems) else 0
+
+
+def _has_subscribers(file: str) -> bool:
+    try:
+        return Path(file).suffix.lower() in SUBSCRIBER_SUFFIXES and is_subscriber_file(file)
+    except InvalidFileError:
+        return False  # it cannot be read, which `check_file` reports
+
+
+def _check_subscribers(file: str) -> tuple[list[Problem], Schema | None]:
+    try:
+        loaded = load_subscribers(file)
+    except InvalidFileError as error:
+        return list(error.problems), None
+    return list(loaded.problems), loaded.schema
+
+
+def _report(file: str, problems: list[Problem], *, as_json: bool) -> None:
+    for problem in problems:
+        if as_json:
+            severity = "warning" if problem.warning else "error"
+            document = {"file": problem.file, "line": problem.line, "severity": severity, "message": problem.message}
+            write_json(document)
+        else:
+            sys.stdout.write(printable(str(problem)) + "\n")
+    if not as_json:
+        warnings = sum(problem.warning for problem in problems)
+        errors = len(problems) - warnings
+        counts = [_count(errors, "error"), _count(warnings, "warning")]
+        sys.stdout.write(f"{printable(file)}: {', '.join(filter(None, counts)) or 'ok'}\n")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}" if number else ""

@@ -1,0 +1,98 @@
+"""The named subscribers of the demo: six people who look for a flat, with wishes that can be read aloud."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rankcast.language.parser import parse_filter
+from rankcast.model.policies import ALL_MATCHES, Continuous, Policy, Sliding
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Priority, Subscriber, SubscriberId, Subscription, SubscriptionId
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who it is, what the wishes are (with ranks or with priorities), and what is to be delivered."""
+
+    name: str
+    story: str
+    wishes: dict[str, tuple[str, float | None]]
+    deliver: Policy = ALL_MATCHES
+    priorities: tuple[tuple[str, str], ...] = ()
+
+    def subscriber(self, schema: Schema) -> Subscriber:
+        """Return the subscriber that this person is."""
+        return Subscriber(
+            SubscriberId(self.name),
+            tuple(
+                Subscription(SubscriptionId(name), parse_filter(text, schema), rank)
+                for name, (text, rank) in self.wishes.items()
+            ),
+            deliver=self.deliver,
+            priorities=tuple(Priority(SubscriptionId(a), SubscriptionId(b)) for a, b in self.priorities),
+        )
+
+
+ANA_POLICY = Sliding(k=3, window=100)
+ANA = Person(
+    "ana",
+    "wants a flat in Porto, best at a fair rent",
+    {
+        "fair": ("city = 'Porto' and rent between 500 and 900", 0.9),
+        "large": ("city = 'Porto' and rooms >= 3", 0.6),
+    },
+    ANA_POLICY,
+)
+BRUNO_CITY = "Coimbra"
+BRUNO = Person(
+    "bruno",
+    "studies in Coimbra and wants to hear of everything he can afford",
+    {
+        "campus": (f"city = '{BRUNO_CITY}' and rent < 600 and description contains 'university'", 1.0),
+        "cheap": (f"city = '{BRUNO_CITY}' and rent < 500", 0.7),
+    },
+)
+PEOPLE = (
+    ANA,
+    BRUNO,
+    Person(
+        "carla",
+        "has a dog: a garden matters more than a low rent",
+        {
+            "garden": ("city in ('Lisboa', 'Porto') and pets = true and description contains 'garden'", None),
+            "dog": ("city in ('Lisboa', 'Porto') and pets = true and rent <= 1200", None),
+            "ask": ("city in ('Lisboa', 'Porto') and not exists pets and rent <= 900", None),
+        },
+        Sliding(k=2, window=50),
+        (("garden", "dog"), ("dog", "ask")),
+    ),
+    Person(
+        "diego",
+        "moves to Barcelona with his family",
+        {
+            "dream": ("city = 'Barcelona' and rooms >= 4 and (floor <= 1 or description contains 'lift')", 1.0),
+            "space": ("city = 'Barcelona' and size_m2 > 90 and rent < 2200", 0.8),
+            "home": ("city = 'Barcelona' and rooms >= 3", 0.4),
+        },
+        Sliding(k=5, window=200),
+    ),
+    Person(
+        "elena",
+        "starts a job in Madrid in April and travels light",
+        {
+            "ready": ("city = 'Madrid' and furnished = true and available <= time '2025-04-01'", None),
+            "near": ("city = 'Madrid' and district in ('Retiro', 'Salamanca') and rent < 1500", None),
+        },
+        Continuous(k=5),
+        (("ready", "near"),),
+    ),
+    Person(
+        "fritz",
+        "hunts bargains all over Portugal, but not from agents",
+        {
+            "steal": ("reference prefix 'PT-' and not exists agency and rent < 700 and size_m2 >= 60", 1.0),
+            "nice": ("reference like 'PT-___-%' and not exists agency and rent < 800", 0.5),
+        },
+        Sliding(k=3, window=100),
+    ),
+)

@@ -1,0 +1,156 @@
+"""`rankcast explain`: why a subscriber gets an event or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rankcast.cli.notifications import payload
+from rankcast.cli.replay import Replay
+from rankcast.cli.streams import Problems, printable, write_json
+from rankcast.cli.terminal import console, shown_attributes
+from rankcast.hub import Outcome
+from rankcast.language.printer import format_constraint, format_expression, format_value_set
+from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
+from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
+from rankcast.model.errors import InvalidEventError, InvalidFileError, Problem, UnknownIdError, shown
+from rankcast.model.events import Event
+from rankcast.model.expressions import Constraint
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Subscriber
+from rankcast.storage.event_files import read_events
+from rankcast.storage.subscriber_files import load_subscribers
+
+
+def explain_event(
+    event: str, subscribers: Path, subscriber_id: str, subscription_id: str | None, *, as_json: bool
+) -> None:
+    """Run the command."""
+    problems = Problems()
+    loaded = load_subscribers(subscribers)
+    for problem in loaded.problems:
+        problems.add(problem)
+    subscriber = _chosen(loaded.subscribers, subscriber_id)
+    if subscription_id is not None and subscriber.subscription(subscription_id) is None:
+        known = ", ".join(repr(subscription.id) for subscription in subscriber.subscriptions)
+        raise UnknownIdError(f"subscriber {shown(subscriber_id)} has no subscription {shown(subscription_id)}: {known}")
+    replay = Replay([subscriber], loaded.schema)
+    if replay.refused:
+        raise InvalidFileError([Problem(str(subscribers), None, replay.refused[0])])
+    found = _published_up_to(event, loaded.schema, replay, problems)
+    problems.close()
+    outcome = replay.hub.explain(found, subscriber_id, replay.now_for(found))
+    if subscription_id is not None:
+        only = tuple(one for one in outcome.explanations if one.subscription.id == subscription_id)
+        outcome = replace(outcome, explanations=only)
+    if as_json:
+        write_json(outcome_to_json(outcome, found))
+    else:
+        show_outcome(outcome, found)
+
+
+def _chosen(subscribers: tuple[Subscriber, ...], name: str) -> Subscriber:
+    for subscriber in subscribers:
+        if subscriber.id == name:
+            return subscriber
+    some = ", ".join(subscriber.id for subscriber in subscribers[:10])
+    more = f" and {len(subscribers) - 10:,} more" if len(subscribers) > 10 else ""
+    raise UnknownIdError(f"there is no subscriber {shown(name)}; the file has {some or 'none'}{more}")
+
+
+def _published_up_to(place: str, schema: Schema | None, replay: Replay, problems: Problems) -> Event:
+    """Return the event that `place` names, after publishing those before it in its file."""
+    if place.lstrip().startswith("{"):
+        event = event_from_json(parse_json(place), id="inline", source="/command-line")
+        return event if schema is None else event.conformed(schema)
+    file, _, wanted = (place, "", "") if Path(place).exists() else place.partition("#")
+    if not wanted:
+        return _only(file, _events(file, schema, problems))
+    position = _position(file, wanted, _events(file, schema, problems))
+    events = _events(file, schema, Problems(quiet=True))  # they were reported on the way to the position
+    for earlier in islice(events, position):
+        replay.publish(earlier)
+    return next(events)
+
+
+def _position(file: str, wanted: str, events: Iterator[Event]) -> int:
+    """Return how many events come before the wanted one, which is named by its id or else by its number."""
+    count = 0
+    for event in events:
+        if event.id == wanted:
+            return count
+        count += 1
+    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= count:
+        return int(wanted) - 1
+    raise UnknownIdError(f"{file}: there is no event {shown(wanted)} among its {count:,} events")
+
+
+def _events(file: str, schema: Schema | None, problems: Problems) -> Iterator[Event]:
+    for item in read_events(file, schema):
+        if isinstance(item, Problem):
+            problems.add(item)
+        else:
+            yield item
+
+
+def _only(file: str, events: Iterator[Event]) -> Event:
+    first = next(events, None)
+    if first is None:
+        raise InvalidEventError(f"{file}: the file has no usable event")
+    if next(events, None) is not None:
+        raise InvalidEventError(f"{file}: the file has several events; name one, such as '{file}#{first.id}'")
+    return first
+
+
+def show_outcome(outcome: Outcome, event: Event) -> None:
+    """Print an outcome as a page for people."""
+    page = console()
+    page.print(f"event {printable(event.id)}", style="bold")
+    page.print(f"  {printable(shown_attributes(payload(event)))}\n")
+    for explanation in outcome.explanations:
+        page.print(f"[{printable(explanation.subscription.id)}]", style="bold", end=" ")
+        page.print(printable(str(explanation)), style="green" if explanation.matched else "", soft_wrap=True)
+        page.print()
+    page.print(printable(verdict(outcome)), style="bold")
+
+
+def verdict(outcome: Outcome) -> str:
+    """Return the last line of an outcome: delivered or not, and why."""
+    return str(replace(outcome, explanations=()))
+
+
+def outcome_to_json(outcome: Outcome, event: Event) -> dict[str, Any]:
+    """Return an outcome as a JSON object."""
+    return {
+        "subscriber": outcome.subscriber,
+        "delivered": outcome.delivered,
+        "rank": outcome.rank,
+        "event": event_to_json(event),
+        "subscriptions": [_explanation_to_json(explanation) for explanation in outcome.explanations],
+    }
+
+
+def _explanation_to_json(explanation: Explanation) -> dict[str, Any]:
+    return {
+        "id": explanation.subscription.id,
+        "filter": format_expression(explanation.subscription.filter.expression),
+        "matched": explanation.matched,
+        "active": explanation.active,
+        "constraints": [
+            {
+                "constraint": format_constraint(part.expression)
+                if isinstance(part.expression, Constraint)
+                else format_expression(part.expression),
+                "holds": TRUTH_WORDS[part.truth],
+                "reason": reason(part),
+            }
+            for part in explanation.constraints
+        ],
+        "to_match": [
+            {"attribute": change.attribute, "needed": format_value_set(change.attribute, change.needed)}
+            for change in explanation.changes
+        ],
+    }

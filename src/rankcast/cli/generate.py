@@ -1,0 +1,58 @@
+"""`rankcast generate`: write a feed of events and the subscribers that follow it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from rankcast.cli.streams import complain, json_line, write_json
+from rankcast.cli.terminal import progress
+from rankcast.model.cloudevents import event_to_json
+from rankcast.model.events import Event
+from rankcast.model.times import parse_time
+from rankcast.storage.event_files import write_events
+from rankcast.storage.subscriber_files import save_subscribers
+from rankcast.workloads.feeds import DEFAULT_START, Feed, feed_named
+
+
+def generate_feed(
+    name: str,
+    events: int,
+    seed: int,
+    out: str,
+    subscribers: int,
+    subscribers_out: Path | None,
+    start: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Run the command."""
+    feed = feed_named(name)
+    begin = DEFAULT_START if start is None else parse_time(start)
+    if subscribers_out is not None:
+        save_subscribers(subscribers_out, feed.subscribers(subscribers, seed, begin), feed.schema)
+    _write_events(feed, events, seed, begin, out)
+    written = {"events": {"file": out, "count": events}}
+    if subscribers_out is not None:
+        written["subscribers"] = {"file": str(subscribers_out), "count": subscribers}
+    if as_json:
+        complain(json_line({"feed": name, "seed": seed, **written}))
+    elif out != "-":
+        complain("; ".join(f"{place['count']:,} {kind} in {place['file']}" for kind, place in written.items()))
+
+
+def _write_events(feed: Feed, count: int, seed: int, start: datetime, out: str) -> None:
+    to_terminal = out == "-" and sys.stdout.isatty()
+    with progress(f"generating {feed.name}", total=count, quiet=to_terminal) as bar:
+        events = bar.over(feed.events(count, seed, start))
+        if out == "-":
+            _print(events)
+        else:
+            write_events(out, events)
+
+
+def _print(events: Iterable[Event]) -> None:
+    for event in events:
+        write_json(event_to_json(event))

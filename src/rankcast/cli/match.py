@@ -1,0 +1,108 @@
+"""`rankcast match`: publish the events of a file and show who gets what."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+from rankcast.cli.notifications import COLUMNS, notification_row, notification_to_json
+from rankcast.cli.replay import Replay, shown_policy
+from rankcast.cli.streams import Problems, json_line, write_json
+from rankcast.cli.terminal import console, progress, table
+from rankcast.hub import Notification
+from rankcast.model.errors import Problem
+from rankcast.model.subscriptions import Subscriber
+from rankcast.storage.event_files import read_events
+from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers
+from rankcast.storage.writing import replacing
+
+Sink = Callable[[Notification], None]
+
+
+def match_file(events: str, subscribers: Path, *, as_json: bool, out: Path | None, limit: int) -> int:
+    """Run the command and return its exit code."""
+    problems = Problems()
+    loaded = load_subscribers(subscribers)
+    for problem in loaded.problems:
+        problems.add(problem)
+    replay = Replay(loaded.subscribers, loaded.schema)
+    for reason in replay.refused:
+        problems.add(Problem(str(subscribers), None, reason))
+    first: list[Notification] = []
+    started = perf_counter()
+    with _sink(out, to_stdout=as_json) as sink:
+        for notification in _notifications(events, loaded, replay, problems, quiet=as_json and sys.stdout.isatty()):
+            sink(notification)
+            if len(first) < limit:
+                first.append(notification)
+    seconds = perf_counter() - started
+    if replay.out_of_order:
+        message = f"{replay.out_of_order:,} events are older than one before them; they were taken as they came"
+        problems.add(Problem(events, None, message, warning=True))
+    problems.close()
+    if not as_json:
+        _show(replay, first, limit, seconds)
+    return 1 if problems.errors else 0
+
+
+def _notifications(
+    events: str, loaded: SubscriberFile, replay: Replay, problems: Problems, *, quiet: bool
+) -> Iterator[Notification]:
+    with progress("publishing", quiet=quiet) as bar:
+        for item in bar.over(read_events(events, loaded.schema)):
+            if isinstance(item, Problem):
+                problems.add(item)
+            else:
+                yield from replay.publish(item).delivered
+
+
+@contextmanager
+def _sink(out: Path | None, *, to_stdout: bool) -> Iterator[Sink]:
+    """Give what takes each notification: a file that appears when all is written, standard output, or nothing."""
+    if out is None:
+        yield (lambda notification: write_json(notification_to_json(notification))) if to_stdout else (lambda _: None)
+        return
+    with replacing(out) as stream:
+        yield lambda notification: _write(stream.write, notification)
+
+
+def _write(write: Callable[[bytes], int], notification: Notification) -> None:
+    write(json_line(notification_to_json(notification)).encode() + b"\n")
+
+
+def _show(replay: Replay, first: list[Notification], limit: int, seconds: float) -> None:
+    shown = console()
+    subscribers = {subscriber.id: subscriber for subscriber in replay.hub.subscribers}
+    busiest = sorted(replay.tallies, key=lambda name: (-replay.tallies[name].matched.events, name))
+    columns = {"Subscriber": "left", "Delivery": "left"} | dict.fromkeys(
+        ("Matched", "Delivered", "Rank of matched", "Rank of delivered"), "right"
+    )
+    rows = [_row(subscribers[name], replay) for name in busiest[:limit]]
+    shown.print(table("Subscribers", columns, rows))
+    if len(busiest) > limit:
+        shown.print(f"... and {len(busiest) - limit:,} more with fewer matches; --limit sets how many are shown")
+    shown.print()
+    shown.print(table("First notifications", COLUMNS, map(notification_row, first)))
+    shown.print()
+    matched = sum(tally.matched.events for tally in replay.tallies.values())
+    delivered = sum(tally.delivered.events for tally in replay.tallies.values())
+    subscriptions = sum(len(subscriber.subscriptions) for subscriber in subscribers.values())
+    shown.print(
+        f"{replay.events:,} events, {len(subscribers):,} subscribers, {subscriptions:,} subscriptions: "
+        f"{matched:,} matches, {delivered:,} delivered, in {seconds:.1f} s"
+    )
+
+
+def _row(subscriber: Subscriber, replay: Replay) -> tuple[str, ...]:
+    tally = replay.tallies[subscriber.id]
+    counts = (f"{tally.matched.events:,}", f"{tally.delivered.events:,}")
+    return (
+        subscriber.id,
+        shown_policy(subscriber.deliver),
+        *counts,
+        tally.matched.shown_mean,
+        tally.delivered.shown_mean,
+    )

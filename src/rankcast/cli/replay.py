@@ -1,0 +1,120 @@
+"""Publishing recorded events through the hub, with counts of what matched and what was delivered.
+
+`now` is the time of the events themselves: it never goes back, and an event without a time is taken to come right after
+the one before it. A second hub, in which every subscriber gets every match, tells what there was to choose from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from rankcast.hub import Hub, Notification, utc_now
+from rankcast.model.errors import PolicyNotAvailableError
+from rankcast.model.events import Event
+from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Periodic, Policy, Sliding
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Subscriber, SubscriberId
+
+
+@dataclass(slots=True)
+class Count:
+    """How many notifications there were, and the sum of their ranks."""
+
+    events: int = 0
+    ranks: float = 0.0
+
+    def add(self, rank: float) -> None:
+        """Count one notification."""
+        self.events += 1
+        self.ranks += rank
+
+    @property
+    def mean_rank(self) -> float | None:
+        """The mean rank; None when there was nothing."""
+        return self.ranks / self.events if self.events else None
+
+    @property
+    def shown_mean(self) -> str:
+        """The mean rank as a cell of a table."""
+        return "-" if self.mean_rank is None else f"{self.mean_rank:.3f}"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one subscriber was offered and what it got."""
+
+    matched: Count = field(default_factory=Count)
+    delivered: Count = field(default_factory=Count)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What one event led to: all its matches, and what was delivered."""
+
+    matches: list[Notification]
+    delivered: list[Notification]
+
+
+class Replay:
+    """A hub with the subscribers that it can serve; `refused` says why it cannot serve the others."""
+
+    def __init__(self, subscribers: Iterable[Subscriber], schema: Schema | None) -> None:
+        self.hub = Hub(schema=schema)
+        self._everything = Hub(schema=schema)
+        self.tallies: dict[SubscriberId, Tally] = {}
+        self.refused: list[str] = []
+        self.events = 0
+        self.out_of_order = 0
+        self._now: datetime | None = None
+        for subscriber in subscribers:
+            try:
+                self.hub.add(subscriber)
+            except PolicyNotAvailableError as error:
+                self.refused.append(f"subscriber {subscriber.id!r} is left out: {error}")
+                continue
+            self._everything.add(replace(subscriber, deliver=ALL_MATCHES))
+            self.tallies[subscriber.id] = Tally()
+
+    def publish(self, event: Event) -> Published:
+        """Publish one event at its own time."""
+        now = self._advance(event.time)
+        event = event.stamped(now)
+        published = Published(self._everything.publish(event, now), self.hub.publish(event, now))
+        self.events += 1
+        for match in published.matches:
+            self.tallies[match.subscriber].matched.add(match.rank)
+        for notification in published.delivered:
+            self.tallies[notification.subscriber].delivered.add(notification.rank)
+        return published
+
+    def _advance(self, time: datetime | None) -> datetime:
+        if self._now is None:
+            self._now = time or utc_now()
+        elif time is not None:
+            self.out_of_order += time < self._now
+            self._now = max(self._now, time)
+        return self._now
+
+    def now_for(self, event: Event) -> datetime:
+        """Return the time at which an event would be published next."""
+        times = [time for time in (self._now, event.time) if time is not None]
+        return max(times) if times else utc_now()
+
+
+def shown_policy(policy: Policy) -> str:
+    """Return a delivery policy in words.
+
+    >>> shown_policy(Sliding(k=3, window=100))
+    'the best 3 of the last 100'
+    """
+    if isinstance(policy, AllMatches):
+        return "every match"
+    if isinstance(policy, Continuous):
+        return f"the best {policy.k} so far"
+    if isinstance(policy, Sliding):
+        return f"the best {policy.k} of the last {policy.window}"
+    if isinstance(policy, Periodic):
+        return f"the best {policy.k} every {policy.period}"
+    return f"the best {policy.k} within {policy.window}"

@@ -1,0 +1,89 @@
+"""Standard output and standard error, safely.
+
+Text that comes from files is shown with its control characters escaped, so that no file can drive the terminal.
+Problems go to standard error, results to standard output, and JSON is one strict document per line.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from rankcast.model.errors import Problem
+
+SHOWN_PROBLEMS = 20
+"""Problems that a command other than `check` prints in full, for each file."""
+
+
+def make_streams_safe() -> None:
+    """Let a stream that cannot encode a character write its escape instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters as escapes; line ends are kept.
+
+    >>> printable("a\\x1b[31mb")
+    'a\\\\x1b[31mb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def one_line(text: str) -> str:
+    """Return the text as `printable` does, with line ends escaped too."""
+    return printable(text).replace("\n", "\\n")
+
+
+def complain(message: str) -> None:
+    """Write a message to standard error."""
+    sys.stdout.flush()
+    sys.stderr.write(printable(message) + "\n")
+
+
+def write_json(document: Mapping[str, Any]) -> None:
+    """Write one line of JSON to standard output."""
+    sys.stdout.write(json_line(document, ascii_only=not is_utf8(sys.stdout)) + "\n")
+
+
+def json_line(document: Mapping[str, Any], *, ascii_only: bool = False) -> str:
+    """Return a document as one line of strict JSON."""
+    return json.dumps(document, ensure_ascii=ascii_only, allow_nan=False)
+
+
+def is_utf8(stream: TextIO) -> bool:
+    """Whether a stream can encode every character."""
+    return (stream.encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
+
+
+class Problems:
+    """Problems as they are found: the first few of each file go to standard error unless quiet; all are counted."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.errors = 0
+        self._most = 0 if quiet else SHOWN_PROBLEMS
+        self._shown: dict[str, int] = {}
+
+    def add(self, problem: Problem) -> None:
+        """Report one problem."""
+        self.errors += not problem.warning
+        seen = self._shown.get(problem.file, 0)
+        self._shown[problem.file] = seen + 1
+        if seen < self._most:
+            complain(str(problem))
+
+    def close(self) -> None:
+        """Say how many problems were not shown."""
+        for file, seen in self._shown.items():
+            if seen > SHOWN_PROBLEMS:
+                complain(f"{file}: {seen - SHOWN_PROBLEMS:,} more problems; `rankcast check` lists them all")

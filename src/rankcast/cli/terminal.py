@@ -1,0 +1,105 @@
+"""Tables, progress bars and readable values.
+
+Text from files is never read as markup. Without a terminal there are no colours and no progress bars, and lines are
+WIDTH columns wide unless the environment says COLUMNS.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TextIO, TypeVar
+
+from rich import box
+from rich import progress as bars
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+from rankcast.cli.streams import one_line
+from rankcast.model.times import format_time
+from rankcast.model.values import Value
+
+WIDTH = 100
+"""Columns where there is no terminal to ask."""
+
+Item = TypeVar("Item")
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """Return a console on a stream, by default standard output."""
+    stream = stream or sys.stdout
+    fixed = not stream.isatty() and not os.environ.get("COLUMNS", "").isdigit()
+    return Console(file=stream, width=WIDTH if fixed else None, highlight=False, markup=False, emoji=False)
+
+
+@contextmanager
+def progress(description: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Progress]:
+    """Show a progress bar on standard error while the block runs; nothing without a terminal."""
+    known = (bars.BarColumn(), bars.TimeRemainingColumn()) if total is not None else ()
+    with bars.Progress(
+        bars.SpinnerColumn(),
+        bars.TextColumn("{task.description}"),
+        *known,
+        bars.TextColumn("{task.completed:,}"),
+        bars.TimeElapsedColumn(),
+        console=console(sys.stderr),
+        transient=True,
+        disable=quiet or not sys.stderr.isatty(),
+    ) as shown:
+        yield Progress(shown, shown.add_task(description, total=total))
+
+
+class Progress:
+    """One bar of one task."""
+
+    def __init__(self, shown: bars.Progress, task: bars.TaskID) -> None:
+        self._shown, self._task = shown, task
+
+    def over(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the items and advance the bar with each."""
+        if self._shown.disable:
+            yield from items
+            return
+        for item in items:
+            yield item
+            self._shown.advance(self._task)
+
+
+def table(title: str, columns: Mapping[str, str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table; `columns` maps each heading to "left", "right", or "rest": whatever width is left over."""
+    made = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False
+    )
+    for heading, place in columns.items():
+        justify: JustifyMethod = "right" if place == "right" else "left"
+        ratio = 1 if place == "rest" else None
+        made.add_column(heading, justify=justify, ratio=ratio, no_wrap=True, overflow="ellipsis")
+    made.expand = "rest" in columns.values()
+    for row in rows:
+        made.add_row(*(Text(one_line(cell)) for cell in row))
+    return made
+
+
+def shown_attributes(attributes: Mapping[str, Value]) -> str:
+    """Return attributes as one short line.
+
+    >>> shown_attributes({"city": "Porto", "rent": 700, "pets": True})
+    'city Porto, rent 700, pets yes'
+    """
+    return ", ".join(f"{name} {shown_value(value)}" for name, value in attributes.items())
+
+
+def shown_value(value: Value) -> str:
+    """Return a value as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return shown_time(value) if isinstance(value, datetime) else str(value)
+
+
+def shown_time(time: datetime) -> str:
+    """Return a time in UTC, as short as it can be."""
+    return format_time(time).replace("T", " ").removesuffix("Z")

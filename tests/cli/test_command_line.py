@@ -1,0 +1,349 @@
+"""The commands as a user calls them, through typer's test runner: output, errors and exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rankcast.cli.main import app
+from rankcast.model.cloudevents import event_from_json
+from rankcast.model.errors import Problem
+from rankcast.storage.event_files import read_events
+from rankcast.storage.subscriber_files import load_subscribers
+from rankcast.workloads.feeds import FEEDS, flats
+
+COMMANDS = ("match", "explain", "generate", "check", "demo", "version")
+
+PEOPLE = """\
+version: 1
+subscribers:
+  - id: ana
+    deliver: {policy: sliding, k: 1, window: 10}
+    subscriptions:
+      - {id: fair, filter: "city = 'Porto' and rent between 500 and 900", rank: 0.9}
+      - {id: large, filter: "city = 'Porto' and rooms >= 3", rank: 0.6}
+  - id: rui
+    subscriptions:
+      - {id: cheap, filter: "rent < 600"}
+"""
+
+EVENTS = [
+    {"id": "a", "time": "2026-03-01T09:00:00Z", "city": "Porto", "rent": 700, "rooms": 2},
+    {"id": "b", "time": "2026-03-01T09:01:00Z", "city": "Porto", "rent": 1200, "rooms": 4},
+    {"id": "c", "time": "2026-03-01T09:02:00Z", "city": "Braga", "rent": 400, "rooms": 1},
+]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "100"})
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    path = tmp_path / "people.yaml"
+    path.write_text(PEOPLE)
+    return path
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
+    return path
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_every_command_shows_an_example_and_has_json(self, command):
+        result = run(command, "--help")
+        assert result.exit_code == 0
+        assert f"Example: rankcast {command}" in result.stdout
+        assert "--json" in result.stdout
+
+    def test_the_list_of_commands_is_the_answer_to_no_arguments(self):
+        result = run()
+        assert all(command in result.output for command in COMMANDS)
+
+    @pytest.mark.parametrize("arguments", [["version"], ["--version"]])
+    def test_the_version_is_that_of_the_package(self, arguments):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        assert result.stdout.startswith("rankcast 0.")
+        assert lines(run("version", "--json").stdout)[0]["version"] in result.stdout
+
+    def test_wrong_usage_has_exit_code_2(self):
+        assert run("match").exit_code == 2
+        assert run("mach").exit_code == 2
+        assert run("generate", "flats", "--events", "-1").exit_code == 2
+        assert run("generate", "flats", "--subscribers", "3").exit_code == 2
+
+
+class TestMatch:
+    def test_counts_matches_and_deliveries_with_their_mean_ranks(self, people, events):
+        result = run("match", events, "--subscribers", people)
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        rows = [line.split() for line in result.stdout.splitlines()]
+        assert ["ana", "the", "best", "1", "of", "the", "last", "10", "2", "1", "0.750", "0.900"] in rows
+        assert ["rui", "every", "match", "1", "1", "1.000", "1.000"] in rows
+        assert "3 events, 2 subscribers, 3 subscriptions: 3 matches, 2 delivered" in result.stdout
+
+    def test_json_is_one_line_per_notification_and_nothing_else(self, people, events):
+        result = run("match", events, "--subscribers", people, "--json")
+        found = lines(result.stdout)
+        assert [(one["subscriber"], one["event"]["id"], one["rank"], one["matched"]) for one in found] == [
+            ("ana", "a", 0.9, ["fair"]),
+            ("rui", "c", 1.0, ["cheap"]),
+        ]
+        assert event_from_json(found[0]["event"]).attributes["rent"] == 700
+        assert found[0]["time"] == "2026-03-01T09:00:00Z"
+
+    def test_out_gets_the_lines_instead_of_standard_output(self, people, events, tmp_path):
+        out = tmp_path / "notes.jsonl"
+        result = run("match", events, "--subscribers", people, "--json", "--out", out)
+        assert result.stdout == ""
+        assert [one["event"]["id"] for one in lines(out.read_text())] == ["a", "c"]
+
+    def test_bad_lines_are_reported_with_their_place_and_the_rest_is_used(self, people, events):
+        events.write_text(events.read_text() + '{"id": "d", "rent":\n{"id": "e", "rent": 100}\n')
+        result = run("match", events, "--subscribers", people, "--json")
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"{events}:4: ")
+        assert [one["event"]["id"] for one in lines(result.stdout)] == ["a", "c", "e"]
+
+    def test_a_bad_subscriber_is_reported_with_its_place_and_the_rest_is_used(self, people, events):
+        people.write_text(PEOPLE.replace("rent < 600", "rent <"))
+        result = run("match", events, "--subscribers", people, "--json")
+        assert result.exit_code == 1
+        assert f"{people}:10: " in result.stderr
+        assert [one["subscriber"] for one in lines(result.stdout)] == ["ana"]
+
+    def test_a_policy_that_the_hub_does_not_have_is_reported_and_the_rest_is_used(self, people, events):
+        people.write_text(PEOPLE.replace("{policy: sliding, k: 1, window: 10}", "{policy: periodic, k: 1, period: 1h}"))
+        result = run("match", events, "--subscribers", people, "--json")
+        assert result.exit_code == 1
+        assert "subscriber 'ana' is left out" in result.stderr
+        assert [one["subscriber"] for one in lines(result.stdout)] == ["rui"]
+
+    def test_of_many_problems_the_first_are_shown_and_the_others_counted(self, people, events):
+        events.write_text("{\n" * 50)
+        result = run("match", events, "--subscribers", people)
+        assert len(result.stderr.splitlines()) == 21
+        assert "30 more problems" in result.stderr
+
+    def test_events_that_are_not_in_order_of_time_are_a_warning(self, people, events):
+        events.write_text("".join(json.dumps(event) + "\n" for event in reversed(EVENTS)))
+        result = run("match", events, "--subscribers", people)
+        assert result.exit_code == 0
+        assert "warning: 2 events are older than one before them" in result.stderr
+
+    def test_an_empty_file_is_fine(self, people, events):
+        events.write_text("")
+        result = run("match", events, "--subscribers", people)
+        assert result.exit_code == 0
+        assert "0 events" in result.stdout
+
+    def test_text_from_files_can_neither_drive_the_terminal_nor_be_markup(self, people, events):
+        events.write_text(json.dumps({"id": "[bold]x[/]", "rent": 1, "note": "\x1b[31mred\x07"}) + "\n")
+        result = run("match", events, "--subscribers", people)
+        assert "[bold]x[/]: rent 1, note \\x1b[31mred\\x07" in result.stdout
+
+
+class TestExplain:
+    def test_says_why_for_every_subscription(self, people, events):
+        result = run("explain", f"{events}#b", "--subscribers", people, "--subscriber", "ana")
+        assert result.exit_code == 0
+        assert "[fair] no match: city = 'Porto' and rent between 500 and 900" in result.stdout
+        assert "rent is 1200, 300 above 900" in result.stdout
+        assert "[large] match: city = 'Porto' and rooms >= 3" in result.stdout
+
+    def test_the_events_before_it_in_the_file_come_first(self, people, events):
+        result = run("explain", f"{events}#b", "--subscribers", people, "--subscriber", "ana", "--json")
+        alone = json.dumps(EVENTS[1])
+        first = run("explain", alone, "--subscribers", people, "--subscriber", "ana", "--json")
+        assert (lines(result.stdout)[0]["rank"], lines(result.stdout)[0]["delivered"]) == (0.6, False)
+        assert (lines(first.stdout)[0]["rank"], lines(first.stdout)[0]["delivered"]) == (0.6, True)
+
+    @pytest.mark.parametrize("place", ["b", "2"])
+    def test_an_event_of_a_file_is_named_by_id_or_by_number(self, people, events, place):
+        result = run("explain", f"{events}#{place}", "--subscribers", people, "--subscriber", "rui", "--json")
+        assert lines(result.stdout)[0]["event"]["id"] == "b"
+
+    def test_an_id_goes_before_a_number(self, people, events):
+        events.write_text('{"id": "x", "rent": 1}\n{"id": "1", "rent": 2}\n')
+        result = run("explain", f"{events}#1", "--subscribers", people, "--subscriber", "rui", "--json")
+        assert lines(result.stdout)[0]["event"]["data"] == {"rent": 2}
+
+    def test_json_has_the_verdict_on_every_constraint(self, people):
+        result = run(
+            "explain", '{"rent": 700}', "-s", people, "--subscriber", "ana", "--subscription", "fair", "--json"
+        )
+        (outcome,) = lines(result.stdout)
+        assert outcome["rank"] is None
+        (subscription,) = outcome["subscriptions"]
+        assert subscription["id"] == "fair"
+        assert [(one["constraint"], one["holds"]) for one in subscription["constraints"]] == [
+            ("city = 'Porto'", "unknown"),
+            ("rent between 500 and 900", "yes"),
+        ]
+        assert subscription["to_match"] == [{"attribute": "city", "needed": "city = 'Porto'"}]
+
+    def test_a_file_with_one_event_needs_no_name(self, people, events):
+        events.write_text(json.dumps(EVENTS[0]) + "\n")
+        result = run("explain", events, "--subscribers", people, "--subscriber", "ana")
+        assert "delivered with rank 0.9" in result.stdout
+
+    @pytest.mark.parametrize(
+        ("event", "subscriber", "expected"),
+        [
+            ("{events}", "ana", "the file has several events; name one"),
+            ("{events}#nine", "ana", "there is no event 'nine' among its 3 events"),
+            ("{events}#9", "ana", "there is no event '9' among its 3 events"),
+            ('{{"rent": ', "ana", "not JSON"),
+            ('{{"rent": 1}}', "eva", "there is no subscriber 'eva'; the file has ana, rui"),
+            ("nothing.jsonl", "ana", "nothing.jsonl: cannot be read: No such file or directory"),
+        ],
+    )
+    def test_what_cannot_be_found_is_one_clear_message(self, people, events, event, subscriber, expected):
+        result = run("explain", event.format(events=events), "--subscribers", people, "--subscriber", subscriber)
+        assert result.exit_code == 1
+        assert expected in result.stderr
+        assert result.stdout == ""
+
+    def test_an_unknown_subscription_is_one_clear_message(self, people):
+        result = run("explain", "{}", "-s", people, "--subscriber", "ana", "--subscription", "x")
+        assert result.exit_code == 1
+        assert "has no subscription 'x': 'fair', 'large'" in result.stderr
+
+
+class TestGenerate:
+    @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet", "json", "jsonl.gz"])
+    @pytest.mark.parametrize("feed", FEEDS.values(), ids=list(FEEDS))
+    def test_what_is_written_reads_back_as_the_feed(self, tmp_path, feed, suffix):
+        out = tmp_path / f"events.{suffix}"
+        result = run("generate", feed.name, "--events", 40, "--seed", 5, "--out", out)
+        assert result.exit_code == 0
+        found = list(read_events(out, feed.schema))
+        assert not [item for item in found if isinstance(item, Problem)]
+        assert [event.attributes for event in found] == [event.attributes for event in feed.events(40, seed=5)]
+
+    @pytest.mark.parametrize("suffix", ["yaml", "json"])
+    @pytest.mark.parametrize("feed", FEEDS.values(), ids=list(FEEDS))
+    def test_subscribers_read_back_with_their_schema(self, tmp_path, feed, suffix):
+        people = tmp_path / f"people.{suffix}"
+        run("generate", feed.name, "--out", tmp_path / "e.jsonl", "--subscribers", 30, "--subscribers-out", people)
+        loaded = load_subscribers(people)
+        assert loaded.problems == ()
+        assert loaded.schema == feed.schema
+        assert list(loaded.subscribers) == feed.subscribers(30)
+
+    def test_a_dash_is_standard_output_with_nothing_but_events(self):
+        result = run("generate", "flats", "--events", 5, "--out", "-")
+        assert [event_from_json(one).id for one in lines(result.stdout)] == [f"flat-{n}" for n in range(1, 6)]
+        assert result.stderr == ""
+
+    def test_a_feed_can_start_at_any_time(self):
+        result = run("generate", "trades", "--events", 1, "--start", "2030-01-02T10:00:00Z")
+        assert lines(result.stdout)[0]["time"].startswith("2030-01-02T10:00:00.")
+
+    def test_says_what_was_written(self, tmp_path):
+        result = run("generate", "movies", "--events", 1200, "--out", tmp_path / "m.jsonl")
+        assert result.stdout == ""
+        assert result.stderr == f"1,200 events in {tmp_path / 'm.jsonl'}\n"
+
+    @pytest.mark.parametrize(
+        ("arguments", "expected"),
+        [
+            (["houses"], "there is no feed 'houses'; expected one of flats, movies, trades"),
+            (["flats", "--start", "noon"], "'noon' is not a time"),
+            (["flats", "--out", "x.txt"], "'.txt' is not that of an event file"),
+            (["flats", "--out", "no/such/folder/x.jsonl"], "No such file or directory"),
+        ],
+    )
+    def test_bad_arguments_are_one_clear_message(self, arguments, expected):
+        result = run("generate", *arguments)
+        assert result.exit_code == 1
+        assert expected in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+class TestCheck:
+    def test_good_files_are_ok(self, people, events):
+        result = run("check", people, events)
+        assert result.exit_code == 0
+        assert result.stdout == f"{people}: ok\n{events}: ok\n"
+
+    def test_every_problem_has_its_line(self, people, events):
+        people.write_text(PEOPLE.replace("rank: 0.9", "rank: 9").replace("rent < 600", "rent <"))
+        events.write_text('{"id": "a"}\n[1]\n{"id": "a"}\n')
+        result = run("check", people, events)
+        assert result.exit_code == 1
+        for line in (6, 10):
+            assert f"{people}:{line}: " in result.stdout
+        for line in (2, 3):
+            assert f"{events}:{line}: " in result.stdout
+        assert f"{people}: 2 errors" in result.stdout
+        assert f"{events}: 2 errors" in result.stdout
+
+    def test_warnings_alone_are_no_failure(self, people):
+        people.write_text(PEOPLE.replace("rent < 600", "rent < 600 and rent > 700"))
+        result = run("check", people, "--json")
+        assert result.exit_code == 0
+        assert [(one["severity"], one["line"]) for one in lines(result.stdout)] == [("warning", 10)]
+
+    def test_events_are_checked_against_the_schema_of_the_subscribers(self, people, events):
+        people.write_text("version: 1\nschema: {attributes: {city: string, rent: string}}\nsubscribers: []\n")
+        result = run("check", events, people)
+        assert result.exit_code == 1
+        assert f"{events}:1: rent: 700 is of type int; expected a value of type string" in result.stdout
+
+    @pytest.mark.parametrize("name", ["missing.yaml", "missing.json", "missing.csv", "missing.parquet", "missing"])
+    def test_a_missing_or_unknown_file_is_an_error(self, tmp_path, name):
+        result = run("check", tmp_path / name, "--json")
+        assert result.exit_code == 1
+        assert [one["file"] for one in lines(result.stdout)] == [str(tmp_path / name)]
+
+    @pytest.mark.parametrize("suffix", ["yaml", "json", "jsonl", "csv", "parquet", "jsonl.gz"])
+    def test_a_directory_or_binary_rubbish_is_an_error(self, tmp_path, suffix):
+        folder = tmp_path / f"folder.{suffix}"
+        folder.mkdir()
+        rubbish = tmp_path / f"rubbish.{suffix}"
+        rubbish.write_bytes(bytes(range(256)) * 3)
+        result = run("check", folder, rubbish, "--json")
+        assert result.exit_code == 1
+        assert {one["file"] for one in lines(result.stdout)} == {str(folder), str(rubbish)}
+
+    def test_generated_files_are_ok(self, tmp_path):
+        out, people = tmp_path / "flats.csv", tmp_path / "people.yaml"
+        run("generate", "flats", "--events", 60, "--out", out, "--subscribers", 20, "--subscribers-out", people)
+        assert run("check", out, people).exit_code == 0
+
+
+class TestDemo:
+    def test_tells_what_people_got_and_why(self):
+        result = run("demo", "--events", 250)
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        assert "\x1b" not in result.stdout
+        assert max(map(len, result.stdout.splitlines())) <= 100
+        for heading in (
+            "What they got",
+            "Why ana got flat-",
+            "Why ana did not get flat-",
+            "Why bruno did not get flat-",
+        ):
+            assert heading in result.stdout
+
+    def test_json_is_the_notifications_of_the_named_people(self):
+        found = lines(run("demo", "--events", 60, "--json").stdout)
+        assert {one["subscriber"] for one in found} <= {"ana", "bruno", "carla", "diego", "elena", "fritz"}
+        ids = {event.id for event in flats.events(60, seed=1)}
+        assert all(one["event"]["id"] in ids for one in found)
+
+    def test_one_event_is_enough(self):
+        assert run("demo", "--events", 1).exit_code == 0

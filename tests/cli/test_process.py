@@ -1,0 +1,126 @@
+"""The command as a process of its own: streams, exit codes, signals. Bad input never gives a traceback."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from rankcast.cli.main import app; app()"]
+PEOPLE = "version: 1\nsubscribers: [{id: ana, subscriptions: [{filter: rent < 600}]}]\n"
+
+
+def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60, **options
+    )
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    path = tmp_path / "people.yaml"
+    path.write_text(PEOPLE)
+    return path
+
+
+def test_results_go_to_standard_output_and_problems_to_standard_error(people, tmp_path):
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"rent": 500, "city": "Campanhã"}\nnonsense\n')
+    result = run("match", events, "--subscribers", people, "--json")
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["event"]["data"]["city"] == "Campanhã"
+    assert result.stderr.startswith(f"{events}:2: ")
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+def test_a_terminal_without_unicode_gets_escapes_and_json_stays_json(people, tmp_path):
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"rent": 500, "city": "Campanhã"}\n')
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = run("match", events, "--subscribers", people, "--json", env=ascii_only)
+    assert json.loads(result.stdout)["event"]["data"]["city"] == "Campanhã"
+    result = run("match", events, "--subscribers", people, env=ascii_only)
+    assert result.returncode == 0
+    assert "Campanh\\xe3" in result.stdout
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly():
+    with subprocess.Popen(
+        [*COMMAND, "generate", "flats", "--events", "10000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"{")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 141
+
+
+def test_an_interrupt_ends_the_command_with_130_and_one_line():
+    with subprocess.Popen(
+        [*COMMAND, "generate", "flats", "--events", "10000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert errors == b"interrupted\n"
+
+
+def test_a_failure_leaves_the_old_output_file_as_it_was(people, tmp_path):
+    out = tmp_path / "out.jsonl"
+    out.write_text("precious\n")
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 this is not a Parquet file PAR1")
+    result = run("match", broken, "--subscribers", people, "--out", out)
+    assert result.returncode == 1
+    assert out.read_text() == "precious\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.parquet", "out.jsonl", "people.yaml"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["match", "{rubbish}.jsonl", "--subscribers", "{people}"],
+        ["match", "{rubbish}.csv", "--subscribers", "{people}"],
+        ["match", "{folder}", "--subscribers", "{people}"],
+        ["match", "{folder}.jsonl", "--subscribers", "{people}"],
+        ["match", "missing.jsonl", "--subscribers", "{people}"],
+        ["match", "{people}", "--subscribers", "{people}"],
+        ["match", "{rubbish}.jsonl", "--subscribers", "{rubbish}.jsonl"],
+        ["match", "{rubbish}.jsonl", "--subscribers", "{rubbish}.yaml"],
+        ["match", "{rubbish}.jsonl", "--subscribers", "missing.yaml"],
+        ["match", "{good}.jsonl", "--subscribers", "{people}", "--out", "{folder}"],
+        ["explain", "{{" * 100_000, "--subscribers", "{people}", "--subscriber", "ana"],
+        ["explain", "{rubbish}.jsonl#1", "--subscribers", "{people}", "--subscriber", "ana"],
+        ["explain", "x" * 10_000, "--subscribers", "{people}", "--subscriber", "ana"],
+        ["explain", '{{"rent": 1e999}}', "--subscribers", "{people}", "--subscriber", "ana"],
+        ["explain", '{{"rent": 99999999999999999999}}', "--subscribers", "{people}", "--subscriber", "ana"],
+        ["generate", "flats", "--out", "{folder}"],
+        ["generate", "flats", "--out", "{good}.jsonl", "--subscribers", "1", "--subscribers-out", "{folder}"],
+        ["check", "{rubbish}.yaml", "{rubbish}.jsonl", "{rubbish}.csv", "{folder}.jsonl"],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:60],
+)
+def test_bad_input_is_a_message_and_exit_code_1_never_a_traceback(people, tmp_path, arguments):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "good.jsonl").write_text('{"rent": 1}\n')
+    for suffix in ("jsonl", "csv", "yaml"):
+        (tmp_path / f"rubbish.{suffix}").write_bytes(b"\xff\xfe\x00{]\n\x80,,,\n")
+    names = {name: tmp_path / name for name in ("rubbish", "folder", "good")}
+    result = run(*(argument.format(people=people, **names) for argument in arguments), cwd=tmp_path)
+    assert "Traceback" not in result.stdout + result.stderr
+    assert result.returncode == 1
+    assert (result.stdout if arguments[0] == "check" else result.stderr).strip()
+
+
+def test_start_up_imports_nothing_heavy():
+    heavy = {"numpy", "numba", "pyarrow", "jsonschema", "yaml"}
+    code = f"import sys, rankcast.cli.main; print(*{heavy} & sys.modules.keys())"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout.split() == []
