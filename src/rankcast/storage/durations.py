@@ -1,0 +1,47 @@
+"""Durations in files: texts such as `90s`, `15m`, `2h`, `1d`, `500ms`, `250us`, or a number of seconds."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+
+from rankcast.model.errors import InvalidSubscriptionError, shown
+
+_UNITS = {
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+    "ms": timedelta(milliseconds=1),
+    "us": timedelta(microseconds=1),
+}
+_TEXT = re.compile(r"([0-9]+)(d|h|m|s|ms|us)", re.ASCII)
+
+
+def parse_duration(value: str | float) -> timedelta:
+    """Return the duration that a text, or a number of seconds, stands for.
+
+    >>> parse_duration("90s") == parse_duration(90) == parse_duration("90000ms")
+    True
+    """
+    try:
+        if isinstance(value, str):
+            found = _TEXT.fullmatch(value)
+            if found is not None:
+                return int(found[1]) * _UNITS[found[2]]
+        elif math.isfinite(value):
+            return timedelta(seconds=value)
+    except (OverflowError, ValueError):  # more days than a timedelta has, or more digits than CPython reads
+        pass
+    raise InvalidSubscriptionError(f"{shown(value)} is not a duration such as 90s, 15m, 2h, 1d or 500ms")
+
+
+def format_duration(duration: timedelta) -> str:
+    """Return the text of a duration in the largest unit that divides it.
+
+    >>> format_duration(timedelta(hours=1, minutes=30))
+    '90m'
+    """
+    unit = next(name for name, length in _UNITS.items() if duration % length == timedelta(0))
+    return f"{duration // _UNITS[unit]}{unit}"

@@ -1,0 +1,111 @@
+"""Rows of tables (CSV, Parquet) as events: one column per attribute.
+
+Columns with an envelope's name go to the envelope; `data.type` is the payload's own `type`, as it is in filters; all
+others are the payload, nested ones under their dotted names. Tables hold attributes, so a table read back gives an
+event with the same attributes, but not which of them came from an extension or how the payload was nested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
+from rankcast.model.events import DEFAULT_TYPE, Event
+from rankcast.model.schema import ENVELOPE_TYPES
+from rankcast.model.times import parse_time
+from rankcast.model.values import Value, ValueType, type_of
+
+_DATA = "data."
+
+
+def event_of_row(row: Mapping[str, Any], *, id: str, source: str) -> Event:  # noqa: A002 (CloudEvents' name)
+    """Return the event of a row; None stands for an empty cell, `id` and `source` fill in for missing ones."""
+    envelope: dict[str, Any] = {"id": id, "source": source}
+    payload: dict[str, Any] = {}
+    for name, value in row.items():
+        if value is None:
+            continue
+        if name in ENVELOPE_TYPES:
+            envelope[name] = _time(name, value) if ENVELOPE_TYPES[name] is ValueType.TIME else value
+        else:
+            payload[_payload_name(name)] = value
+    envelope.pop("specversion", None)
+    envelope["id"] = text_id(envelope["id"])
+    return Event(**{"expires": envelope.pop("expirytime", None), **envelope}, data=payload)
+
+
+def text_id(value: Any) -> Any:
+    """Return a whole number as text: tables and plain JSON often number their rows. Anything else stays as it is."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _time(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_time(value)
+    except InvalidValueError as error:
+        raise InvalidEventError(f"{name}: {error}") from None
+
+
+def _payload_name(attribute: str) -> str:
+    """Return the payload's name for an attribute that an envelope name would hide."""
+    root = attribute
+    while root.startswith(_DATA):
+        root = root[len(_DATA) :]
+    is_hidden = root != attribute and root.partition(".")[0] in ENVELOPE_TYPES
+    return attribute[len(_DATA) :] if is_hidden else attribute
+
+
+def row_of_event(event: Event) -> dict[str, Value]:
+    """Return the attributes of an event as a row; raise InvalidEventError when a table cannot hold all of it."""
+    if event.data is not None and not isinstance(event.data, Mapping):
+        raise _not_a_row(event, f"data: {shown(event.data)} is not an object")
+    if isinstance(event.data, Mapping) and (found := _list_within(event.data)):
+        raise _not_a_row(event, f"{found}: a list")
+    row = dict(event.attributes)
+    del row["specversion"]
+    if event.type == DEFAULT_TYPE:
+        del row["type"]
+    return row
+
+
+def _not_a_row(event: Event, what: str) -> InvalidEventError:
+    return InvalidEventError(f"event {shown(event.id)}: {what}; a table cannot hold that, JSON lines can")
+
+
+def _list_within(data: Mapping[str, Any]) -> str | None:
+    for name, value in data.items():
+        if isinstance(value, list | tuple):
+            return name
+        if isinstance(value, Mapping) and (inner := _list_within(value)):
+            return f"{name}.{inner}"
+    return None
+
+
+def columns_of(rows: Iterable[Mapping[str, Value]]) -> dict[str, ValueType]:
+    """Return the columns that hold all rows, with their types: the envelope first, then by name.
+
+    A column with whole numbers and floats is a float column where every whole number fits one exactly; any other mix of
+    types raises InvalidEventError.
+    """
+    found: dict[str, set[ValueType]] = {}
+    beyond: set[str] = set()
+    for row in rows:
+        for name, value in row.items():
+            found.setdefault(name, set()).add(type_of(value))
+            if isinstance(value, int) and float(value) != value:
+                beyond.add(name)
+    first = list(ENVELOPE_TYPES)
+    names = sorted(found, key=lambda name: (first.index(name) if name in ENVELOPE_TYPES else len(first), name))
+    return {name: _one_type(name, found[name], name in beyond) for name in names}
+
+
+def _one_type(name: str, types: set[ValueType], beyond_float: bool) -> ValueType:
+    if len(types) == 1:
+        return next(iter(types))
+    if types == {ValueType.INT, ValueType.FLOAT} and not beyond_float:
+        return ValueType.FLOAT
+    kinds = " and ".join(sorted(kind.value for kind in types))
+    raise InvalidEventError(f"{name}: the events mix {kinds}; a column of a table holds one type, JSON lines any")

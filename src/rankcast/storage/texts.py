@@ -1,0 +1,52 @@
+"""Whole text files: read with a bound, decoded as UTF-8, with the place of the first bad byte."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+from rankcast.model.errors import InvalidFileError, Problem
+
+MAX_FILE_BYTES = 256 * 1024 * 1024
+"""Size of a document that is read as a whole. Parsed, it takes about ten times as much memory."""
+
+_OTHER_ENCODINGS = ((codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file; raise InvalidFileError when it cannot be read, is too large or is not UTF-8."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    return decoded(data, str(path))
+
+
+def decoded(data: bytes, file: str) -> str:
+    """Return the text of a file's bytes, without a byte order mark."""
+    if len(data) > MAX_FILE_BYTES:
+        raise invalid_file(file, None, f"the file is larger than {MAX_FILE_BYTES:,} bytes")
+    check_encoding(data[:4], file)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise invalid_file(file, line, f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,}") from None
+
+
+def check_encoding(start: bytes, file: str) -> None:
+    """Raise InvalidFileError when the first bytes announce an encoding other than UTF-8."""
+    for mark, name in _OTHER_ENCODINGS:
+        if start.startswith(mark):
+            raise invalid_file(file, 1, f"the file is {name}; expected UTF-8")
+
+
+def unreadable(path: Path, error: OSError) -> InvalidFileError:
+    """Return the error for a file that the operating system does not let us read."""
+    return invalid_file(str(path), None, f"cannot be read: {error.strerror or error}")
+
+
+def invalid_file(file: str, line: int | None, message: str) -> InvalidFileError:
+    """Return the error for a file with one problem that concerns all of it."""
+    return InvalidFileError([Problem(file, line, message)])

@@ -1,0 +1,460 @@
+"""Event files of every format: what is read, what is set aside and how it is reported, and what is written."""
+
+import gzip
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.model.cloudevents import event_to_json
+from rankcast.model.errors import InvalidEventError, InvalidFileError, Problem
+from rankcast.model.events import Event
+from rankcast.model.schema import Schema
+from rankcast.model.values import ValueType
+from rankcast.storage import event_files
+from rankcast.storage.byte_lines import MAX_LINE_BYTES
+from rankcast.storage.event_files import EventFormat, read_events, write_events
+from rankcast.testing.strategies import conforming_events, events, schemas, values
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Write bytes to a file of a name and read it: (events, problems)."""
+
+    def read_bytes(name, content, schema=None, **options):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return apart(read_events(path, schema, **options))
+
+    return read_bytes
+
+
+def apart(items):
+    found = list(items)
+    return (
+        [item for item in found if isinstance(item, Event)],
+        [item for item in found if isinstance(item, Problem)],
+    )
+
+
+def payloads(found):
+    return [event.data for event in found]
+
+
+def line_and_message(problems):
+    (problem,) = problems
+    return problem.line, problem.message
+
+
+class TestJsonLines:
+    def test_each_line_is_an_event(self, read):
+        found, problems = read("flats.jsonl", '{"city": "Porto"}\n\n{"city": "Braga"}\r\n')
+        assert payloads(found) == [{"city": "Porto"}, {"city": "Braga"}]
+        assert problems == []
+
+    def test_an_event_without_id_and_source_gets_its_line_and_the_files_name(self, read):
+        (event,), _ = read("flats.jsonl", '\n{"city": "Porto"}\n')
+        assert (event.id, event.source) == ("2", "flats.jsonl")
+
+    def test_an_event_keeps_its_own_id_and_source(self, read):
+        (event,), _ = read("flats.jsonl", '{"id": "a", "source": "/x"}')
+        assert (event.id, event.source) == ("a", "/x")
+
+    def test_a_whole_number_is_an_id_too(self, read):
+        (event,), _ = read("flats.jsonl", '{"id": 17}')
+        assert event.id == "17"
+
+    def test_cloud_events_are_read(self, read):
+        document = {"specversion": "1.0", "id": "1", "source": "/x", "type": "flat", "data": {"rent": 5}}
+        (event,), _ = read("flats.ndjson", json.dumps(document))
+        assert (event.type, event.attributes["rent"]) == ("flat", 5)
+
+    @pytest.mark.parametrize(
+        ("bad", "message"),
+        [
+            (b'{"rent": 5', "not JSON: Expecting ',' delimiter"),
+            (b"rent = 5", "not JSON"),
+            (b"[1, 2]", "is not a JSON object"),
+            (b'{"rent": NaN}', "NaN is not a JSON number"),
+            (b'{"rent": 9223372036854775808}', "rent: 9223372036854775808 does not fit a 64-bit integer"),
+            (b'{"rent": 1e999}', "outside the range of float64"),
+            (b'{"rent": 1, "rent": 2}', "the key 'rent' occurs twice"),
+            (b'{"city": "Pap\xe9"}', "not UTF-8: byte 0xe9 at offset 13"),
+            (b'{"city": "\\ud800"}', "half a surrogate pair"),
+            (b'{"time": "yesterday"}', "time: 'yesterday' is not a time"),
+            (b'{"id": ["x"]}', "id: ['x'] is not a non-empty string"),
+            (b'{"specversion": "1.0", "id": "x"}', "required CloudEvents attribute missing: source, type"),
+            (b"[" * 100_000, "nested too deep"),
+            (b'{"a":' * 50 + b"1" + b"}" * 50, "nests more than 32 objects"),
+        ],
+    )
+    def test_a_bad_line_is_set_aside_and_reading_goes_on(self, read, bad, message):
+        found, problems = read("flats.jsonl", b'{"n": 1}\n' + bad + b'\n{"n": 3}\n')
+        assert payloads(found) == [{"n": 1}, {"n": 3}]
+        line, text = line_and_message(problems)
+        assert line == 2
+        assert message in text
+
+    def test_a_truncated_last_line_is_named_as_such(self, read):
+        found, problems = read("flats.jsonl", '{"n": 1}\n{"n": 2')
+        assert payloads(found) == [{"n": 1}]
+        line, message = line_and_message(problems)
+        assert line == 2
+        assert "is the file cut off?" in message
+        assert "'{\"n\": 2'" in message
+
+    def test_a_line_beyond_the_bound_is_skipped(self, read):
+        long = b'{"a": "' + b"x" * MAX_LINE_BYTES + b'"}'
+        found, problems = read("flats.jsonl", b'{"n": 1}\n' + long + b'\n{"n": 3}\n')
+        assert payloads(found) == [{"n": 1}, {"n": 3}]
+        assert line_and_message(problems) == (2, f"the line is longer than {MAX_LINE_BYTES:,} bytes; skipped")
+
+    def test_a_last_line_beyond_the_bound_is_skipped(self, read):
+        found, problems = read("flats.jsonl", b'{"n": 1}\n' + b"x" * (2 * MAX_LINE_BYTES))
+        assert (len(found), len(problems)) == (1, 1)
+
+    def test_a_byte_order_mark_is_no_part_of_the_first_event(self, read):
+        found, problems = read("flats.jsonl", b'\xef\xbb\xbf{"n": 1}\n')
+        assert (payloads(found), problems) == ([{"n": 1}], [])
+
+    def test_a_second_event_with_one_identity_is_set_aside(self, read):
+        found, problems = read("flats.jsonl", '{"id": "a", "n": 1}\n{"id": "a", "n": 2}\n{"id": "a", "source": "/x"}')
+        assert [event.source for event in found] == ["flats.jsonl", "/x"]
+        assert line_and_message(problems) == (
+            2,
+            "the event 'a' of source 'flats.jsonl' occurs before in this file",
+        )
+
+    def test_identities_are_remembered_up_to_a_bound(self, read, monkeypatch):
+        monkeypatch.setattr(event_files, "MAX_IDENTITIES", 1)
+        found, problems = read("flats.jsonl", '{"id": "a"}\n{"id": "b"}\n{"id": "b"}\n{"id": "a"}')
+        assert [event.id for event in found] == ["a", "b", "b"]
+        assert problems[0].line == 4
+
+
+class TestJson:
+    def test_a_list_of_objects(self, read):
+        found, problems = read("flats.json", '[\n{"n": 1},\n{"n": 2}]')
+        assert payloads(found) == [{"n": 1}, {"n": 2}]
+        assert [event.id for event in found] == ["1", "2"]
+        assert problems == []
+
+    def test_one_object_on_several_lines(self, read):
+        found, _ = read("flats.json", '{\n"n":\n1}')
+        assert payloads(found) == [{"n": 1}]
+
+    def test_json_lines_when_the_first_line_is_an_object(self, read):
+        found, problems = read("flats.json", '{"n": 1}\n{"n": 2}\n{"n":')
+        assert payloads(found) == [{"n": 1}, {"n": 2}]
+        assert problems[0].line == 3
+
+    def test_a_bad_element_is_set_aside_with_its_line(self, read):
+        found, problems = read("flats.json", '[\n{"n": 1},\n{"n": 9223372036854775808},\n7,\n{"n": 4}]')
+        assert payloads(found) == [{"n": 1}, {"n": 4}]
+        assert [problem.line for problem in problems] == [3, 4]
+
+    def test_broken_syntax_makes_the_file_unusable(self, read):
+        with pytest.raises(InvalidFileError, match=r"flats.json:2: not JSON"):
+            read("flats.json", '[{"n": 1},\n{"n" 2}]')
+
+    def test_an_empty_file_has_no_events(self, read):
+        assert read("flats.json", "\n") == ([], [])
+
+
+class TestCsv:
+    def test_the_header_names_types(self, read):
+        text = (
+            "id,city:string,rent:int,posted:time,furnished:bool,score:float\n"
+            "a,Porto,700,2026-03-01T12:00:00Z,true,0.5\n"
+        )
+        (event,), problems = read("flats.csv", text)
+        assert problems == []
+        assert event.id == "a"
+        assert event.data == {"city": "Porto", "rent": 700, "posted": NOON, "furnished": True, "score": 0.5}
+
+    def test_a_column_without_a_type_has_that_of_the_schema_or_is_text(self, read):
+        schema = Schema({"rent": ValueType.INT})
+        (event,), _ = read("flats.csv", "rent,rooms\n700,2\n", schema)
+        assert event.data == {"rent": 700, "rooms": "2"}
+
+    def test_envelope_columns_have_the_envelopes_types(self, read):
+        (event,), _ = read("flats.csv", "time,expirytime,type\n2026-03-01T12:00:00Z,2026-03-02,flat\n")
+        assert (event.time, event.expires, event.type) == (NOON, datetime(2026, 3, 2, tzinfo=UTC), "flat")
+
+    def test_a_payload_column_may_have_an_envelopes_name(self, read):
+        (event,), _ = read("flats.csv", "data.type,address.city\nflat,Porto\n")
+        assert event.attributes["data.type"] == "flat"
+        assert event.attributes["address.city"] == "Porto"
+
+    def test_an_empty_cell_is_a_missing_attribute_even_in_quotes(self, read):
+        (event,), _ = read("flats.csv", 'city,rent:int,note\n,,""\n')
+        assert event.data == {}
+
+    def test_quoted_cells_may_hold_commas_quotes_and_line_ends(self, read):
+        found, problems = read("flats.csv", 'a,b\n"x, ""y""\r\nz",2\n3,"4"\n5 " 6,7\n')
+        assert payloads(found) == [{"a": 'x, "y"\r\nz', "b": "2"}, {"a": "3", "b": "4"}, {"a": '5 " 6', "b": "7"}]
+        assert [event.id for event in found] == ["2", "4", "5"]
+        assert problems == []
+
+    def test_a_type_after_a_name_with_a_colon(self, read):
+        (event,), _ = read("flats.csv", "dc:title:string\nx\n")
+        assert event.data == {"dc:title": "x"}
+
+    @pytest.mark.parametrize(
+        ("bad", "message"),
+        [
+            (b"1", "1 cells; expected 2, as in the header; the line is '1'"),
+            (b"1,2,3", "3 cells; expected 2"),
+            (b"x,2", "n: 'x' is not a whole number"),
+            (b"1.5,2", "n: '1.5' is not a whole number"),
+            (b"9223372036854775808,2", "n: '9223372036854775808' does not fit a 64-bit integer"),
+            (b"9" * 5_000 + b",2", "is not a whole number"),
+            (b"1,NaN", "x: 'NaN' is not a number; leave the cell empty"),
+            (b"1,inf", "x: 'inf' is not a number"),
+            (b"1,1e999", "x: '1e999' is outside the range of float64"),
+            (b"1,\xff", "not UTF-8: byte 0xff at offset 2"),
+            (b'1,"2', "the quoted cell that starts here is never closed; the line is"),
+            (b'1,"2"x', "a comma must follow a closing quote"),
+        ],
+    )
+    def test_a_bad_record_is_set_aside_and_reading_goes_on(self, read, bad, message):
+        found, problems = read("flats.csv", b"n:int,x:float\n1,1\n" + bad + b"\n3,3\n4,4\n")
+        assert payloads(found) == [{"n": 1, "x": 1.0}, {"n": 3, "x": 3.0}, {"n": 4, "x": 4.0}]
+        line, text = line_and_message(problems)
+        assert line == 3
+        assert message in text
+
+    @pytest.mark.parametrize(
+        ("header", "message"),
+        [
+            ("a,a:int", "the column 'a' occurs twice"),
+            ("a,,b", "'' is not a column"),
+            ("a:integer", "'a:integer' has the unknown type 'integer'"),
+            ("time:int", "'time' belongs to the envelope and is a time, not a int"),
+            ('"a', "header: the quoted cell that starts here is never closed"),
+        ],
+    )
+    def test_a_header_that_cannot_be_used_makes_the_file_unusable(self, read, header, message):
+        with pytest.raises(InvalidFileError) as caught:
+            read("flats.csv", header + "\n1\n")
+        assert message in str(caught.value)
+        assert caught.value.problems[0].line == 1
+
+    @pytest.mark.parametrize("content", ["", "\n\n", "a,b\n"])
+    def test_no_records_are_no_events(self, read, content):
+        assert read("flats.csv", content) == ([], [])
+
+    def test_a_byte_order_mark_is_no_part_of_the_header(self, read):
+        (event,), _ = read("flats.csv", b"\xef\xbb\xbfa,b\n1,2\n")
+        assert event.data == {"a": "1", "b": "2"}
+
+    def test_a_bad_bool_or_time_is_named(self, read):
+        _, problems = read("flats.csv", "b:bool,t:time\nyes,\n,soon\n")
+        assert [problem.message.partition(";")[0] for problem in problems] == [
+            "b: 'yes' is not a bool",
+            "t: 'soon' is not a time",
+        ]
+
+
+class TestAnyFormat:
+    def test_with_a_schema_events_have_its_types(self, read):
+        schema = Schema({"posted": ValueType.TIME, "rent": ValueType.INT}, required=frozenset({"rent"}))
+        found, problems = read("flats.jsonl", '{"posted": "2026-03-01T12:00Z", "rent": 7.0}\n{}\n{"rent": "x"}', schema)
+        assert found[0].attributes["posted"] == NOON
+        assert [problem.line for problem in problems] == [2, 3]
+        assert problems[0].message == "required attribute missing: rent"
+
+    def test_a_missing_file(self, tmp_path):
+        with pytest.raises(InvalidFileError, match=r"nowhere.csv: cannot be read: No such file"):
+            read_events(tmp_path / "nowhere.csv")
+
+    def test_a_folder(self, tmp_path):
+        (tmp_path / "x.csv").mkdir()
+        with pytest.raises(InvalidFileError, match="cannot be read: Is a directory"):
+            read_events(tmp_path / "x.csv")
+
+    def test_an_unknown_suffix(self, tmp_path):
+        with pytest.raises(InvalidFileError, match=r"the suffix '.txt' is not that of an event file"):
+            read_events(tmp_path / "x.txt")
+
+    def test_a_format_that_is_given_wins_over_the_suffix(self, read):
+        found, _ = read("x.txt", "a\n1\n", format=EventFormat.CSV)
+        assert payloads(found) == [{"a": "1"}]
+
+    @pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
+    def test_utf_16_is_refused_at_once(self, read, name):
+        with pytest.raises(InvalidFileError, match="the file is UTF-16; expected UTF-8"):
+            read(name, '{"a": 1}'.encode("utf-16"))
+
+    @pytest.mark.parametrize(("name", "text"), [("x.jsonl.gz", '{"a": 1}\n'), ("x.csv.gz", "a:int\n1\n")])
+    def test_compressed_files_are_read(self, read, name, text):
+        found, problems = read(name, gzip.compress(text.encode()))
+        assert (payloads(found), problems) == ([{"a": 1}], [])
+
+    @pytest.mark.parametrize("content", [b"not compressed", gzip.compress(b'{"a": 1}\n')[:12]])
+    def test_a_file_that_is_not_compressed_data_is_unusable(self, read, content):
+        with pytest.raises(InvalidFileError, match="the compressed data is damaged"):
+            read("x.jsonl.gz", content)
+
+    def test_damage_in_the_middle_ends_the_events_with_a_problem(self, read):
+        lines = b"".join(b'{"n": %d, "hash": %d}\n' % (n, hash((n, n))) for n in range(20_000))
+        compressed = gzip.compress(lines)
+        found, problems = read("x.jsonl.gz", compressed[: len(compressed) // 2])
+        assert found
+        assert [event.data["n"] for event in found] == list(range(len(found)))
+        line, message = line_and_message(problems)
+        assert line == len(found)
+        assert message.startswith("nothing can be read after this line: the compressed data is damaged")
+
+    def test_parquet_is_not_compressed_again(self, tmp_path):
+        with pytest.raises(InvalidFileError, match="Parquet is compressed inside"):
+            read_events(tmp_path / "x.parquet.gz")
+
+
+def unique_events(content=None):
+    return st.lists(events(content), max_size=5, unique_by=lambda event: event.identity)
+
+
+def as_json(event):
+    """Return what JSON keeps of an event: times in the payload become texts."""
+    return json.dumps(event_to_json(event))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "jsonl.gz"])
+@given(written=unique_events())
+def test_json_keeps_events_whole(folder, suffix, written):
+    path = folder / f"x.{suffix}"
+    assert write_events(path, written) == len(written)
+    found, problems = apart(read_events(path))
+    assert problems == []
+    assert [as_json(event) for event in found] == [as_json(event) for event in written]
+
+
+def typed_attributes():
+    """Draw rows whose attributes have one type each, as tables need."""
+    kinds = {
+        "b": ValueType.BOOL,
+        "n": ValueType.INT,
+        "x": ValueType.FLOAT,
+        "s": ValueType.STRING,
+        "t": ValueType.TIME,
+        "address.city": ValueType.STRING,
+        "data.type": ValueType.INT,
+        "dc:title": ValueType.STRING,
+    }
+    return st.fixed_dictionaries(
+        {}, optional={name: values(kind).filter(is_told_apart) for name, kind in kinds.items()}
+    )
+
+
+def is_told_apart(value):
+    return value != ""
+
+
+def attributes_of(found):
+    return [{name: (type(value), value) for name, value in event.attributes.items() if value != ""} for event in found]
+
+
+@given(written=unique_events(typed_attributes()))
+def test_parquet_keeps_attributes(folder, written):
+    path = folder / "x.parquet"
+    assert write_events(path, written) == len(written)
+    found, problems = apart(read_events(path))
+    assert problems == []
+    assert attributes_of(found) == attributes_of(written)
+
+
+@given(written=unique_events(typed_attributes()))
+def test_csv_keeps_attributes(folder, written):
+    written = [event for event in written if "" not in event.attributes.values()]
+    path = folder / "x.csv"
+    write_events(path, written)
+    found, problems = apart(read_events(path))
+    assert problems == []
+    assert attributes_of(found) == attributes_of(written)
+
+
+@given(st.data())
+def test_a_schema_gives_json_its_types_back(folder, data):
+    schema = data.draw(schemas())
+    written = data.draw(st.lists(conforming_events(schema), max_size=3, unique_by=lambda event: event.identity))
+    written = [event for event in written if is_typed(event, schema)]
+    path = folder / "x.jsonl"
+    write_events(path, written)
+    found, problems = apart(read_events(path, schema))
+    assert problems == []
+    assert attributes_of(found) == attributes_of(written)
+
+
+def is_typed(event, schema):
+    """Whether all of an event's attributes are declared, and no infinity is among them: JSON makes a text of it."""
+    is_declared = set(event.attributes) <= {*schema.attributes, *SIMPLE}
+    return is_declared and not any(value in INFINITE for value in event.attributes.values())
+
+
+SIMPLE = ("id", "source", "specversion", "type", "time", "expirytime", "subject", "region")
+INFINITE = (float("inf"), float("-inf"))
+
+
+@given(st.binary(max_size=200) | st.text('{}[]",:\n ab1é', max_size=80).map(str.encode))
+def test_any_bytes_are_read_without_a_crash(folder, content):
+    for name in ("y.jsonl", "y.json", "y.csv", "y.parquet", "y.jsonl.gz"):
+        (folder / name).write_bytes(content)
+        try:
+            for item in read_events(folder / name):
+                assert isinstance(item, Event | Problem)
+        except InvalidFileError as error:
+            found = error.problems
+            assert len(found) == 1
+
+
+class TestWriting:
+    @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+    def test_a_table_refuses_lists(self, tmp_path, name):
+        event = Event.of({"size": {"rooms": [1, 2]}}, id="1", source="/x")
+        with pytest.raises(InvalidEventError, match=r"event '1': size.rooms: a list; a table cannot hold that"):
+            write_events(tmp_path / name, [event])
+
+    @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+    def test_a_table_refuses_two_types_in_one_column(self, tmp_path, name):
+        mixed = [Event.of({"a": value}, id=str(value), source="/x") for value in (1, "x")]
+        with pytest.raises(InvalidEventError, match="a: the events mix int and string"):
+            write_events(tmp_path / name, mixed)
+
+    def test_whole_numbers_go_to_a_float_column_only_when_that_is_exact(self, tmp_path):
+        path = tmp_path / "x.csv"
+        write_events(path, [Event.of({"a": value}, id=str(value), source="/x") for value in (1, 0.5)])
+        assert payloads(apart(read_events(path))[0]) == [{"a": 1.0}, {"a": 0.5}]
+        with pytest.raises(InvalidEventError, match="a: the events mix float and int"):
+            write_events(path, [Event.of({"a": value}, id=str(value), source="/x") for value in (2**53 + 1, 0.5)])
+
+    def test_csv_refuses_an_empty_text(self, tmp_path):
+        with pytest.raises(InvalidEventError, match="a: an empty text cannot be told from a missing one"):
+            write_events(tmp_path / "x.csv", [Event.of({"a": ""}, id="1", source="/x")])
+
+    def test_json_refuses_what_it_cannot_hold(self, tmp_path):
+        with pytest.raises(InvalidEventError, match="event '1': data cannot be written as JSON"):
+            write_events(tmp_path / "x.jsonl", [Event("1", "/x", data={1, 2})])
+
+    def test_an_error_on_the_way_leaves_the_old_file(self, tmp_path):
+        path = tmp_path / "x.jsonl"
+        write_events(path, [Event("1", "/x")])
+        before = path.read_bytes()
+        with pytest.raises(InvalidEventError):
+            write_events(path, [Event("1", "/x"), Event("2", "/x", data={1, 2})])
+        assert path.read_bytes() == before
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_no_events_make_a_file_without_events(self, tmp_path):
+        for name in ("x.jsonl", "x.json", "x.csv", "x.parquet"):
+            assert write_events(tmp_path / name, []) == 0
+            assert list(read_events(tmp_path / name)) == []

@@ -1,0 +1,128 @@
+"""The shipped JSON Schema: valid itself, complete in its titles, and read alike by jsonschema and by us."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from rankcast.model.policies import ALL_MATCHES
+from rankcast.model.subscriptions import MAX_ID_LENGTH, RankBy
+from rankcast.model.values import ValueType
+from rankcast.storage.compiled_schema import compiled
+from rankcast.storage.structure import has_structure, structure_findings, subscribers_schema
+
+GOOD = {
+    "version": 1,
+    "schema": {"attributes": {"rent": "int", "posted": "time"}, "required": ["rent"]},
+    "subscribers": [
+        {
+            "id": "ana",
+            "deliver": {"policy": "sliding", "k": 3, "window": 100},
+            "rank_by": "mean",
+            "most_specific": True,
+            "subscriptions": [
+                {
+                    "id": "central",
+                    "filter": "rent < 500",
+                    "rank": 0.9,
+                    "weight": 2,
+                    "active_from": "2026-01-01",
+                    "active_until": "2027-01-01T00:00:00.5+01:00",
+                },
+                {"filter": {"exact": {"type": "x"}}},
+                {"filter": True},
+            ],
+            "priorities": [],
+        },
+        {"id": "rui", "deliver": {"policy": "periodic", "k": 1, "period": "15m"}, "subscriptions": []},
+        {"id": "eva", "deliver": {"policy": "periodic", "k": 1, "period": 0.5}, "subscriptions": []},
+        {"id": "gil", "deliver": {"policy": "continuous", "k": 0}, "subscriptions": []},
+        {"id": "leo", "deliver": {"policy": "topkw", "k": 1, "window": 10}, "subscriptions": []},
+        {"id": "mia", "deliver": {"policy": "topkw", "k": 1, "window": "1d"}, "subscriptions": []},
+        {"id": "ivo", "deliver": {"policy": "all"}, "subscriptions": [], "priorities": [{"first": "a", "then": "b"}]},
+    ],
+}
+
+
+def paths(value, path=()):
+    yield path
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in children:
+        yield from paths(inner, (*path, key))
+
+
+ODD = (
+    *(None, True, False, 0, 1, -1, 0.5, 1.0, 2.5, 1e300, float("inf"), "", " ", "x", "ana", "max", "all", "topkw"),
+    *("90s", "0s", "1w", "a before b", "2026-01-01", "2026-1-1", [], {}, [1], {"a": 1}, {"policy": "all"}, "x" * 1001),
+)
+
+
+@st.composite
+def changed_documents(draw):
+    """Draw the good document with one to three parts replaced, removed or added."""
+    document = copy.deepcopy(GOOD)
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from([path for path in paths(document) if path] or [("version",)]))
+        container = document
+        for key in path[:-1]:
+            container = container[key]
+        change = draw(st.sampled_from(["replace", "remove", "add"]))
+        if change == "replace":
+            container[path[-1]] = copy.deepcopy(draw(st.sampled_from(ODD)))
+        elif change == "remove" and path[-1] in (container if isinstance(container, dict) else range(len(container))):
+            del container[path[-1]]
+        elif isinstance(container, dict):
+            container[draw(st.sampled_from(["k", "window", "period", "rank", "id", "other"]))] = copy.deepcopy(
+                draw(st.sampled_from(ODD))
+            )
+    return document
+
+
+def test_the_schema_is_a_valid_schema():
+    Draft202012Validator.check_schema(subscribers_schema())
+
+
+def test_the_schema_accepts_a_document_with_everything_in_it():
+    assert Draft202012Validator(subscribers_schema()).is_valid(GOOD)
+    assert structure_findings(GOOD) == []
+
+
+def test_the_schema_names_what_the_model_has():
+    definitions = subscribers_schema()["$defs"]
+    subscriber = definitions["subscriber"]["properties"]
+    types = definitions["schema"]["properties"]["attributes"]["additionalProperties"]["enum"]
+    assert types == [kind.value for kind in ValueType]
+    assert subscriber["rank_by"]["enum"] == [way.value for way in RankBy]
+    assert definitions["id"]["maxLength"] == MAX_ID_LENGTH
+    assert definitions["deliver"]["properties"]["policy"]["enum"][0] == "all"
+    assert ALL_MATCHES
+
+
+@given(changed_documents())
+def test_the_compiled_schema_and_jsonschema_agree(document):
+    valid = Draft202012Validator(subscribers_schema()).is_valid(document)
+    assert has_structure(document) == valid
+    assert (structure_findings(document) == []) == valid
+
+
+@given(changed_documents())
+def test_a_finding_is_about_a_place_that_the_document_has(document):
+    known = set(paths(document))
+    for finding in structure_findings(document):
+        assert finding.path in known
+        assert finding.message
+
+
+def test_only_bad_subscribers_are_explained_and_keep_their_positions():
+    document = {"version": 1, "subscribers": [{"id": str(at), "subscriptions": []} for at in range(5)]}
+    document["subscribers"][3]["subscriptions"] = 7
+    (finding,) = structure_findings(document)
+    assert finding.path == ("subscribers", 3, "subscriptions")
+    assert finding.message == "7 is not a list of subscriptions"
+
+
+def test_the_compiler_refuses_a_keyword_it_does_not_know():
+    with pytest.raises(KeyError):
+        compiled({"multipleOf": 2})
