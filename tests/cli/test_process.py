@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -45,6 +46,25 @@ def test_a_terminal_without_unicode_gets_escapes_and_json_stays_json(people, tmp
     result = run("match", events, "--subscribers", people, env=ascii_only)
     assert result.returncode == 0
     assert "Campanh\\xe3" in result.stdout
+
+
+def test_progress_is_shown_on_a_terminal_and_never_mixes_with_the_results():
+    terminal, other_end = pty.openpty()
+    try:
+        result = subprocess.run(
+            [*COMMAND, "generate", "flats", "--events", "300"],
+            stdout=subprocess.PIPE,
+            stderr=other_end,
+            check=True,
+            timeout=60,
+        )
+        shown = os.read(terminal, 65_536)
+    finally:
+        os.close(terminal)
+        os.close(other_end)
+    assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [f"flat-{n}" for n in range(1, 301)]
+    assert b"generating flats" in shown
+    assert b"flat-1" not in shown
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly():

@@ -8,9 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rich.padding import Padding
+from rich.text import Text
+
 from rankcast.cli.notifications import payload
 from rankcast.cli.replay import Replay
-from rankcast.cli.streams import Problems, printable, write_json
+from rankcast.cli.streams import Problems, one_line, printable, write_json
 from rankcast.cli.terminal import console, shown_attributes
 from rankcast.hub import Outcome
 from rankcast.language.printer import format_constraint, format_expression, format_value_set
@@ -108,10 +111,10 @@ def _only(file: str, events: Iterator[Event]) -> Event:
 def show_outcome(outcome: Outcome, event: Event) -> None:
     """Print an outcome as a page for people."""
     page = console()
-    page.print(f"event {printable(event.id)}", style="bold")
-    page.print(f"  {printable(shown_attributes(payload(event)))}\n")
+    page.print(f"event {one_line(event.id)}", style="bold")
+    page.print(Padding(Text(one_line(shown_attributes(payload(event)))), (0, 0, 1, 2)))
     for explanation in outcome.explanations:
-        page.print(f"[{printable(explanation.subscription.id)}]", style="bold", end=" ")
+        page.print(f"[{one_line(explanation.subscription.id)}]", style="bold", end=" ")
         page.print(printable(str(explanation)), style="green" if explanation.matched else "", soft_wrap=True)
         page.print()
     page.print(printable(verdict(outcome)), style="bold")

@@ -48,6 +48,7 @@ def progress(description: str, total: int | None = None, *, quiet: bool = False)
         bars.TimeElapsedColumn(),
         console=console(sys.stderr),
         transient=True,
+        redirect_stdout=False,  # results on standard output must not pass through the bar's standard error
         disable=quiet or not sys.stderr.isatty(),
     ) as shown:
         yield Progress(shown, shown.add_task(description, total=total))

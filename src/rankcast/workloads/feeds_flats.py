@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 
 from rankcast.model.events import Event
-from rankcast.model.expressions import Expression, any_of, attr
+from rankcast.model.expressions import Constraint, Expression, Operator, any_of, attr
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 from rankcast.workloads.feeds_common import (
@@ -89,8 +89,8 @@ PLACES = ("near the metro", "by the river", "close to the university", "next to 
 FEATURES = ("balcony", "lift", "garden", "garage", "terrace", "fibre internet", "river view", "air conditioning")
 CLOSINGS = ("No agents.", "Long lease preferred.", "Students welcome.", "Ready to move in.", "Ask for a visit.", "")
 
-FURNISHED = attr("furnished").is_in(True)
-PETS = attr("pets").is_in(True)
+FURNISHED = Constraint("furnished", Operator.EQ, (True,))
+PETS = Constraint("pets", Operator.EQ, (True,))
 
 
 def stream(seed: int, start: datetime) -> Iterator[Event]:

@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 
 from rankcast.model.events import Event
-from rankcast.model.expressions import Expression, any_of, attr
+from rankcast.model.expressions import Constraint, Expression, Operator, any_of, attr
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 from rankcast.workloads.feeds_common import (
@@ -240,7 +240,7 @@ def _cineaste(draw: Draw, _: datetime) -> list[Wish]:
     house = attr("cinema").is_in(*draw.several(CINEMAS, 3))
     foreign = attr("language").is_in(*draw.several(LANGUAGES[1:], 2))
     return [
-        Wish("black and white", attr("colour").is_in(False) & attr("rating").between(7, 10)),
+        Wish("black and white", Constraint("colour", Operator.EQ, (False,)) & attr("rating").between(7, 10)),
         Wish("decade", attr("year").between(decade, decade + 14)),
         Wish("foreign", foreign & house & ~attr("genre").is_in("action", "horror")),
         Wish("unrated", ~attr("mpaa").exists() & house & (attr("year") > 1990)),

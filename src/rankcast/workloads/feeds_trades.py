@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.model.events import Event
-from rankcast.model.expressions import attr
+from rankcast.model.expressions import Constraint, Operator, attr
 from rankcast.model.schema import Schema
 from rankcast.model.values import Value, ValueType
 from rankcast.workloads.feeds_common import (
@@ -193,7 +193,7 @@ def _stock_picker(draw: Draw, _: datetime) -> list[Wish]:
     return [
         Wish("watch list", attr("symbol").prefix(letters[0]) & attr("price").between(low, low * 2)),
         Wish("second list", attr("symbol").prefix(letters[1]) & (attr("size") >= draw.whole(200, 800, 100))),
-        Wish("class a", attr("symbol").suffix(".A") & attr("lit").is_in(True)),
+        Wish("class a", attr("symbol").suffix(".A") & Constraint("lit", Operator.EQ, (True,))),
         Wish("spelling", attr("symbol").like(f"_{letters[2]}%") & ~attr("symbol").contains(".")),
     ][: draw.whole(2, 4)]
 
