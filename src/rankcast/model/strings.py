@@ -196,19 +196,18 @@ def _made(ranges: IntervalSet, required: Iterable[Pattern], forbidden: Iterable[
             ranges -= _hull(pattern)
         else:
             barred.add(pattern)
+    ranges = _without_idle_points(ranges, StringSet(_ALL, frozenset(needed), frozenset(barred)))
     if not ranges or any(pattern.implies(bar) for pattern in needed for bar in barred):
         return StringSet(_NONE)
+    if ranges.points() is not None:
+        return StringSet(ranges)  # finite, and every point satisfies the patterns
     stem = _common_prefix(ranges)
     if any(stem.implies(bar) for bar in barred):
         return StringSet(_NONE)
     needed = {p for p in needed if not stem.implies(p) and not any(q != p and q.implies(p) for q in needed)}
     barred = {p for p in barred if not any(q != p and p.implies(q) for q in barred)}
-    if needed or barred:
-        patterns = StringSet(_ALL, frozenset(needed), frozenset(barred))
-        ranges = _without_idle_points(ranges, patterns)
-        if ranges.points() is None:
-            return StringSet(_without_idle_gaps(ranges, patterns), patterns.required, patterns.forbidden)
-    return StringSet(ranges)  # without patterns; or finite, and every point satisfies the patterns already
+    patterns = StringSet(_ALL, frozenset(needed), frozenset(barred))
+    return StringSet(_without_idle_gaps(ranges, patterns), patterns.required, patterns.forbidden)
 
 
 def _hull(pattern: Pattern) -> IntervalSet:
