@@ -24,7 +24,7 @@ class _Bound(NamedTuple):
 
 def bounded(name: str, domain: Domain, start: Cut, end: Cut) -> list[Constraint]:
     """Return the constraints, none to two, that hold together between two cuts."""
-    if domain is Domain.STRING and start != START and (start, end) == prefix_range(start[1]).cuts:
+    if is_prefix(domain, start, end):
         return [Constraint(name, Operator.PREFIX, (start[1],))]
     low = None if start == START else _low(domain, start)
     high = None if end == END else _high(domain, end)
@@ -36,6 +36,11 @@ def bounded(name: str, domain: Domain, start: Cut, end: Cut) -> list[Constraint]
     if high:
         found.append(Constraint(name, Operator.LE if high.closed else Operator.LT, (high.value,)))
     return found
+
+
+def is_prefix(domain: Domain, start: Cut, end: Cut) -> bool:
+    """Whether the strings between two cuts are those that start with the first of them."""
+    return domain is Domain.STRING and start != START and (start, end) == prefix_range(start[1]).cuts
 
 
 def _low(domain: Domain, start: Cut) -> _Bound:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import cast
 
-from rankcast.language.bounds import bounded
+from rankcast.language.bounds import bounded, is_prefix
 from rankcast.model.expressions import And, Constant, Constraint, Expression, Not, Operator, Or, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.intervals import END, START, Cut, Domain, IntervalSet
@@ -22,6 +22,9 @@ from rankcast.model.valuesets import PRESENT, ValueSet
 
 Parts = list[Expression]
 """Expressions that hold together: the parts of an `and`."""
+
+Piece = tuple[Cut, Cut]
+"""An interval, or the gap between two."""
 
 _OPERATOR_OF_KIND = {
     PatternKind.EXACT: Operator.EQ,
@@ -117,21 +120,28 @@ def _equal(name: str, values: list[Value]) -> Constraint:
 
 
 def _of_intervals(name: str, intervals: IntervalSet) -> list[Parts]:
-    """Return alternatives: one list of single values, then the intervals, each with the single values it lacks."""
+    """Return alternatives: one list of single values, then the intervals, each with what it lacks."""
     if intervals.is_full:
         return [[part] for part in _whole_family(name, intervals.domain)]
     points, runs = _points_and_runs(intervals)
     alternatives: list[Parts] = [[_equal(name, points)]] if points else []
     for run in runs:
-        start, end = run[0][0], run[-1][1]
-        lacking = [_single(intervals, gap_start, gap_end) for (_, gap_start), (gap_end, _) in pairwise(run)]
-        exclusion: Parts = []
-        if len(lacking) == 1:
-            exclusion = [Constraint(name, Operator.NE, tuple(lacking))]
-        elif lacking:
-            exclusion = [Not(Constraint(name, Operator.IN, tuple(lacking)))]
-        alternatives.append([*bounded(name, intervals.domain, start, end), *exclusion])
+        gaps = [(gap_start, gap_end) for (_, gap_start), (gap_end, _) in pairwise(run)]
+        within = bounded(name, intervals.domain, run[0][0], run[-1][1])
+        alternatives.append([*within, *_without(name, intervals, gaps)])
     return alternatives
+
+
+def _without(name: str, intervals: IntervalSet, gaps: list[Piece]) -> Parts:
+    """Return what excludes some gaps, each of them a single value or all strings of one prefix."""
+    lacking = [value for gap in gaps if (value := intervals.point(*gap)) is not None]
+    parts: Parts = []
+    if len(lacking) == 1:
+        parts.append(Constraint(name, Operator.NE, tuple(lacking)))
+    elif lacking:
+        parts.append(Not(Constraint(name, Operator.IN, tuple(lacking))))
+    parts += (Not(Constraint(name, Operator.PREFIX, (gap[0][1],))) for gap in gaps if is_prefix(intervals.domain, *gap))
+    return parts
 
 
 def _whole_family(name: str, domain: Domain) -> Parts:
@@ -143,11 +153,8 @@ def _whole_family(name: str, domain: Domain) -> Parts:
     return [Constraint(name, Operator.LT, (0,)), Constraint(name, Operator.GE, (0,))]
 
 
-Piece = tuple[Cut, Cut]
-
-
 def _points_and_runs(intervals: IntervalSet) -> tuple[list[Value], list[list[Piece]]]:
-    """Split the pieces of a set into single values, and runs of pieces with only a single value missing between them.
+    """Split the pieces of a set into single values, and runs of pieces with only one thing missing in between.
 
     A run neither starts nor ends with a single value: 1, 3 and 5 to 9 over the integers are "1, 3" and "5 to 9".
     """
@@ -155,12 +162,16 @@ def _points_and_runs(intervals: IntervalSet) -> tuple[list[Value], list[list[Pie
     runs: list[list[Piece]] = []
     run: list[Piece] = []
     for piece in intervals.pieces():
-        if run and intervals.point(run[-1][1], piece[0]) is None:
+        if run and not _is_one_thing(intervals, run[-1][1], piece[0]):
             _close(intervals, run, points, runs)
             run = []
         run.append(piece)
     _close(intervals, run, points, runs)
     return points, runs
+
+
+def _is_one_thing(intervals: IntervalSet, start: Cut, end: Cut) -> bool:
+    return intervals.point(start, end) is not None or is_prefix(intervals.domain, start, end)
 
 
 def _close(intervals: IntervalSet, run: list[Piece], points: list[Value], runs: list[list[Piece]]) -> None:
