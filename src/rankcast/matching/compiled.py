@@ -1,0 +1,63 @@
+"""The one way functions of this package are compiled, and the bit tricks numba does not have.
+
+Kernels live in importable modules, are cached on disk and release the GIL. They are compiled per signature on first
+use; arrays of a memory-mapped index are read-only, which numba counts as another signature, cached as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function of plain arrays and numbers to machine code that runs without the GIL."""
+    return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True)(function))
+
+
+def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function that is only called by kernels, into its callers."""
+    return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True, forceinline=True)(function))
+
+
+def _lowest_bit(_: Any, __: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        # The flag says that the result for zero is undefined: callers never ask, and the check would cost a branch.
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return numba.types.int64(numba.types.uint64), generate
+
+
+lowest_bit = cast("Callable[[Any], int]", intrinsic(_lowest_bit))
+"""The position of the lowest set bit of a uint64 that is not zero."""
+
+
+def _prefetch(_: Any, array: Any, line: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = builder.extract_value(held.strides, 0)
+        offset = builder.mul(arguments[1], stride)
+        address = builder.inttoptr(
+            builder.add(builder.ptrtoint(held.data, ir.IntType(64)), offset), ir.IntType(8).as_pointer()
+        )
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        declare: Any = cgutils.get_or_insert_function
+        function = declare(builder.module, kind, "llvm.prefetch.p0")
+        # For reading, into every level of the cache, data.
+        builder.call(function, [address, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return numba.types.void(array, numba.types.int64), generate
+
+
+prefetch = cast("Callable[[Any, int], None]", intrinsic(_prefetch))
+"""Start to load the line of an array (its first index); a line outside the array is harmless."""

@@ -1,0 +1,244 @@
+"""Turns events into ranks: one event at a time for low latency, or the columns of an Arrow RecordBatch.
+
+An encoder belongs to the dimensions of one segment. It keeps nothing that changes, so threads may share it. Attributes
+that no subscription asks for are skipped; nulls and NaN are missing attributes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rankcast.matching.automaton import Automaton
+from rankcast.matching.columns import family_columns, flattened
+from rankcast.matching.cuts import (
+    EXACT_INTEGERS,
+    microseconds,
+    positions_of_bytes,
+    positions_of_numbers,
+    rank_numbers,
+    reversed_items,
+    split_number,
+)
+from rankcast.matching.dimensions import Dimensions
+from rankcast.matching.events import EncodedEvents
+from rankcast.matching.rows import Array, starts_of
+from rankcast.matching.tables import ByteTable
+from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.values import checked_value
+
+
+class Encoder:
+    """Ranks of events in the dimensions of one segment."""
+
+    def __init__(self, dimensions: Dimensions, text_attributes: Iterable[int] = ()) -> None:
+        self.dimensions = dimensions
+        self._index = {name: at for at, name in enumerate(dimensions.attributes.texts())}
+        self._text_attributes = frozenset(text_attributes)
+        self._first_string = dimensions.first_string.tolist()
+        self._first_bool = dimensions.first_bool.tolist()
+        self._first_time = dimensions.first_time.tolist()
+        starts = dimensions.string_start.tolist()
+        self._string_cuts = {
+            at: dimensions.strings.items(starts[at], starts[at + 1])
+            for at in range(len(self._index))
+            if starts[at] < starts[at + 1]
+        }
+        starts = dimensions.reversed_start.tolist()
+        self._reversed = {
+            attribute: (dimensions.first_reversed + at, dimensions.reversed_cuts.items(starts[at], starts[at + 1]))
+            for at, attribute in enumerate(dimensions.reversed_attribute.tolist())
+        }
+        self._substrings = _automata(dimensions)
+
+    def encode(self, attributes: Mapping[str, Any]) -> EncodedEvents:
+        """Return one event's ranks; `attributes` are values by name, as in `Event.attributes`."""
+        numbered: list[int] = []
+        keys: list[float] = []
+        rests: list[int] = []
+        others: list[int] = []
+        ranks: list[int] = []
+        texts: dict[int, dict[int, str]] = {}
+        index = self._index
+        for name, value in attributes.items():
+            at = index.get(name)
+            if at is None:
+                continue
+            kind = type(value)
+            if kind is float:
+                if value == value:  # NaN is a missing attribute
+                    numbered.append(at)
+                    keys.append(value)
+                    rests.append(0)
+            elif kind is int and -EXACT_INTEGERS <= value <= EXACT_INTEGERS:
+                numbered.append(at)
+                keys.append(value)
+                rests.append(0)
+            elif kind is str:
+                self._encode_text(at, value, others, ranks, texts)
+            else:
+                self._encode_other(at, name, value, (numbered, keys, rests), (others, ranks), texts)
+        dimensions = np.array(numbered + others, np.int32)
+        found = np.empty(len(dimensions), np.int32)
+        if numbered:
+            held = self.dimensions
+            found[: len(numbered)] = rank_numbers(
+                held.number_start,
+                held.number_keys,
+                held.number_rests,
+                dimensions[: len(numbered)],
+                np.array(keys, np.float64),
+                np.array(rests, np.int16),
+            )
+        if others:
+            found[len(numbered) :] = ranks
+        return EncodedEvents(np.array((0, len(dimensions)), np.int64), dimensions, found, texts)
+
+    def _encode_text(
+        self, at: int, value: str, others: list[int], ranks: list[int], texts: dict[int, dict[int, str]]
+    ) -> None:
+        data = value.encode()
+        others.append(at)
+        cuts = self._string_cuts.get(at)
+        ranks.append(self._first_string[at] + (bisect_right(cuts, data) if cuts else 0))
+        if at in self._reversed:
+            dimension, turned = self._reversed[at]
+            others.append(dimension)
+            ranks.append(1 + bisect_right(turned, data[::-1]))
+        if at in self._substrings:
+            first, numbers, automaton = self._substrings[at]
+            table = ByteTable.of((data,))
+            _, found = automaton.find(table.start, table.data)
+            others += (first + numbers[found]).tolist()
+            ranks += [1] * len(found)
+        if at in self._text_attributes:
+            texts[at] = {0: value}
+
+    def _encode_other(
+        self,
+        at: int,
+        name: str,
+        raw: object,
+        numbers: tuple[list[int], list[float], list[int]],
+        others: tuple[list[int], list[int]],
+        texts: dict[int, dict[int, str]],
+    ) -> None:
+        """Encode what is not a plain float, small int or string."""
+        try:
+            value = checked_value(raw, name)
+        except InvalidValueError as error:
+            raise InvalidEventError(str(error)) from None
+        if value is None:
+            return
+        if isinstance(value, bool):
+            others[0].append(at)
+            others[1].append(self._first_bool[at] + value)
+        elif isinstance(value, int | float):
+            key, rest = split_number(value)
+            numbers[0].append(at)
+            numbers[1].append(key)
+            numbers[2].append(rest)
+        elif isinstance(value, str):
+            self._encode_text(at, value, *others, texts)
+        else:
+            others[0].append(at)
+            others[1].append(self._first_time[at] + self._time_position(at, value))
+
+    def _time_position(self, at: int, value: datetime) -> int:
+        held = self.dimensions
+        own = held.times[held.time_start[at] : held.time_start[at + 1]]
+        return int(np.searchsorted(own, microseconds(value), "right"))
+
+    def encode_batch(self, batch: pa.RecordBatch) -> EncodedEvents:
+        """Return the ranks of a RecordBatch's rows; nested structs are attributes with dotted names."""
+        events: list[Array] = []
+        dimensions: list[Array] = []
+        ranks: list[Array] = []
+        texts: dict[int, dict[int, str]] = {}
+
+        def write(rows: Array, dimension: int | Array, found: Array) -> None:
+            events.append(rows)
+            dimensions.append(np.broadcast_to(np.asarray(dimension, np.int32), len(rows)))
+            ranks.append(found)
+
+        for name, column in flattened(batch):
+            at = self._index.get(name)
+            if at is None:
+                continue
+            held = family_columns(name, column)
+            if held.numbers is not None:
+                rows, keys, rests = held.numbers
+                start = self.dimensions.number_start
+                found = positions_of_numbers(
+                    self.dimensions.number_keys, self.dimensions.number_rests, start[at], start[at + 1], keys, rests
+                )
+                write(rows, at, found + 1)
+            elif held.strings is not None:
+                self._write_texts(at, *held.strings, write, texts)
+            elif held.bools is not None:
+                write(held.bools[0], at, self._first_bool[at] + held.bools[1])
+            elif held.times is not None:
+                first, last = self.dimensions.time_start[at : at + 2]
+                position = np.searchsorted(self.dimensions.times[first:last], held.times[1], "right")
+                write(held.times[0], at, self._first_time[at] + position)
+        return _by_event(batch.num_rows, events, dimensions, ranks, texts)
+
+    def _write_texts(
+        self, at: int, rows: Array, items: ByteTable, codes: Array, write: Any, texts: dict[int, dict[int, str]]
+    ) -> None:
+        """Encode a column of strings: each distinct item once, `codes` saying which item each row has."""
+        held = self.dimensions
+        first, last = held.string_start[at : at + 2]
+        position = positions_of_bytes(held.strings.start, held.strings.data, first, last, items.start, items.data)
+        write(rows, at, (self._first_string[at] + position)[codes])
+        if at in self._reversed:
+            dimension, _ = self._reversed[at]
+            first, last = held.reversed_start[dimension - held.first_reversed :][:2]
+            turned = reversed_items(items.start, items.data)
+            cuts = held.reversed_cuts
+            position = positions_of_bytes(cuts.start, cuts.data, first, last, items.start, turned)
+            write(rows, dimension, (1 + position)[codes])
+        if at in self._substrings:
+            first, numbers, automaton = self._substrings[at]
+            item, found = automaton.find(items.start, items.data)
+            by_item = starts_of(np.bincount(item, minlength=len(items)))
+            sizes = np.diff(by_item)[codes]
+            pick = np.arange(int(sizes.sum())) + np.repeat(by_item[codes] - starts_of(sizes)[:-1], sizes)
+            write(np.repeat(rows, sizes), first + numbers[found[pick]], np.ones(len(pick), np.int32))
+        if at in self._text_attributes:
+            known = items.texts()
+            texts[at] = {row: known[code] for row, code in zip(rows.tolist(), codes.tolist(), strict=True)}
+
+
+def _by_event(
+    count: int, events: list[Array], dimensions: list[Array], ranks: list[Array], texts: dict[int, dict[int, str]]
+) -> EncodedEvents:
+    if not events:
+        return EncodedEvents(np.zeros(count + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), texts)
+    event = np.concatenate(events)
+    order = np.argsort(event, kind="stable")
+    start = starts_of(np.bincount(event, minlength=count))
+    dimension = np.concatenate(dimensions)[order].astype(np.int32)
+    return EncodedEvents(start, dimension, np.concatenate(ranks)[order].astype(np.int32), texts)
+
+
+def _automata(dimensions: Dimensions) -> dict[int, tuple[int, Array, Automaton]]:
+    """Return per attribute the automaton of its substrings and the number of each, from the first such dimension on."""
+    numbers: dict[int, list[int]] = defaultdict(list)
+    for number, attribute in enumerate(dimensions.substring_attribute.tolist()):
+        numbers[attribute].append(number)
+    literals = dimensions.substrings.items()
+    return {
+        attribute: (
+            dimensions.first_substring,
+            np.array(own, np.int64),
+            Automaton.of([literals[number] for number in own]),
+        )
+        for attribute, own in numbers.items()
+    }

@@ -1,0 +1,165 @@
+"""The search of one segment: both kernels on every event, and their rows turned into subscriptions.
+
+An event is a list of (dimension, rank) with ranks above 0; dimensions that it lacks have rank 0. A row found is either
+final, and its subscription is written once per event even when several of its rows match; or it has a residue (string
+patterns that ranks cannot express), and the row itself is written for the caller to verify.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rankcast.matching.compiled import compiled, inlined, lowest_bit
+from rankcast.matching.kernels_selective import gather, row_holds
+from rankcast.matching.kernels_wide import and_chunks, correct, pick_rows, restore_rows
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+# Positions in `state`, the counters of a search: the stamp of the current event, and how much was written.
+STAMP, FOUND, OPEN = 0, 1, 2
+
+
+@inlined
+def _emit(
+    row: int,
+    subscription_of: Array,
+    residue: Array,
+    died: Array,
+    sequence: int,
+    stamps: Array,
+    state: Array,
+    found: Array,
+    opened: Array,
+) -> None:
+    subscription = subscription_of[row]
+    if len(died) and died[subscription] <= sequence:
+        return
+    if len(residue) and residue[row]:
+        opened[state[OPEN]] = row
+        state[OPEN] += 1
+        return
+    if len(stamps):
+        if stamps[subscription] == state[STAMP]:
+            return
+        stamps[subscription] = state[STAMP]
+    found[state[FOUND]] = subscription
+    state[FOUND] += 1
+
+
+@inlined
+def _emit_words(
+    subscription_of: Array,
+    residue: Array,
+    died: Array,
+    sequence: int,
+    stamps: Array,
+    state: Array,
+    words: Array,
+    occupied: Array,
+    found: Array,
+    opened: Array,
+) -> None:
+    """Emit every set bit. Words that are not zero are listed first, without a branch to mispredict."""
+    one = np.uint64(1)
+    none = np.uint64(0)
+    plain = len(residue) == 0 and len(died) == 0 and len(stamps) == 0
+    listed = 0
+    for word in range(len(words)):
+        occupied[listed] = word
+        listed += int(words[word] != none)
+    count = state[FOUND]
+    for k in range(listed):
+        first_row = int(occupied[k]) << 6
+        rest = words[occupied[k]]
+        while rest != none:
+            row = first_row + lowest_bit(rest)
+            rest &= rest - one
+            if plain:
+                found[count] = subscription_of[row]
+                count += 1
+            else:
+                _emit(row, subscription_of, residue, died, sequence, stamps, state, found, opened)
+    if plain:
+        state[FOUND] = count
+
+
+@compiled
+def search(
+    event: int,
+    event_start: Array,
+    event_dimension: Array,
+    event_rank: Array,
+    row_start: Array,
+    predicates: Array,
+    gap_start: Array,
+    gap_ranges: Array,
+    subscription_of: Array,
+    residue: Array,
+    layout: Array,
+    bucket_of: Array,
+    bits: Array,
+    chunks: Array,
+    parts: Array,
+    ends_start: Array,
+    low_ends: Array,
+    high_ends: Array,
+    gaps: Array,
+    access: Array,
+    cell_of: Array,
+    cell_start: Array,
+    entries: Array,
+    first_always: int,
+    values: Array,
+    picked: Array,
+    words: Array,
+    occupied: Array,
+    candidates: Array,
+    stamps: Array,
+    state: Array,
+    died: Array,
+    sequence: int,
+    offsets: Array,
+    found: Array,
+    open_offsets: Array,
+    opened: Array,
+) -> int:
+    """Search the events from `event` on; return the first one that was not searched because space ran out.
+
+    The subscriptions of event i are found[offsets[i]:offsets[i+1]], its rows with residues opened[open_offsets[i]:...].
+    An event is only begun when there is room for every row.
+    """
+    rows = len(subscription_of)
+    chunk_count = len(chunks) - 1
+    has_gaps = len(gap_start) > 0
+    state[FOUND] = offsets[event]
+    state[OPEN] = open_offsets[event]
+    while event < len(event_start) - 1:
+        if len(found) - state[FOUND] < rows or (len(residue) and len(opened) - state[OPEN] < rows):
+            break
+        dimensions = event_dimension[event_start[event] : event_start[event + 1]]
+        ranks = event_rank[event_start[event] : event_start[event + 1]]
+        state[STAMP] += 1
+        for i in range(len(dimensions)):
+            values[dimensions[i]] = ranks[i]
+        if chunk_count:
+            pick_rows(dimensions, ranks, layout, bucket_of, ends_start, low_ends, high_ends, picked)
+            and_chunks(values, picked, chunks, parts, bits, words, chunks[chunk_count, 1])
+            correct(dimensions, ranks, layout, bucket_of, ends_start, low_ends, high_ends, gaps, words)
+            restore_rows(dimensions, layout, picked)
+            _emit_words(subscription_of, residue, died, sequence, stamps, state, words, occupied, found, opened)
+        if len(entries):
+            count = gather(dimensions, ranks, values, access, cell_of, cell_start, entries, candidates)
+            for k in range(count):
+                row = candidates[k]
+                if row_holds(row, values, row_start, predicates, gap_start, gap_ranges, has_gaps):
+                    _emit(row, subscription_of, residue, died, sequence, stamps, state, found, opened)
+        for row in range(first_always, rows):
+            _emit(row, subscription_of, residue, died, sequence, stamps, state, found, opened)
+        for i in range(len(dimensions)):
+            values[dimensions[i]] = 0
+        event += 1
+        offsets[event] = state[FOUND]
+        open_offsets[event] = state[OPEN]
+    return event

@@ -1,0 +1,198 @@
+"""The wide-range kernel: one bitset row per dimension of the event, and-ed in pieces that fit the cache.
+
+Rows of a segment (conjunctions) are bits. Every dimension that wide rows constrain has up to a few hundred buckets of
+ranks, and per bucket one bitset over the rows: "not constrained here, or satisfied by some rank of this bucket". An
+event picks one bucket per dimension; the AND of those bitsets is a superset of its matches that errs only at rows with
+an end point inside a picked bucket. These are listed per bucket in order, so that exactly the wrong ones are visited
+and cleared.
+
+Rows that constrain the same dimensions lie together. A dimension stores only the chunks of rows that constrain it, one
+after the other, so its picked bitset is read as one stream, and memory follows what is constrained. A chunk whose rows
+all need one dimension to be present (its gate) is skipped by events that lack it.
+
+Cost: rows / 64 words per dimension that a chunk constrains, read sequentially, plus the corrections.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rankcast.matching.compiled import compiled, inlined, prefetch
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+# Columns of `layout`, one line per dimension.
+RANK_START, BUCKET_START, BITS_START, ROW_WORDS = 0, 1, 2, 3
+
+GROUP = 4
+"""Bitsets and-ed in one pass over a chunk; lists of chunks are padded to it by repeating a dimension."""
+
+PREFETCHED = 16
+"""End points called into the cache ahead of use, at each end; from there on the hardware sees the sequence itself."""
+
+ENDS_PER_LINE = 8
+
+
+@inlined
+def pick_rows(
+    dimensions: Array,
+    ranks: Array,
+    layout: Array,
+    bucket_of: Array,
+    ends_start: Array,
+    low_ends: Array,
+    high_ends: Array,
+    picked: Array,
+) -> None:
+    """Point `picked` at the bitset of each dimension's bucket; dimensions the event lacks keep that of rank 0.
+
+    The end points that `correct` is going to visit are called into the cache, to arrive while bitsets are and-ed.
+    """
+    for i in range(len(dimensions)):
+        dimension = dimensions[i]
+        words = layout[dimension, ROW_WORDS]
+        if words:
+            bucket = bucket_of[layout[dimension, RANK_START] + ranks[i]]
+            picked[dimension] = layout[dimension, BITS_START] + np.int64(bucket) * words
+            bucket_at = layout[dimension, BUCKET_START] + np.int64(bucket)
+            for ahead in range(0, PREFETCHED, ENDS_PER_LINE):
+                prefetch(low_ends, ends_start[bucket_at + 1, 0] - 1 - ahead)
+                prefetch(high_ends, ends_start[bucket_at, 1] + ahead)
+
+
+@inlined
+def restore_rows(dimensions: Array, layout: Array, picked: Array) -> None:
+    """Undo `pick_rows`."""
+    for i in range(len(dimensions)):
+        picked[dimensions[i]] = layout[dimensions[i], BITS_START]
+
+
+@inlined
+def and_chunks(
+    values: Array, picked: Array, chunks: Array, parts: Array, bits: Array, words: Array, chunk_words: int
+) -> None:
+    """Write the AND of the picked bitsets to `words`, chunk by chunk."""
+    for chunk in range(len(chunks) - 1):
+        found = words[chunk * chunk_words : (chunk + 1) * chunk_words]
+        gate = chunks[chunk, 1]
+        if gate >= 0 and values[gate] == 0:
+            found[:] = 0
+            continue
+        for k in range(chunks[chunk, 0], chunks[chunk + 1, 0], GROUP):
+            start = picked[parts[k, 0]] + parts[k, 1]
+            first = bits[start : start + chunk_words]
+            start = picked[parts[k + 1, 0]] + parts[k + 1, 1]
+            second = bits[start : start + chunk_words]
+            start = picked[parts[k + 2, 0]] + parts[k + 2, 1]
+            third = bits[start : start + chunk_words]
+            start = picked[parts[k + 3, 0]] + parts[k + 3, 1]
+            fourth = bits[start : start + chunk_words]
+            if k == chunks[chunk, 0]:
+                for word in range(chunk_words):
+                    found[word] = first[word] & second[word] & third[word] & fourth[word]
+            else:
+                for word in range(chunk_words):
+                    found[word] &= first[word] & second[word] & third[word] & fourth[word]
+
+
+@inlined
+def correct(
+    dimensions: Array,
+    ranks: Array,
+    layout: Array,
+    bucket_of: Array,
+    ends_start: Array,
+    low_ends: Array,
+    high_ends: Array,
+    gaps: Array,
+    words: Array,
+) -> None:
+    """Clear the rows whose range ends inside a picked bucket and does not reach the event's rank."""
+    one = np.uint64(1)
+    for i in range(len(dimensions)):
+        dimension = dimensions[i]
+        if layout[dimension, ROW_WORDS] == 0:
+            continue
+        rank = ranks[i]
+        bucket = layout[dimension, BUCKET_START] + np.int64(bucket_of[layout[dimension, RANK_START] + rank])
+        k = ends_start[bucket + 1, 0] - 1
+        first = ends_start[bucket, 0]
+        while k >= first and low_ends[k, 0] > rank:
+            row = low_ends[k, 1]
+            words[row >> 6] &= ~(one << np.uint64(row & 63))
+            k -= 1
+        k = ends_start[bucket, 1]
+        last = ends_start[bucket + 1, 1]
+        while k < last and high_ends[k, 0] < rank:
+            row = high_ends[k, 1]
+            words[row >> 6] &= ~(one << np.uint64(row & 63))
+            k += 1
+        for k in range(ends_start[bucket, 2], ends_start[bucket + 1, 2]):
+            if gaps[k, 0] <= rank <= gaps[k, 1]:
+                row = gaps[k, 2]
+                words[row >> 6] &= ~(one << np.uint64(row & 63))
+
+
+@inlined
+def _all_rows(chunk_slot: Array, chunk_words: int, rows: int, row_words: int) -> Array:
+    """Return a bitset over one dimension's chunks with a bit for every row that exists."""
+    one = np.uint64(1)
+    existing = np.zeros(row_words, np.uint64)
+    for chunk in range(len(chunk_slot)):
+        slot = chunk_slot[chunk]
+        if slot < 0:
+            continue
+        for word in range(chunk_words):
+            present = rows - ((chunk * chunk_words + word) << 6)
+            if present >= 64:
+                existing[slot * chunk_words + word] = ~np.uint64(0)
+            elif present > 0:
+                existing[slot * chunk_words + word] = (one << np.uint64(present)) - one
+    return existing
+
+
+@compiled
+def fill_bits(
+    predicate_row: Array,
+    low_bucket: Array,
+    high_bucket: Array,
+    gap_toggles: Array,
+    chunk_slot: Array,
+    chunk_words: int,
+    rows: int,
+    bits: Array,
+) -> None:
+    """Write the bitsets of one dimension: `bits` is (buckets, words) and zero, `chunk_slot` maps chunks to slots.
+
+    Every range toggles its bit where it starts and after where it ends; a running XOR over the buckets then spreads the
+    ranges, which costs one pass however wide they are.
+    """
+    one = np.uint64(1)
+    buckets, row_words = bits.shape
+    free = _all_rows(chunk_slot, chunk_words, rows, row_words)
+    for k in range(len(predicate_row)):
+        row = predicate_row[k]
+        word = row >> 6
+        word = chunk_slot[word // chunk_words] * chunk_words + word % chunk_words
+        bit = one << np.uint64(row & 63)
+        free[word] &= ~bit
+        bits[low_bucket[k], word] ^= bit
+        if high_bucket[k] + 1 < buckets:
+            bits[high_bucket[k] + 1, word] ^= bit
+    for k in range(len(gap_toggles)):
+        row = gap_toggles[k, 1]
+        word = row >> 6
+        word = chunk_slot[word // chunk_words] * chunk_words + word % chunk_words
+        if gap_toggles[k, 0] < buckets:
+            bits[gap_toggles[k, 0], word] ^= one << np.uint64(row & 63)
+    for bucket in range(1, buckets):
+        above, current = bits[bucket - 1], bits[bucket]
+        for word in range(row_words):
+            current[word] ^= above[word]
+        for word in range(row_words):
+            above[word] |= free[word]
+    last = bits[buckets - 1]
+    for word in range(row_words):
+        last[word] |= free[word]

@@ -1,0 +1,74 @@
+"""Rows: conjunctions as ranges of ranks, in columns.
+
+A predicate restricts one dimension to the ranks low..high (both included), less some gaps inside; a row is a
+conjunction of predicates on distinct dimensions, sorted by dimension; a subscription is a disjunction of rows. This is
+the form that segments are built from, and merged in. Most predicates have no gap, so gaps are kept apart and a set of
+rows without any keeps an empty `gap_start`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+DIMENSION, LOW, HIGH = 0, 1, 2
+"""Columns of `predicates`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Conjunctions in columns; the predicates of row i are start[i]..start[i+1]."""
+
+    start: Array
+    predicates: Array
+    gap_start: Array
+    gaps: Array
+    subscription: Array
+
+    @staticmethod
+    def of(start: Array, predicates: Array, subscription: Array) -> Rows:
+        """Return rows without gaps."""
+        return Rows(start, predicates, np.zeros(0, np.int64), np.zeros((0, 2), np.int32), subscription)
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def row_of_predicate(self) -> Array:
+        """The row of each predicate."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.start))
+
+    @property
+    def predicate_of_gap(self) -> Array:
+        """The predicate of each gap."""
+        if not len(self.gap_start):
+            return np.zeros(0, np.int64)
+        return np.repeat(np.arange(len(self.predicates)), np.diff(self.gap_start))
+
+    def take(self, order: Array) -> Rows:
+        """Return some rows in another order."""
+        start, chosen = taken(self.start, order)
+        if not len(self.gap_start):
+            return Rows(start, self.predicates[chosen], self.gap_start, self.gaps, self.subscription[order])
+        gap_start, gaps = taken(self.gap_start, chosen)
+        return Rows(start, self.predicates[chosen], gap_start, self.gaps[gaps], self.subscription[order])
+
+
+def taken(start: Array, order: Array) -> tuple[Array, Array]:
+    """Return the starts of some lists in another order, and the positions of their items."""
+    lengths = np.diff(start)[order]
+    new_start = np.zeros(len(order) + 1, np.int64)
+    np.cumsum(lengths, out=new_start[1:])
+    shift = np.repeat(start[:-1][order] - new_start[:-1], lengths)
+    return new_start, np.arange(new_start[-1], dtype=np.int64) + shift
+
+
+def starts_of(sizes: Array) -> Array:
+    """Return where each of some consecutive lists starts, and where the last one ends."""
+    start = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=start[1:])
+    return start

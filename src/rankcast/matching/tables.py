@@ -1,0 +1,55 @@
+"""Tables of byte strings as two arrays, so that they can be saved and memory-mapped like everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ByteTable:
+    """Byte strings one after the other: item i is data[start[i]:start[i+1]].
+
+    >>> ByteTable.of([b"ab", b"", b"c"])[0]
+    b'ab'
+    """
+
+    start: Array
+    data: Array
+
+    @staticmethod
+    def of(items: Iterable[bytes]) -> ByteTable:
+        """Return the table of some byte strings."""
+        held = list(items)
+        start = np.zeros(len(held) + 1, np.int64)
+        np.cumsum([len(item) for item in held], out=start[1:])
+        return ByteTable(start, np.frombuffer(b"".join(held), np.uint8))
+
+    @staticmethod
+    def of_texts(texts: Iterable[str]) -> ByteTable:
+        """Return the table of some texts in UTF-8."""
+        return ByteTable.of(text.encode() for text in texts)
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def __getitem__(self, at: int) -> bytes:
+        return bytes(self.data[self.start[at] : self.start[at + 1]])
+
+    def items(self, first: int = 0, last: int | None = None) -> list[bytes]:
+        """Return the byte strings first..last (excluded)."""
+        start = self.start[first : (len(self) if last is None else last) + 1].tolist()
+        if not start:
+            return []
+        data = self.data[start[0] : start[-1]].tobytes()
+        return [data[low - start[0] : high - start[0]] for low, high in pairwise(start)]
+
+    def texts(self) -> list[str]:
+        """Return all items as texts."""
+        return [item.decode() for item in self.items()]

@@ -1,0 +1,262 @@
+"""Builds what the wide-range kernel reads: buckets, bitsets, chunks, and the end points inside buckets.
+
+Buckets of a dimension hold about equally many end points, and an end point that very many rows share becomes an edge
+itself, so it needs no correction. Rank 0 (missing) is a bucket of its own. The number of buckets is a trade: twice as
+many halve the corrections and double the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankcast.matching.kernels_wide import BITS_START, BUCKET_START, GROUP, RANK_START, ROW_WORDS, fill_bits
+from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, starts_of
+
+MAX_BUCKETS = 256
+"""Enough that corrections cost less than the AND from 10,000 rows on."""
+
+SMALL_SEGMENT_BUCKETS = 512
+SMALL_SEGMENT_ROWS = 20_000
+"""Small segments spend their time on corrections; their bitsets are short, so more buckets stay affordable."""
+
+CHUNK_WORDS = 32
+"""Words of a chunk: short, so that few dimensions are constrained in it, and long enough for the vector unit."""
+
+LONG_CHUNK_WORDS = 160
+"""In small segments every chunk constrains every popular dimension anyway; longer loops are then better."""
+
+BYTES_PER_ROW = 640
+"""Bound on the bitsets' memory. Rows over many dimensions get fewer buckets rather than more memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """The arrays of the wide-range kernel; see `kernels_wide`."""
+
+    layout: Array
+    bucket_of: Array
+    bits: Array
+    chunks: Array
+    parts: Array
+    ends_start: Array
+    low_ends: Array
+    high_ends: Array
+    gaps: Array
+
+    @property
+    def chunk_words(self) -> int:
+        """Words in every chunk."""
+        return int(self.chunks[-1, 1])
+
+
+def attribute_order(rows: Rows) -> Array:
+    """Return an order of the rows in which those that constrain the same dimensions are neighbours, rare ones first."""
+    dimensions = rows.predicates[:, DIMENSION]
+    counts = np.bincount(dimensions) if len(dimensions) else np.zeros(1, np.int64)
+    by_rarity = np.argsort(np.argsort(counts, kind="stable"), kind="stable").astype(np.int32)
+    row = rows.row_of_predicate
+    rarity = by_rarity[dimensions]
+    order = np.argsort(row.astype(np.int64) * (len(counts) + 1) + rarity, kind="stable")
+    position = np.arange(len(row)) - rows.start[row]
+    depth = 4
+    keys = np.full((depth, len(rows)), len(counts), np.int32)
+    for level in range(depth):
+        here = position == level
+        keys[level, row[here]] = rarity[order][here]
+    return np.lexsort(keys[::-1])
+
+
+def build_wide(rows: Rows, rank_counts: Array) -> Wide:
+    """Return the kernel's arrays for rows that are in `attribute_order`."""
+    small = len(rows) <= SMALL_SEGMENT_ROWS
+    chunk_words = min(LONG_CHUNK_WORDS, max(4, -(-len(rows) // 64))) if small else CHUNK_WORDS
+    chunk_of = rows.row_of_predicate // (64 * chunk_words)
+    dimensions = rows.predicates[:, DIMENSION]
+    chunk_count = -(-len(rows) // (64 * chunk_words))
+    pairs = np.unique(dimensions.astype(np.int64) * max(chunk_count, 1) + chunk_of)
+    part_dimension, part_chunk = np.divmod(pairs, max(chunk_count, 1))
+    chunks_per_dimension = np.bincount(part_dimension, minlength=len(rank_counts))
+    limit = _bucket_limit(rows, chunks_per_dimension * chunk_words, SMALL_SEGMENT_BUCKETS if small else MAX_BUCKETS)
+    return _Builder(rows, rank_counts, chunk_words, chunk_count, limit).build(part_dimension, part_chunk)
+
+
+def _bucket_limit(rows: Rows, row_words: Array, limit: int) -> int:
+    """Return the most buckets per dimension that keep the bitsets within their memory."""
+    ends = 2 * np.bincount(rows.predicates[:, DIMENSION], minlength=len(row_words)) + 2
+    while limit > 4 and np.sum(np.minimum(ends, limit) * row_words) * 8 > max(BYTES_PER_ROW * len(rows), 1 << 25):
+        limit -= limit // 8 if limit > 64 else limit // 2
+    return limit
+
+
+class _Builder:
+    """Gathers the lists of one `Wide`, dimension by dimension."""
+
+    def __init__(self, rows: Rows, rank_counts: Array, chunk_words: int, chunk_count: int, limit: int) -> None:
+        self.rows = rows
+        self.rank_counts = rank_counts
+        self.chunk_words = chunk_words
+        self.chunk_count = chunk_count
+        self.limit = limit
+        self.layout = np.zeros((len(rank_counts), 4), np.int64)
+
+    def build(self, part_dimension: Array, part_chunk: Array) -> Wide:
+        rows, layout = self.rows, self.layout
+        dimensions = rows.predicates[:, DIMENSION]
+        by_dimension = np.argsort(dimensions, kind="stable")
+        starts = np.searchsorted(dimensions[by_dimension], np.arange(len(self.rank_counts) + 1))
+        row_of = rows.row_of_predicate
+        used = np.flatnonzero(np.diff(starts))
+        tables, edge_lists = [], []
+        for dimension in used:
+            chosen = rows.predicates[by_dimension[starts[dimension] : starts[dimension + 1]]]
+            edges = _edges(chosen, int(self.rank_counts[dimension]), self.limit)
+            edge_lists.append(edges)
+            tables.append(
+                np.repeat(
+                    np.arange(len(edges), dtype=np.uint16),
+                    np.diff(np.append(edges, self.rank_counts[dimension])),
+                )
+            )
+        bucket_counts = np.array([len(edges) for edges in edge_lists], np.int64)
+        part_start = np.searchsorted(part_dimension, np.arange(len(self.rank_counts) + 1))
+        row_words = np.diff(part_start)[used] * self.chunk_words
+        layout[used, RANK_START] = starts_of(self.rank_counts[used])[:-1]
+        layout[used, BUCKET_START] = starts_of(bucket_counts)[:-1]
+        layout[used, BITS_START] = starts_of(bucket_counts * row_words)[:-1]
+        layout[used, ROW_WORDS] = row_words
+        bits = np.zeros(int(np.sum(bucket_counts * row_words)), np.uint64)
+        ends = _Ends(rows)
+        for dimension, edges, table in zip(used, edge_lists, tables, strict=True):
+            chosen_at = by_dimension[starts[dimension] : starts[dimension + 1]]
+            predicates = rows.predicates[chosen_at]
+            slots = np.full(self.chunk_count, -1, np.int64)
+            own = part_chunk[part_start[dimension] : part_start[dimension + 1]]
+            slots[own] = np.arange(len(own))
+            start = int(layout[dimension, BITS_START])
+            size = len(edges) * int(layout[dimension, ROW_WORDS])
+            toggles = ends.add(chosen_at, predicates, row_of[chosen_at], edges, table)
+            fill_bits(
+                row_of[chosen_at],
+                table[predicates[:, LOW]],
+                table[predicates[:, HIGH]],
+                toggles,
+                slots,
+                self.chunk_words,
+                len(rows),
+                bits[start : start + size].reshape(len(edges), -1),
+            )
+        chunks, parts = self._chunks(part_dimension, part_chunk, part_start)
+        bucket_of = np.concatenate(tables) if tables else np.zeros(0, np.uint16)
+        ends_start, low_ends, high_ends, gaps = ends.finished()
+        return Wide(layout, bucket_of, bits, chunks, parts, ends_start, low_ends, high_ends, gaps)
+
+    def _chunks(self, part_dimension: Array, part_chunk: Array, part_start: Array) -> tuple[Array, Array]:
+        """Return per chunk its part list and gate, and per part its dimension and offset; the last line ends it."""
+        offset = (np.arange(len(part_dimension)) - part_start[part_dimension]) * self.chunk_words
+        order = np.argsort(part_chunk, kind="stable")
+        counts = np.bincount(part_chunk, minlength=self.chunk_count)
+        padded = -(-counts // GROUP) * GROUP
+        chunks = np.zeros((self.chunk_count + 1, 2), np.int64)
+        chunks[:, 0] = starts_of(padded)
+        chunks[:-1, 1] = self._gates()
+        chunks[-1, 1] = self.chunk_words
+        parts = np.zeros((int(chunks[-1, 0]), 2), np.int64)
+        first = starts_of(counts)
+        for lane in range(GROUP):  # pad by repeating the first part; and-ing it again changes nothing
+            fill = chunks[:-1, 0] + padded - 1 - lane
+            parts[fill, 0] = part_dimension[order[first[:-1]]]
+            parts[fill, 1] = offset[order[first[:-1]]]
+        place = np.arange(len(order)) - first[part_chunk[order]] + chunks[part_chunk[order], 0]
+        parts[place, 0] = part_dimension[order]
+        parts[place, 1] = offset[order]
+        return chunks, parts
+
+    def _gates(self) -> Array:
+        """Return per chunk a dimension that all its rows need to be present, or -1."""
+        rows = self.rows
+        needs = rows.predicates[:, LOW] > 0
+        size = 64 * self.chunk_words
+        key = (rows.row_of_predicate[needs] // size) * np.int64(len(self.rank_counts)) + rows.predicates[
+            needs, DIMENSION
+        ]
+        found, counts = np.unique(key, return_counts=True)
+        chunk, dimension = np.divmod(found, max(len(self.rank_counts), 1))
+        members = np.minimum(size, len(rows) - chunk * size)
+        gates = np.full(self.chunk_count, -1, np.int64)
+        full = counts == members
+        gates[chunk[full]] = dimension[full]
+        return gates
+
+
+def _edges(predicates: Array, rank_count: int, limit: int) -> Array:
+    """Return the first rank of every bucket: rank 0 alone, then equal shares of the end points."""
+    ends = np.concatenate((predicates[:, LOW], predicates[:, HIGH] + 1))
+    ends = np.sort(ends[(ends > 1) & (ends < rank_count)])
+    distinct = np.unique(ends)
+    most = limit - 2
+    if len(distinct) > most:
+        distinct = np.unique(ends[(np.arange(1, most + 1) * len(ends)) // (most + 1)])
+    return np.concatenate((np.arange(min(2, rank_count), dtype=np.int32), distinct.astype(np.int32)))
+
+
+class _Ends:
+    """The end points inside buckets, as the kernel's corrections read them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.gap_owner = rows.predicate_of_gap
+        self.lists: list[list[Array]] = [[], [], []]
+        self.counts: list[list[Array]] = [[], [], []]
+
+    def add(self, predicate_at: Array, predicates: Array, row: Array, edges: Array, table: Array) -> Array:
+        """List the ends of one dimension's predicates; return the bits its gaps toggle, as (bucket, row)."""
+        low, high = predicates[:, LOW], predicates[:, HIGH]
+        last = np.append(edges[1:], len(table)).astype(np.int64) - 1
+        lows, highs = [np.stack((low, row), axis=1)], [np.stack((high, row), axis=1)]
+        inner = np.zeros((0, 3), np.int32)
+        toggles = np.zeros((0, 2), np.int64)
+        if len(self.gap_owner):
+            inner, crossing, gap_rows, toggles = self._gaps(predicate_at, row, table)
+            lows.append(np.stack((crossing[:, 1] + 1, gap_rows), axis=1))
+            highs.append(np.stack((crossing[:, 0] - 1, gap_rows), axis=1))
+        low_list, high_list = np.concatenate(lows).astype(np.int32), np.concatenate(highs).astype(np.int32)
+        low_list = low_list[edges[table[low_list[:, 0]]] != low_list[:, 0]]
+        high_list = high_list[last[table[high_list[:, 0]]] != high_list[:, 0]]
+        for kind, found in enumerate((low_list, high_list, inner)):
+            ordered = found[np.argsort(found[:, 0], kind="stable")]
+            self.lists[kind].append(ordered)
+            self.counts[kind].append(np.bincount(table[ordered[:, 0]], minlength=len(edges)))
+        return toggles
+
+    def _gaps(self, predicate_at: Array, row: Array, table: Array) -> tuple[Array, Array, Array, Array]:
+        """Split gaps into those inside one bucket and those across buckets, which end like ranges do."""
+        starts, ends = self.rows.gap_start[predicate_at], self.rows.gap_start[predicate_at + 1]
+        sizes = ends - starts
+        at = np.arange(int(sizes.sum())) + np.repeat(starts - starts_of(sizes)[:-1], sizes)
+        gaps = self.rows.gaps[at]
+        gap_rows = np.repeat(row, sizes)
+        # The ranges beside a gap end at low-1 and start at high+1: they share a bucket or the gap goes across.
+        before = table[gaps[:, 0] - 1].astype(np.int64)
+        after = table[gaps[:, 1] + 1].astype(np.int64)
+        inside = before == after
+        inner = np.column_stack((gaps[inside], gap_rows[inside])).astype(np.int32)
+        across = ~inside
+        toggles = np.concatenate(
+            (
+                np.column_stack((before[across] + 1, gap_rows[across])),
+                np.column_stack((after[across], gap_rows[across])),
+            )
+        )
+        return inner, gaps[across], gap_rows[across], toggles
+
+    def finished(self) -> tuple[Array, Array, Array, Array]:
+        """Return where each bucket's ends start, and the low ends, high ends and gaps."""
+        width = (2, 2, 3)
+        lists = [
+            np.concatenate(found) if found else np.zeros((0, width[kind]), np.int32)
+            for kind, found in enumerate(self.lists)
+        ]
+        starts = [starts_of(np.concatenate(counts) if counts else np.zeros(0, np.int64)) for counts in self.counts]
+        return np.stack(starts, axis=1), lists[0], lists[1], lists[2]

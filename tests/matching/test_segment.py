@@ -1,0 +1,182 @@
+"""A segment answers exactly what the oracle answers, whichever kernel finds a row."""
+
+import math
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rankcast.matching import plan as planning
+from rankcast.matching.builder import Entry, build_segment
+from rankcast.matching.naive import evaluate, matches
+from rankcast.matching.searcher import Searcher
+from rankcast.matching.segment import Segment
+from rankcast.model.expressions import attr
+from rankcast.model.filters import Filter
+from rankcast.testing.strategies import attributes, events, filters, subscriptions
+
+ALWAYS_WIDE, ALWAYS_SELECTIVE = 0.0, math.inf
+
+
+@pytest.fixture(params=["measured", "wide", "selective"])
+def kernel(request, monkeypatch):
+    if request.param != "measured":
+        monkeypatch.setattr(planning, "WIDE_COST", ALWAYS_WIDE if request.param == "wide" else ALWAYS_SELECTIVE)
+    return request.param
+
+
+def expected(wanted, found):
+    return [number for number, one in enumerate(wanted) if evaluate(one.expression, found) is True]
+
+
+def entries(wanted):
+    return [Entry.of(number, one) for number, one in enumerate(wanted)]
+
+
+class TestOneEvent:
+    # The fixture patches a constant, the same for all inputs.
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(wanted=st.lists(filters(), max_size=5), found=st.lists(attributes(), min_size=1, max_size=3))
+    def test_equals_the_oracle(self, kernel, wanted, found):
+        searcher = Searcher(build_segment(entries(wanted)))
+        for one in found:
+            assert sorted(searcher.match_one(one).tolist()) == expected(wanted, one)
+
+    @given(wanted=st.lists(filters(), min_size=1, max_size=5), found=st.lists(attributes(), min_size=1, max_size=3))
+    def test_does_not_depend_on_the_sample(self, wanted, found):
+        searcher = Searcher(build_segment(entries(wanted), sample=found))
+        for one in found:
+            assert sorted(searcher.match_one(one).tolist()) == expected(wanted, one)
+
+    @given(owned=st.lists(subscriptions(), max_size=8), published=st.lists(events(), min_size=1, max_size=4))
+    def test_obeys_activation_in_event_time(self, owned, published):
+        segment = build_segment(
+            Entry.of(number, one.filter, one.active_from, one.active_until) for number, one in enumerate(owned)
+        )
+        searcher = Searcher(segment)
+        for event in published:
+            found = sorted(searcher.match_one(event.attributes).tolist())
+            assert found == [number for number, one in enumerate(owned) if matches(one, event)]
+
+    @given(wanted=st.lists(filters(), max_size=8), found=attributes())
+    def test_survives_a_round_trip_through_read_only_arrays(self, wanted, found):
+        arrays = build_segment(entries(wanted)).to_arrays()
+        for array in arrays.values():
+            array.setflags(write=False)
+        searcher = Searcher(Segment.from_arrays(arrays))
+        assert sorted(searcher.match_one(found).tolist()) == expected(wanted, found)
+
+
+def random_ranges(count, seed, dimensions=6):
+    """Filters over few ints, with shared end points, gaps and patterns, and some that match everything."""
+    generator = np.random.default_rng(seed)
+    wanted = []
+    for _ in range(count):
+        kind = generator.integers(0, 10)
+        parts = []
+        for name in generator.choice(dimensions, size=generator.integers(0, 4), replace=False):
+            low, high = sorted(generator.integers(0, 40, 2).tolist())
+            attribute = attr(f"a{name}")
+            parts.append(attribute.between(low, high))
+            if kind == 0:
+                parts.append(attribute != int(generator.integers(0, 40)))
+            elif kind == 1:
+                parts[-1] = attribute.is_in(*generator.integers(0, 40, 5).tolist())
+        if kind == 2:
+            parts.append(attr("s").like(f"%{generator.integers(0, 10)}_{generator.integers(0, 10)}%"))
+        elif kind == 3:
+            parts.append(attr("s").suffix(str(generator.integers(0, 10))))
+        elif kind == 4:
+            parts.append(~attr("s").contains(str(generator.integers(0, 10))))
+        elif kind == 5:
+            parts.append(~attr("a0").exists())
+        expression = parts[0] if len(parts) == 1 else None
+        for part in parts:
+            expression = part if expression is None else expression & part
+        if kind == 6 and expression is not None:
+            expression = expression | (attr("a1") > 30)
+        wanted.append(Filter.of(expression if expression is not None else attr("a9").exists() | ~attr("a9").exists()))
+    return wanted
+
+
+def random_events(count, seed, dimensions=6):
+    generator = np.random.default_rng(seed)
+    found = []
+    for _ in range(count):
+        event = {f"a{at}": int(generator.integers(0, 40)) for at in range(dimensions) if generator.random() < 0.8}
+        if generator.random() < 0.8:
+            event["s"] = "".join(map(str, generator.integers(0, 10, generator.integers(0, 7)).tolist()))
+        found.append(event)
+    return found
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 4096])
+class TestSizes:
+    def test_equals_the_oracle(self, kernel, count):
+        wanted, found = random_ranges(count, seed=count), random_events(20, seed=1)
+        searcher = Searcher(build_segment(entries(wanted)))
+        for one in found:
+            assert sorted(searcher.match_one(one).tolist()) == expected(wanted, one)
+
+    def test_batch_equals_single_events(self, kernel, count):
+        wanted, found = random_ranges(count, seed=count), random_events(60, seed=2)
+        searcher = Searcher(build_segment(entries(wanted)))
+        offsets, numbers = searcher.match_batch(pa.RecordBatch.from_pylist(found, schema=BATCH))
+        for at, one in enumerate(found):
+            assert sorted(numbers[offsets[at] : offsets[at + 1]].tolist()) == sorted(searcher.match_one(one).tolist())
+
+
+BATCH = pa.schema([*((f"a{at}", pa.int64()) for at in range(6)), ("s", pa.string())])
+
+
+class TestBatches:
+    @given(wanted=st.lists(filters(), max_size=8), found=st.lists(attributes(), max_size=6))
+    def test_equal_the_oracle_on_every_arrow_type(self, wanted, found):
+        searcher = Searcher(build_segment(entries(wanted)))
+        batch, present = as_batch(found)
+        offsets, numbers = searcher.match_batch(batch)
+        assert len(offsets) == batch.num_rows + 1
+        for at, one in enumerate(present):
+            assert sorted(numbers[offsets[at] : offsets[at + 1]].tolist()) == expected(wanted, one)
+
+    def test_structs_are_dotted_names_and_dictionaries_are_strings(self):
+        wanted = [Filter.of(attr("address.city") == "Porto"), Filter.of(attr("kind").suffix("at"))]
+        batch = pa.RecordBatch.from_arrays(
+            [
+                pa.array([{"city": "Porto"}, {"city": None}, None]),
+                pa.array(["flat", None, "house"]).dictionary_encode(),
+            ],
+            names=["address", "kind"],
+        )
+        offsets, numbers = Searcher(build_segment(entries(wanted))).match_batch(batch)
+        assert offsets.tolist() == [0, 2, 2, 2]
+        assert sorted(numbers.tolist()) == [0, 1]
+
+    def test_finer_digits_of_a_time_are_cut(self):
+        noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        wanted = [Filter.of(attr("t") == noon)]
+        nanoseconds = int(noon.timestamp()) * 10**9
+        column = pa.array([nanoseconds + 999, nanoseconds + 1000], pa.timestamp("ns", "UTC"))
+        offsets, _ = Searcher(build_segment(entries(wanted))).match_batch(pa.RecordBatch.from_arrays([column], ["t"]))
+        assert offsets.tolist() == [0, 1, 1]
+
+
+ARROW = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), datetime: pa.timestamp("us", "UTC")}
+
+
+def as_batch(found):
+    """Return events as a batch; a column has one type, so values of another type than its first one are dropped."""
+    kinds = {}
+    for one in found:
+        for name, value in one.items():
+            kinds.setdefault(name, type(value))
+    present = [{name: value for name, value in one.items() if type(value) is kinds[name]} for one in found]
+    schema = pa.schema([(name, ARROW[kind]) for name, kind in kinds.items()])
+    if not kinds:
+        return pa.RecordBatch.from_pylist(
+            [{"unused": None} for _ in found], pa.schema([("unused", pa.int8())])
+        ), present
+    return pa.RecordBatch.from_pylist(present, schema), present
