@@ -140,7 +140,7 @@ class TestMatch:
         events.write_text("".join(json.dumps(event) + "\n" for event in reversed(EVENTS)))
         result = run("match", events, "--subscribers", people)
         assert result.exit_code == 0
-        assert "warning: 2 events are older than one before them" in result.stderr
+        assert "warning: 2 events out of order of time" in result.stderr
 
     def test_an_empty_file_is_fine(self, people, events):
         events.write_text("")
@@ -256,6 +256,21 @@ class TestGenerate:
         assert result.stdout == ""
         assert result.stderr == f"1,200 events in {tmp_path / 'm.jsonl'}\n"
 
+    def test_json_says_what_was_written(self, tmp_path):
+        out, people = tmp_path / "m.jsonl", tmp_path / "p.yaml"
+        result = run(
+            *("generate", "movies", "--events", 3, "--out", out, "--json"),
+            *("--subscribers", 2, "--subscribers-out", people),
+        )
+        assert lines(result.stdout) == [
+            {
+                "feed": "movies",
+                "seed": 0,
+                "events": {"file": str(out), "count": 3},
+                "subscribers": {"file": str(people), "count": 2},
+            }
+        ]
+
     @pytest.mark.parametrize(
         ("arguments", "expected"),
         [
@@ -347,3 +362,40 @@ class TestDemo:
 
     def test_one_event_is_enough(self):
         assert run("demo", "--events", 1).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["match", "{rubbish}.jsonl", "--subscribers", "{people}"],
+        ["match", "{rubbish}.csv", "--subscribers", "{people}"],
+        ["match", "{folder}", "--subscribers", "{people}"],
+        ["match", "{folder}.jsonl", "--subscribers", "{people}"],
+        ["match", "missing.jsonl", "--subscribers", "{people}"],
+        ["match", "{people}", "--subscribers", "{people}"],
+        ["match", "{rubbish}.jsonl", "--subscribers", "{rubbish}.jsonl"],
+        ["match", "{rubbish}.jsonl", "--subscribers", "{rubbish}.yaml"],
+        ["match", "{rubbish}.jsonl", "--subscribers", "missing.yaml"],
+        ["match", "{good}.jsonl", "--subscribers", "{people}", "--out", "{folder}"],
+        ["explain", "{{" * 100_000, "--subscribers", "{people}", "--subscriber", "ana"],
+        ["explain", "{rubbish}.jsonl#1", "--subscribers", "{people}", "--subscriber", "ana"],
+        ["explain", "x" * 10_000, "--subscribers", "{people}", "--subscriber", "ana"],
+        ["explain", '{{"rent": 1e999}}', "--subscribers", "{people}", "--subscriber", "ana"],
+        ["explain", '{{"rent": 99999999999999999999}}', "--subscribers", "{people}", "--subscriber", "ana"],
+        ["generate", "flats", "--out", "{folder}"],
+        ["generate", "flats", "--out", "{good}.jsonl", "--subscribers", "1", "--subscribers-out", "{folder}"],
+        ["check", "{rubbish}.yaml", "{rubbish}.jsonl", "{rubbish}.csv", "{folder}.jsonl"],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:60],
+)
+def test_bad_input_is_a_message_and_exit_code_1_never_a_traceback(people, tmp_path, arguments):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "good.jsonl").write_text('{"rent": 1}\n')
+    for suffix in ("jsonl", "csv", "yaml"):
+        (tmp_path / f"rubbish.{suffix}").write_bytes(b"\xff\xfe\x00{]\n\x80,,,\n")
+    names = {name: tmp_path / name for name in ("rubbish", "folder", "good")}
+    result = run(*(argument.format(people=people, **names) for argument in arguments))
+    assert isinstance(result.exception, SystemExit)  # any other exception would be a traceback
+    assert result.exit_code == 1
+    assert (result.stdout if arguments[0] == "check" else result.stderr).strip()

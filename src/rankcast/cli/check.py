@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rankcast.cli.streams import printable, write_json
+from rankcast.cli.streams import counted, printable, write_json
 from rankcast.cli.terminal import progress
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.model.schema import Schema
@@ -57,9 +57,5 @@ def _report(file: str, problems: list[Problem], *, as_json: bool) -> None:
     if not as_json:
         warnings = sum(problem.warning for problem in problems)
         errors = len(problems) - warnings
-        counts = [_count(errors, "error"), _count(warnings, "warning")]
-        sys.stdout.write(f"{printable(file)}: {', '.join(filter(None, counts)) or 'ok'}\n")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}" if number else ""
+        counts = [counted(number, noun) for number, noun in ((errors, "error"), (warnings, "warning")) if number]
+        sys.stdout.write(f"{printable(file)}: {', '.join(counts) or 'ok'}\n")

@@ -30,8 +30,8 @@ from rankcast.storage.subscriber_files import load_subscribers
 
 def explain_event(
     event: str, subscribers: Path, subscriber_id: str, subscription_id: str | None, *, as_json: bool
-) -> None:
-    """Run the command."""
+) -> int:
+    """Run the command and return its exit code."""
     problems = Problems()
     loaded = load_subscribers(subscribers)
     for problem in loaded.problems:
@@ -53,6 +53,7 @@ def explain_event(
         write_json(outcome_to_json(outcome, found))
     else:
         show_outcome(outcome, found)
+    return 1 if problems.errors else 0
 
 
 def _chosen(subscribers: tuple[Subscriber, ...], name: str) -> Subscriber:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from rankcast.cli.streams import complain, json_line, write_json
+from rankcast.cli.streams import complain, counted, write_json
 from rankcast.cli.terminal import progress
 from rankcast.model.cloudevents import event_to_json
 from rankcast.model.events import Event
@@ -34,13 +34,16 @@ def generate_feed(
     if subscribers_out is not None:
         save_subscribers(subscribers_out, feed.subscribers(subscribers, seed, begin), feed.schema)
     _write_events(feed, events, seed, begin, out)
-    written = {"events": {"file": out, "count": events}}
+    written = [("event", events, out)]
     if subscribers_out is not None:
-        written["subscribers"] = {"file": str(subscribers_out), "count": subscribers}
+        written.append(("subscriber", subscribers, str(subscribers_out)))
+    if out == "-":
+        return  # standard output has the events, and nothing else
     if as_json:
-        complain(json_line({"feed": name, "seed": seed, **written}))
-    elif out != "-":
-        complain("; ".join(f"{place['count']:,} {kind} in {place['file']}" for kind, place in written.items()))
+        files = {f"{noun}s": {"file": file, "count": count} for noun, count, file in written}
+        write_json({"feed": name, "seed": seed, **files})
+    else:
+        complain("; ".join(f"{counted(count, noun)} in {file}" for noun, count, file in written))
 
 
 def _write_events(feed: Feed, count: int, seed: int, start: datetime, out: str) -> None:

@@ -134,7 +134,7 @@ def explain(
     """
     from rankcast.cli.explain import explain_event
 
-    explain_event(event, subscribers, subscriber, subscription, as_json=json)
+    raise typer.Exit(explain_event(event, subscribers, subscriber, subscription, as_json=json))
 
 
 @app.command(epilog="Example: rankcast generate flats --events 1000 --seed 1 --out flats.jsonl")
@@ -152,7 +152,7 @@ def generate(
     start: Annotated[
         str | None, typer.Option(metavar="TIME", help="When the feed starts, such as 2026-03-01T09:00:00Z.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON on standard error.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written where as JSON.")] = False,
 ) -> None:
     """Write a realistic feed of events and, if asked, subscribers that follow it."""
     from rankcast.cli.generate import generate_feed

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from rankcast.cli.notifications import COLUMNS, notification_row, notification_to_json
 from rankcast.cli.replay import Replay, shown_policy
-from rankcast.cli.streams import Problems, json_line, write_json
+from rankcast.cli.streams import Problems, counted, json_line, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.hub import Notification
 from rankcast.model.errors import Problem
@@ -40,7 +40,7 @@ def match_file(events: str, subscribers: Path, *, as_json: bool, out: Path | Non
                 first.append(notification)
     seconds = perf_counter() - started
     if replay.out_of_order:
-        message = f"{replay.out_of_order:,} events are older than one before them; they were taken as they came"
+        message = f"{counted(replay.out_of_order, 'event')} out of order of time; taken as they came"
         problems.add(Problem(events, None, message, warning=True))
     problems.close()
     if not as_json:
@@ -91,8 +91,9 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
     delivered = sum(tally.delivered.events for tally in replay.tallies.values())
     subscriptions = sum(len(subscriber.subscriptions) for subscriber in subscribers.values())
     shown.print(
-        f"{replay.events:,} events, {len(subscribers):,} subscribers, {subscriptions:,} subscriptions: "
-        f"{matched:,} matches, {delivered:,} delivered, in {seconds:.1f} s"
+        f"{counted(replay.events, 'event')}, {counted(len(subscribers), 'subscriber')}, "
+        f"{counted(subscriptions, 'subscription')}: {counted(matched, 'match', 'matches')}, {delivered:,} delivered, "
+        f"in {seconds:.1f} s"
     )
 
 

@@ -45,6 +45,15 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "event"), counted(1200, "match", "matches")
+    ('1 event', '1,200 matches')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def complain(message: str) -> None:
     """Write a message to standard error."""
     sys.stdout.flush()
@@ -86,4 +95,4 @@ class Problems:
         """Say how many problems were not shown."""
         for file, seen in self._shown.items():
             if seen > SHOWN_PROBLEMS:
-                complain(f"{file}: {seen - SHOWN_PROBLEMS:,} more problems; `rankcast check` lists them all")
+                complain(f"{file}: {counted(seen - SHOWN_PROBLEMS, 'more problem')}; `rankcast check` lists all")
