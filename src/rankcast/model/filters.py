@@ -36,8 +36,8 @@ MAX_PRODUCT = 16 * MAX_CONJUNCTIONS
 MAX_VALUE_SETS = 100_000
 """Value sets over all conjunctions of one filter: bounds filters of many attributes and many alternatives."""
 
-MAX_MERGING = 4 * MAX_VALUE_SETS
-"""Value sets looked at, over all rounds, to merge one disjunction; each merger may make the next one possible."""
+MAX_MERGING = MAX_VALUE_SETS
+"""Value sets looked at again, over all rounds, to merge one disjunction; each round may make the next one possible."""
 
 MAX_UNIONS = MAX_CONJUNCTIONS**2
 """Unions of sets with string patterns that are tried, each with each, to merge one disjunction."""
@@ -350,14 +350,14 @@ def _any_of(conjunctions: Iterable[Conjunction]) -> Conjunctions:
     current = list(dict.fromkeys(conjunctions))
     effort = 0
     while len(current) > 1:
-        effort += sum(map(len, current))
-        if effort > MAX_MERGING:
-            raise _too_many()
         current.sort(key=lambda conjunction: conjunction.sort_key)
         merged = _merged(current)
         if len(merged) == len(current):
             break
         current = merged
+        effort += sum(map(len, current))
+        if effort > MAX_MERGING:
+            raise _too_many()
     if len(current) > MAX_CONJUNCTIONS:
         raise _too_many()
     return tuple(current) if len(current) < 2 else _absorbed(current)
@@ -425,10 +425,11 @@ def _united(value_sets: list[ValueSet]) -> list[ValueSet]:
 
 
 def _absorbed(conjunctions: list[Conjunction]) -> Conjunctions:
-    """Drop every conjunction that another one contains."""
-    kept: list[Conjunction] = []
+    """Drop every conjunction that another one contains; only one with a subset of its attributes can."""
+    kept: list[tuple[frozenset[str], Conjunction]] = []
     for conjunction in sorted(conjunctions, key=len):
-        if not any(other.surely_covers(conjunction) for other in kept):
-            kept = [other for other in kept if not conjunction.surely_covers(other)]
-            kept.append(conjunction)
-    return tuple(sorted(kept, key=lambda conjunction: conjunction.sort_key))
+        names = frozenset(conjunction.attributes)
+        if not any(theirs <= names and other.surely_covers(conjunction) for theirs, other in kept):
+            kept = [entry for entry in kept if not (names <= entry[0] and conjunction.surely_covers(entry[1]))]
+            kept.append((names, conjunction))
+    return tuple(sorted((conjunction for _, conjunction in kept), key=lambda conjunction: conjunction.sort_key))
