@@ -1,0 +1,143 @@
+"""Filters that explode are refused with an error that names the bound, before they take long."""
+
+import pytest
+
+from rankcast.model.errors import FilterTooLargeError
+from rankcast.model.expressions import MAX_DEPTH, And, Not, Or, all_of, any_of, attr
+from rankcast.model.filters import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_VALUE_SETS, Filter
+from rankcast.model.schema import Schema
+from rankcast.model.strings import MAX_PATTERNS
+from rankcast.model.values import ValueType
+
+
+def refused(match):
+    return pytest.raises(FilterTooLargeError, match=match)
+
+
+ALTERNATIVES = f"more than {MAX_CONJUNCTIONS} alternatives"
+
+
+class TestExplosion:
+    @pytest.mark.parametrize("factors", [9, 12, 64, 1_000])
+    def test_of_an_and_of_ors(self, factors):
+        with refused(ALTERNATIVES):
+            Filter.of(all_of(*((attr(f"a{at}") == 1) | (attr(f"b{at}") == 1) for at in range(factors))))
+
+    def test_of_a_negated_or_of_ands(self):
+        with refused(ALTERNATIVES):
+            Filter.of(~any_of(*((attr(f"a{at}") == 1) & (attr(f"b{at}") == 1) for at in range(40))))
+
+    def test_of_wide_ors(self):
+        wide = [any_of(*(attr(f"a{side}{at}") == 1 for at in range(100))) for side in range(2)]
+        with refused(ALTERNATIVES):
+            Filter.of(all_of(*wide))
+
+    def test_of_many_alternatives(self):
+        with refused(ALTERNATIVES):
+            Filter.of(any_of(*(attr(f"a{at}") == at for at in range(MAX_CONJUNCTIONS + 1))))
+
+    def test_up_to_the_bound_it_is_accepted(self):
+        accepted = Filter.of(any_of(*(attr(f"a{at}") == at for at in range(MAX_CONJUNCTIONS))))
+        assert len(accepted.conjunctions) == MAX_CONJUNCTIONS
+
+    def test_of_many_patterns(self):
+        with refused(ALTERNATIVES):
+            Filter.of(any_of(*(attr("a").contains(f"<{at}>") for at in range(MAX_CONSTRAINTS))))
+
+    def test_of_patterns_that_others_cover(self):
+        apart = [attr("a").contains(f"<{at:03}>") for at in range(200)]
+        covered = [attr("a").contains(f"<199>{at}") for at in range(5_000)]
+        with refused(ALTERNATIVES):
+            Filter.of(any_of(*apart, *covered))
+
+    def test_of_conjunctions_that_merge_only_one_after_the_other(self):
+        steps = [(attr("a") == 0) & (attr("b") == 0)]
+        for side in range(1, 2_000):
+            steps += ((attr("a") == side) & attr("b").between(0, side - 1),)
+            steps += ((attr("b") == side) & attr("a").between(0, side),)
+        with refused(ALTERNATIVES):
+            Filter.of(any_of(*steps), Schema({"a": ValueType.INT, "b": ValueType.INT}))
+
+    def test_of_many_attributes_in_many_alternatives(self):
+        wide = [attr(f"w{at}") == 1 for at in range(5_000)]
+        with refused(f"at most {MAX_VALUE_SETS:,} are allowed"):
+            Filter.of(all_of(*wide, *((attr(f"a{at}") == 1) | (attr(f"b{at}") == 1) for at in range(7))))
+
+    def test_of_a_product_of_wide_alternatives(self):
+        def wide(name):
+            return any_of(*(all_of(*(attr(f"{name}{part}x{at}") == 1 for at in range(150))) for part in range(16)))
+
+        with refused(f"at most {MAX_VALUE_SETS:,} are allowed"):
+            Filter.of(all_of(wide("a"), wide("b"), wide("c"), wide("d")))
+
+
+class TestWhatMergesDoesNotExplode:
+    def test_equalities_on_one_attribute(self):
+        many = Filter.of(any_of(*(attr("a") == at for at in range(5_000))))
+        assert many == Filter.of(attr("a").is_in(*range(5_000)))
+
+    def test_inequalities_on_one_attribute(self):
+        many = Filter.of(all_of(*(attr("a") != at for at in range(5_000))))
+        assert many == Filter.of(~attr("a").is_in(*range(5_000)))
+
+    def test_a_long_list_counts_as_one_constraint(self):
+        many = Filter.of(attr("a").is_in(*(f"value {at}" for at in range(100_000))))
+        assert many.accepts({"a": "value 99999"})
+
+    def test_factors_on_few_attributes(self):
+        ors = ((attr("a") == at) | (attr("a") > 10) for at in range(200))
+        assert Filter.of(all_of(*ors)) == Filter.of(attr("a") > 10)
+
+    def test_a_wide_conjunction_with_a_few_alternatives(self):
+        wide = [attr(f"w{at}") == 1 for at in range(5_000)]
+        found = Filter.of(all_of(*wide, (attr("a") == 1) | (attr("b") == 1)))
+        assert [len(conjunction) for conjunction in found.conjunctions] == [5_001, 5_001]
+        assert found.accepts({"b": 1} | {f"w{at}": 1 for at in range(5_000)})
+
+    def test_what_no_alternative_speaks_of_keeps_its_place(self):
+        alternatives = (attr("d") == 1) | ((attr("b") == 1) & (attr("e") == 1))
+        around = [attr("a") == 1, attr("c") == 1, attr("f") == 1]
+        orders = [all_of(alternatives, *around), all_of(*reversed(around), alternatives)]
+        spelled_out = any_of(all_of(attr("d") == 1, *around), all_of(attr("b") == 1, attr("e") == 1, *around))
+        assert len({*map(Filter.of, orders), Filter.of(spelled_out)}) == 1
+
+
+class TestSize:
+    @pytest.mark.parametrize("kind", [And, Or])
+    def test_too_many_constraints(self, kind):
+        parts = tuple(attr("a") == at for at in range(MAX_CONSTRAINTS + 1))
+        with refused(f"10,001 constraints; at most {MAX_CONSTRAINTS:,} are allowed"):
+            Filter.of(kind(parts))
+
+    def test_too_deep(self):
+        nested = attr("a") == 1
+        with refused(f"more than {MAX_DEPTH} deep"):
+            for _ in range(MAX_DEPTH):
+                nested = Not(nested)
+
+    def test_deep_nesting_within_the_bound_can_be_used_printed_compared_and_hashed(self):
+        def nested():
+            made = attr("a") == 1
+            for level in range(MAX_DEPTH - 1):
+                made = (And, Or)[level % 2]((made,))
+            return made
+
+        assert nested().depth == MAX_DEPTH
+        assert Filter.of(nested()) == Filter.of(attr("a") == 1)
+        assert nested() == nested()
+        assert hash(nested()) == hash(nested())
+        assert repr(nested()).count("(") == repr(nested()).count(")")
+
+    def test_too_many_patterns_on_one_attribute(self):
+        with refused(f"more than {MAX_PATTERNS} patterns"):
+            Filter.of(all_of(*(~attr("a").contains(f"<{at}>") for at in range(MAX_PATTERNS + 1))))
+
+    def test_patterns_up_to_the_bound(self):
+        barred = Filter.of(all_of(*(~attr("a").contains(f"<{at}>") for at in range(MAX_PATTERNS))))
+        assert barred.accepts({"a": "<64>"})
+        assert not barred.accepts({"a": "...<63>..."})
+
+    def test_alternatives_each_within_the_bound_of_patterns(self):
+        barred = all_of(*(~attr("a").contains(f"<{at}>") for at in range(MAX_PATTERNS)))
+        either = Filter.of(barred | attr("a").suffix("!") | ~attr("a").contains("?"))
+        assert either.accepts({"a": "<1>!"})
