@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -135,13 +136,14 @@ class Film:
 FILM_ATTRIBUTES = tuple(field.name for field in fields(Film))
 
 
-def catalogue(seed: int) -> list[Film]:
+@lru_cache(maxsize=4)  # drawing it takes a tenth of a second, more than some feeds are long
+def catalogue(seed: int) -> tuple[Film, ...]:
     """Return the films that a seed's showings are drawn from, the most popular first."""
     draw = Draw(generator(seed, NAME, Stream.CATALOGUE))
     home = [draw.one(GENRES, [genre.weight for genre in GENRES]) for _ in DIRECTORS]
     talent = [draw.normal(0, 0.5) for _ in DIRECTORS]
     productivity = zipf(len(DIRECTORS), 0.6).tolist()
-    return [_film(draw, home, talent, productivity) for _ in range(CATALOGUE_SIZE)]
+    return tuple(_film(draw, home, talent, productivity) for _ in range(CATALOGUE_SIZE))
 
 
 def _film(draw: Draw, home: list[Genre], talent: list[float], productivity: list[float]) -> Film:
