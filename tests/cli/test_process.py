@@ -79,6 +79,19 @@ def test_a_reader_that_goes_away_ends_the_command_quietly():
         assert process.wait(timeout=60) == 141
 
 
+@pytest.mark.parametrize("arguments", [["version"], ["version", "--json"], ["demo", "--events", "5"]])
+def test_a_reader_that_was_never_there_ends_the_command_quietly(arguments):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        result = subprocess.run(
+            [*COMMAND, *arguments], stdout=write_end, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+    finally:
+        os.close(write_end)
+    assert (result.returncode, result.stderr) == (141, b"")
+
+
 def test_an_interrupt_ends_the_command_with_130_and_one_line():
     with subprocess.Popen(
         [*COMMAND, "generate", "flats", "--events", "10000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -78,8 +78,8 @@ def _nearer(known: Explanation | None, event: Event, subscriber: Subscriber) -> 
 
 
 def _distance(miss: Explanation) -> tuple[object, ...]:
-    texts = sum(isinstance(change.seen, str) for change in miss.changes)
-    return len(miss.changes), texts, miss.event.attributes["rent"]
+    not_numbers = sum(not isinstance(change.seen, int | float) for change in miss.changes)
+    return len(miss.changes), not_numbers, miss.event.attributes["rent"]
 
 
 def _tell(page: Console, people: list[Subscriber], replay: Replay, story: Story, seconds: float) -> None:

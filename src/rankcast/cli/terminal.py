@@ -29,11 +29,19 @@ WIDTH = 100
 Item = TypeVar("Item")
 
 
+class _Console(Console):
+    """A console that leaves a reader who went away to the command's own guard, and its exit code."""
+
+    def on_broken_pipe(self) -> None:
+        """Be called while a BrokenPipeError is handled: let it go on."""
+        raise BrokenPipeError
+
+
 def console(stream: TextIO | None = None) -> Console:
     """Return a console on a stream, by default standard output."""
     stream = stream or sys.stdout
     fixed = not stream.isatty() and not os.environ.get("COLUMNS", "").isdigit()
-    return Console(file=stream, width=WIDTH if fixed else None, highlight=False, markup=False, emoji=False)
+    return _Console(file=stream, width=WIDTH if fixed else None, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
