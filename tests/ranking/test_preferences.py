@@ -71,7 +71,7 @@ def test_the_level_is_the_longest_chain_above(pairs):
     ("rank_by", "expected"),
     [(RankBy.MAX, 0.9), (RankBy.MIN, 0.2), (RankBy.MEAN, (0.9 + 0.2) / 2), (RankBy.WEIGHTED_SUM, 0.9 * 2 + 0.2 * 10)],
 )
-def test_the_rank_of_an_event_is_F_of_the_matching_subscriptions(rank_by, expected):
+def test_the_rank_of_an_event_combines_those_of_the_matching_subscriptions(rank_by, expected):
     ranked = subscriber(
         ANY,
         ranks={"a": 0.9, "b": 0.2, "c": 0.1},
