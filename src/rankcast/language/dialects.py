@@ -103,7 +103,7 @@ def _leaf(operator: Operator, name: object, text: object, path: str, schema: Sch
     try:
         declared = schema.type_of(name) if schema else ENVELOPE_TYPES.get(name, ValueType.STRING)
         if operator is not Operator.EQ and declared is not ValueType.STRING:
-            raise FilterError(f"{name} is a {declared.value}; prefix and suffix are for strings, expected exact")
+            raise FilterError(f"{name} is of type {declared.value}; prefix and suffix are for strings, expected exact")
         constraint = Constraint(name, operator, (_constant(text, declared),))
     except RankcastError as error:
         kind = type(error) if isinstance(error, FilterError) else FilterError

@@ -1,0 +1,110 @@
+"""Huge and hostile texts: one clear error each that names the bound, and never a hang or a RecursionError."""
+
+import pytest
+
+from rankcast.language.parser import MAX_TEXT, parse_expression, parse_filter
+from rankcast.model.errors import FilterSyntaxError, FilterTooLargeError
+from rankcast.model.expressions import MAX_DEPTH, Not, attr
+from rankcast.model.filters import MAX_CONSTRAINTS
+
+MANY = 100_000
+A = attr("a") == 1
+
+
+def test_a_text_at_the_bound_is_read_and_one_beyond_is_not():
+    text = "x = '" + "a" * (MAX_TEXT - 6) + "'"
+    assert len(text) == MAX_TEXT
+    assert len(parse_expression(text).constants[0]) == MAX_TEXT - 6
+    with pytest.raises(FilterTooLargeError, match=r"1,000,001 characters; at most 1,000,000 are allowed"):
+        parse_expression(text + " ")
+
+
+def test_ten_million_characters_are_not_even_looked_at():
+    with pytest.raises(FilterTooLargeError, match="10,000,000 characters"):
+        parse_expression("(" * 10_000_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * MANY + "a = 1" + ")" * MANY,
+        "(" * MANY,
+        "not (" * MANY + "a = 1" + ")" * MANY,
+        "a = 1 and (" * 50_000,
+        "exists" + "(" * MANY + "a",
+        "(" * (MAX_DEPTH + 1) + "a = 1" + ")" * (MAX_DEPTH + 1),
+    ],
+)
+def test_deep_parentheses_are_refused(text):
+    with pytest.raises(FilterTooLargeError, match="parentheses nest more than 200 deep"):
+        parse_expression(text)
+
+
+def test_parentheses_at_the_bound_are_read():
+    assert parse_expression("(" * MAX_DEPTH + "a = 1" + ")" * MAX_DEPTH) == A
+
+
+def test_many_parentheses_side_by_side_are_read():
+    parsed = parse_expression(" and ".join(["(a = 1)"] * 1_000))
+    assert len(parsed.parts) == 1_000
+
+
+def test_parentheses_in_strings_and_names_do_not_count():
+    deep = "(" * 500
+    parsed = parse_expression(f"a = '{deep}''{deep}\\'{deep}' and \"{deep}\"\"\" = 1")
+    assert parsed.parts[0].constants == (f"{deep}'{deep}'{deep}",)
+
+
+def test_many_closing_parentheses_are_one_error():
+    with pytest.raises(FilterSyntaxError, match="unexpected '\\)'"):
+        parse_expression(")" * MANY)
+    with pytest.raises(FilterSyntaxError, match="no parenthesis is open"):
+        parse_expression("a = 1" + ")" * MANY)
+
+
+def test_many_negations_are_refused():
+    with pytest.raises(FilterTooLargeError, match="nests and/or/not more than 200 deep"):
+        parse_expression("not " * MANY + "a = 1")
+    with pytest.raises(FilterSyntaxError, match="the text ends too early"):
+        parse_expression("not " * MANY)
+
+
+def test_negations_at_the_bound_are_read():
+    meant = A
+    for _ in range(MAX_DEPTH - 1):
+        meant = Not(meant)
+    assert parse_expression("not " * (MAX_DEPTH - 1) + "a = 1") == meant
+    with pytest.raises(FilterTooLargeError):
+        parse_expression("not " * MAX_DEPTH + "a = 1")
+
+
+def test_too_many_constraints_are_refused():
+    with pytest.raises(FilterTooLargeError, match="at most 10,000 are allowed"):
+        parse_filter(" or ".join(["a = 1"] * (MAX_CONSTRAINTS + 1)))
+
+
+def test_a_long_list_is_one_constraint():
+    values = ", ".join(map(str, range(50_000)))
+    assert parse_filter(f"a in ({values})").accepts({"a": 49_999})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = '" + "''" * 400_000,
+        "x = " + "1" * 900_000 + "a",
+        '"' * 999_999,
+        "x" + ".x" * 400_000 + " ? 1",
+        "x = '" + "\\" * 900_001,
+    ],
+)
+def test_long_broken_tokens_are_one_short_message(text):
+    with pytest.raises(FilterSyntaxError) as caught:
+        parse_expression(text)
+    assert len(str(caught.value)) < 1_000
+
+
+def test_a_disjunctive_form_that_explodes_is_refused():
+    text = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(40))
+    with pytest.raises(FilterTooLargeError, match="256 alternatives"):
+        parse_filter(text)
