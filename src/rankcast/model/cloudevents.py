@@ -102,7 +102,10 @@ def _cloud_event(document: Mapping[str, Any]) -> Event:
             continue
         if isinstance(raw, Mapping | list):
             raise InvalidEventError(f"extension {name!r}: {shown(raw)} is not a simple value")
-        value = checked_value(raw, f"extension {name!r}")
+        try:
+            value = checked_value(raw, f"extension {name!r}")
+        except InvalidValueError as error:
+            raise InvalidEventError(str(error)) from None
         if value is not None:
             extensions[name] = value
     return Event(
