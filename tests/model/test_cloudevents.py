@@ -1,0 +1,240 @@
+"""Events from and to JSON: CloudEvents 1.0 in structured mode, plain objects, and nothing that is not JSON."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
+from rankcast.model.errors import InvalidEventError
+from rankcast.model.events import MAX_NESTING, Event
+from rankcast.model.schema import Schema
+from rankcast.model.values import ValueType
+from rankcast.testing.strategies import conforming_events, events, schemas, times
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MINIMAL = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT
+)
+DOCUMENTS = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT.filter(bool), inner, max_size=3)
+)
+
+
+def through_json(event: Event) -> Event:
+    return event_from_json(parse_json(json.dumps(event_to_json(event), allow_nan=False)))
+
+
+class TestRoundTrip:
+    @given(
+        st.builds(
+            Event,
+            id=TEXT.filter(bool),
+            source=TEXT.filter(bool),
+            type=TEXT.filter(bool),
+            time=st.none() | times(),
+            expires=st.none() | times(),
+            subject=st.none() | TEXT,
+            datacontenttype=st.none() | TEXT,
+            dataschema=st.none() | TEXT,
+            extensions=st.dictionaries(
+                st.text("abc", min_size=1), st.booleans() | st.integers(-9, 9) | TEXT, max_size=2
+            ),
+            data=st.dictionaries(st.text("xyz", min_size=1), SCALARS, max_size=3)
+            | SCALARS
+            | st.lists(SCALARS)
+            | st.binary(),
+        )
+    )
+    def test_what_json_can_say_comes_back_equal(self, event):
+        again = through_json(event)
+        assert again == event
+        assert again.attributes == event.attributes
+        assert repr(again.attributes) == repr(event.attributes)
+
+    @given(st.data())
+    def test_a_schema_turns_times_and_infinities_back(self, data):
+        schema = data.draw(schemas())
+        event = data.draw(conforming_events(schema))
+        again = through_json(event).conformed(schema)
+        declared = {*schema.attributes, "time", "expirytime", "id", "source", "subject", "type"}
+        assert {name: again.attributes.get(name) for name in declared} == {
+            name: event.attributes.get(name) for name in declared
+        }
+
+    @given(events())
+    def test_any_event_can_be_written(self, event):
+        document = event_to_json(event)
+        assert document["specversion"] == "1.0"
+        assert through_json(event).identity == event.identity
+
+    def test_infinities_and_nan(self):
+        event = Event(id="1", source="/s", data={"a": float("inf"), "b": -float("inf"), "c": [float("nan")]})
+        assert event_to_json(event)["data"] == {"a": "Infinity", "b": "-Infinity", "c": [None]}
+        schema = Schema({"a": ValueType.FLOAT, "b": ValueType.FLOAT})
+        found = through_json(event).conformed(schema).attributes
+        assert (found["a"], found["b"]) == (float("inf"), float("-inf"))
+
+    def test_binary_data(self):
+        event = Event(id="1", source="/s", data=b"\0\xff")
+        assert event_to_json(event)["data_base64"] == "AP8="
+        assert through_json(event).data == b"\0\xff"
+
+
+class TestCloudEvents:
+    def test_an_example_with_everything(self):
+        event = event_from_json(
+            {
+                **MINIMAL,
+                "time": "2026-03-01T13:00:00+01:00",
+                "expirytime": "2026-03-01T12:00:00.000000999Z",
+                "subject": "flat",
+                "region": "north",
+                "data": {"rent": 700},
+            }
+        )
+        assert (event.time, event.expires, event.subject) == (NOON, NOON, "flat")
+        assert event.extensions == {"region": "north"}
+        assert event.attributes["rent"] == 700
+
+    @pytest.mark.parametrize("name", ["id", "source", "type"])
+    @pytest.mark.parametrize("change", ["left out", "null"])
+    def test_required_attributes(self, name, change):
+        document = {**MINIMAL, name: None}
+        if change == "left out":
+            del document[name]
+        with pytest.raises(InvalidEventError, match=f"required CloudEvents attribute missing: {name}"):
+            event_from_json(document, id="1", source="/s")
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ({"specversion": "0.3"}, "specversion: '0.3' is not supported"),
+            ({"specversion": None}, "specversion: None is not supported"),
+            ({"id": 5}, "id: 5 is not a non-empty string"),
+            ({"id": ""}, "id: '' is not a non-empty string"),
+            ({"subject": 5}, "subject: 5 is not a string"),
+            ({"time": "yesterday"}, "time: 'yesterday' is not a time"),
+            ({"time": 1772366400}, "time: 1772366400 is not a time"),
+            ({"expirytime": False}, "expirytime: False is not a time"),
+            ({"region": {"a": 1}}, "extension 'region': .* is not a simple value"),
+            ({"region": [1]}, "extension 'region': .* is not a simple value"),
+            ({"region": 2**63}, "extension 'region': 9223372036854775808 does not fit"),
+            ({"\ud800": 1}, "half a surrogate pair"),
+            ({"data": 1, "data_base64": ""}, "both data and data_base64"),
+            ({"data_base64": "!"}, "data_base64: '!' is not base64"),
+            ({"data_base64": "é"}, "data_base64: 'é' is not base64"),
+            ({"data_base64": 5}, "data_base64: 5 is not base64"),
+            ({"data": {"a": 1, "a.b": {"c": 1}, "a.b.c": 2}}, "this attribute twice"),
+        ],
+    )
+    def test_refusals(self, change, reason):
+        with pytest.raises(InvalidEventError, match=reason):
+            event_from_json({**MINIMAL, **change})
+
+    def test_null_attributes_are_missing(self):
+        event = event_from_json({**MINIMAL, "time": None, "subject": None, "region": None, "data": None})
+        assert event == Event(id="1", source="/s", type="t")
+
+
+class TestPlainEvents:
+    def test_every_key_is_an_attribute(self):
+        event = event_from_json({"city": "Porto", "time": "2026-03-01T12:00:00Z", "type": "flat"}, id="1", source="/s")
+        assert (event.time, event.type, event.data) == (NOON, "flat", {"city": "Porto"})
+
+    def test_its_own_id_and_source_win(self):
+        event = event_from_json({"id": "own", "source": "/own"}, id="1", source="/s")
+        assert event.identity == ("/own", "own")
+
+    @pytest.mark.parametrize("name", ["id", "source"])
+    def test_without_id_or_source_it_is_refused(self, name):
+        with pytest.raises(InvalidEventError, match=f"the event has no {name}"):
+            event_from_json({"city": "Porto"}, **{"id": "1", "source": "/s", name: None})
+
+    @pytest.mark.parametrize("document", [None, 5, "text", [], [{"id": "1"}], True])
+    def test_only_objects_are_events(self, document):
+        with pytest.raises(InvalidEventError, match="is not a JSON object"):
+            event_from_json(document, id="1", source="/s")
+
+    def test_a_deeply_nested_list_is_no_event_either(self):
+        deep = []
+        for _ in range(5_000):
+            deep = [deep]
+        with pytest.raises(InvalidEventError, match="a deeply nested list is not a JSON object"):
+            event_from_json(deep, id="1", source="/s")
+
+
+class TestStrictJson:
+    @given(DOCUMENTS)
+    def test_json_is_read(self, document):
+        assert parse_json(json.dumps(document)) == document
+        assert parse_json(json.dumps(document, ensure_ascii=False).encode()) == document
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("", "not JSON: Expecting value at column 1"),
+            ("  ", "not JSON: Expecting value at column 3"),
+            ('{"a": 1', "not JSON: Expecting ',' delimiter at column 8"),
+            ('{"a": 1}\n{', "not JSON: Extra data at line 2 column 1"),
+            ('{"a": "x', "not JSON: Unterminated string"),
+            ("{'a': 1}", "not JSON: Expecting property name"),
+            ('{"a": NaN}', "NaN is not a JSON number"),
+            ('{"a": Infinity}', "Infinity is not a JSON number"),
+            ("-Infinity", "-Infinity is not a JSON number"),
+            ("1e400", "'1e400' is outside the range of float64"),
+            ("-1e400", "outside the range of float64"),
+            ("1" * 401, r"'1+'\.\.\. \(401 characters\) does not fit a 64-bit integer"),
+            ("1" * 100_000, r"\(100,000 characters\) does not fit a 64-bit integer"),
+            ('{"a": 1, "a": 1}', "the key 'a' occurs twice in one object"),
+            ('{"b": {"a": 1, "c": 2, "a": 1}}', "the key 'a' occurs twice"),
+            ("[" * 100_000, "nested too deep"),
+            ('{"a":' * 100_000, "nested too deep"),
+            ("\ufeff{}", "not JSON: "),
+            (b'{"a": "\xff"}', "not UTF-8: byte 0xff at offset 7"),
+            (b'{"a": "\xc3', "not UTF-8: byte 0xc3 at offset 7"),
+            ('{"a": "\t"}', "not JSON: Invalid control character"),
+            ("01", "not JSON: Extra data"),
+            ("+1", "not JSON: Expecting value"),
+        ],
+        ids=lambda value: repr(value)[:20],
+    )
+    def test_what_is_refused(self, text, reason):
+        with pytest.raises(InvalidEventError, match=reason) as caught:
+            parse_json(text)
+        assert len(str(caught.value)) < 300
+
+    def test_one_duplicate_among_many_keys_is_found(self):
+        keys = ",".join(f'"k{at}":0' for at in range(100_000))
+        with pytest.raises(InvalidEventError, match="the key 'k99999' occurs twice"):
+            parse_json("{" + keys + ',"k99999":1}')
+
+    def test_numbers_keep_their_type_and_every_digit(self):
+        assert parse_json("9007199254740993") == 2**53 + 1
+        assert type(parse_json("1.0")) is float
+        assert type(parse_json("1")) is int
+        assert str(parse_json("-0.0")) == "-0.0"
+
+    def test_an_integer_beyond_64_bits_is_refused_with_its_attribute(self):
+        with pytest.raises(InvalidEventError, match=r"^n: 9223372036854775808 does not fit a 64-bit integer"):
+            event_from_json(parse_json('{"n": 9223372036854775808}'), id="1", source="/s")
+
+    @pytest.mark.parametrize("text", [r'"\ud800"', b'"\xed\xa0\x80"'])
+    def test_half_a_surrogate_pair_is_refused_with_its_attribute(self, text):
+        document = {"s": parse_json(text)}
+        with pytest.raises(InvalidEventError, match=r"^s: .* half a surrogate pair"):
+            event_from_json(document, id="1", source="/s")
+
+    def test_nesting_that_json_can_read_but_an_event_must_not_have(self):
+        deep = parse_json('{"a":' + "[" * 300 + "]" * 300 + "}")
+        with pytest.raises(InvalidEventError, match=f"nests more than {MAX_NESTING}"):
+            event_from_json(deep, id="1", source="/s")

@@ -1,0 +1,128 @@
+"""Errors: where a caret points, and values that are shown without flooding the screen."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.model.errors import (
+    EXCERPT,
+    DuplicateIdError,
+    FilterError,
+    FilterSyntaxError,
+    InvalidEventError,
+    InvalidFileError,
+    Problem,
+    RankcastError,
+    shown,
+)
+
+
+def lines(error):
+    return str(error).split("\n")
+
+
+class TestCaret:
+    def test_on_one_line(self):
+        error = FilterSyntaxError("unknown operator", "rent ~ 500", 5, ["=", "<", "like"])
+        assert lines(error) == ["column 6: unknown operator; expected =, < or like", "  rent ~ 500", "       ^"]
+        assert (error.line, error.column, error.offset) == (1, 6, 5)
+
+    def test_at_the_start_and_at_the_end(self):
+        assert lines(FilterSyntaxError("p", "ab", 0))[1:] == ["  ab", "  ^"]
+        assert lines(FilterSyntaxError("p", "ab", 2))[1:] == ["  ab", "    ^"]
+        assert lines(FilterSyntaxError("p", "", 0)) == ["column 1: p", "  ", "  ^"]
+
+    @pytest.mark.parametrize(("offset", "inside"), [(-5, 0), (99, 2)])
+    def test_an_offset_outside_the_text_is_moved_to_its_end(self, offset, inside):
+        assert FilterSyntaxError("p", "ab", offset).offset == inside
+
+    def test_on_one_of_several_lines(self):
+        error = FilterSyntaxError("p", "first\nsecond line\nthird", 13, ["x"])
+        assert lines(error) == ["line 2, column 8: p; expected x", "  second line", "         ^"]
+
+    def test_at_a_line_break(self):
+        assert lines(FilterSyntaxError("p", "ab\ncd", 2))[1:] == ["  ab", "    ^"]
+        assert lines(FilterSyntaxError("p", "ab\ncd", 3))[1:] == ["  cd", "  ^"]
+        assert lines(FilterSyntaxError("p", "ab\n", 3)) == ["line 2, column 1: p", "  ", "  ^"]
+
+    @pytest.mark.parametrize("blank", ["\t", "\r", "\x0b", "\x0c", "\x1b", "\0", "\x85", "\u2028", "\u200b"])
+    def test_what_cannot_be_printed_takes_one_column(self, blank):
+        message = lines(FilterSyntaxError("p", f"a{blank}b ?", 4))
+        assert message[1:] == ["  a b ?", "      ^"]
+
+    def test_a_long_line_is_cut_on_both_sides(self):
+        text = "a" * 1_000 + "?" + "b" * 1_000
+        first, excerpt, caret = lines(FilterSyntaxError("p", text, 1_000))
+        assert first == "column 1001: p"
+        assert excerpt == "  ..." + "a" * EXCERPT + "?" + "b" * (EXCERPT - 1) + "..."
+        assert excerpt[caret.index("^")] == "?"
+
+    def test_a_huge_text_of_many_lines_points_at_its_line(self):
+        text = "x = 1 or\n" * 500_000 + "x ? 1\nor x = 2"
+        first, excerpt, caret = lines(FilterSyntaxError("p", text, text.index("?")))
+        assert (first, excerpt, caret) == ("line 500001, column 3: p", "  x ? 1", "    ^")
+
+    @given(st.text(st.characters(codec="utf-8"), max_size=300), st.integers(0, 300))
+    def test_the_caret_is_under_the_character(self, text, offset):
+        error = FilterSyntaxError("p", text, offset)
+        _, excerpt, caret = lines(error)
+        pointed = text[error.offset : error.offset + 1]
+        if pointed and pointed.isprintable():
+            assert excerpt[len(caret) - 1] == pointed
+        assert len(excerpt) <= 2 * EXCERPT + 8
+        assert text.split("\n")[error.line - 1][error.column - 1 : error.column] in (pointed, "")
+
+    def test_it_is_a_filter_error_with_its_parts(self):
+        error = FilterSyntaxError("p", "ab", 1, iter(["x", "y"]))
+        assert isinstance(error, FilterError)
+        assert (error.problem, error.text, error.expected) == ("p", "ab", ("x", "y"))
+        assert "expected x or y" in str(error)
+
+
+class TestShown:
+    @pytest.mark.parametrize("value", ["abc", 5, 1.5, None, True, [1], {"a": 1}, "\ud800", "\n"])
+    def test_short_values_are_their_repr(self, value):
+        assert shown(value) == repr(value)
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            pytest.param("x" * 10_000_000, id="text"),
+            pytest.param("\0" * 10_000, id="unprintable"),
+            pytest.param(list(range(10_000)), id="list"),
+            pytest.param(10**4_000, id="integer"),
+            pytest.param(b"x" * 10_000, id="bytes"),
+        ],
+    )
+    def test_long_values_are_cut_and_say_how_long_they_are(self, value):
+        assert len(shown(value)) < 5 * EXCERPT
+        assert shown(value).endswith(" characters)")
+
+    def test_integers_that_python_will_not_print(self):
+        assert shown(10**5_000) == "an integer of about 5,000 digits"
+        assert shown(-(10**5_000)) == "an integer of about 5,000 digits"
+        assert shown([10**5_000]) == "a list that cannot be printed"
+
+    def test_nesting_that_python_will_not_print(self):
+        deep = []
+        for _ in range(100_000):
+            deep = [deep]
+        assert shown(deep) == "a deeply nested list"
+
+
+class TestTree:
+    def test_one_root_catches_them_all(self):
+        for kind in (InvalidEventError, DuplicateIdError, FilterError, FilterSyntaxError, InvalidFileError):
+            assert issubclass(kind, RankcastError)
+
+    def test_problems_name_file_and_line(self):
+        problems = [
+            Problem("flats.yaml", 3, "no filter"),
+            Problem("flats.yaml", None, "empty"),
+            Problem("x", 1, "odd", warning=True),
+        ]
+        assert str(InvalidFileError(iter(problems))).split("\n") == [
+            "flats.yaml:3: no filter",
+            "flats.yaml: empty",
+            "x:1: warning: odd",
+        ]

@@ -1,0 +1,187 @@
+"""Schemas: mistakes found early, conversions that lose nothing, and no others."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+
+from rankcast.model.errors import (
+    FilterTypeError,
+    InvalidEventError,
+    InvalidSubscriptionError,
+    InvalidValueError,
+    UnknownAttributeError,
+)
+from rankcast.model.expressions import attr
+from rankcast.model.filters import Filter
+from rankcast.model.intervals import Domain
+from rankcast.model.schema import ENVELOPE_TYPES, Schema
+from rankcast.model.values import INT_MAX, INT_MIN, ValueType, type_of
+from rankcast.testing.strategies import schemas, values
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FLATS = Schema(
+    {
+        "rent": ValueType.INT,
+        "size": ValueType.FLOAT,
+        "city": ValueType.STRING,
+        "pets": ValueType.BOOL,
+        "built": ValueType.TIME,
+        "address.street": ValueType.STRING,
+    },
+    required=frozenset({"rent"}),
+)
+ANY_FIRST = {"rent": 1}
+
+
+class TestDeclaration:
+    def test_required_attributes_are_declared(self):
+        with pytest.raises(InvalidSubscriptionError, match="schema: required but not declared: 'b', 'c'"):
+            Schema({"a": ValueType.INT}, frozenset({"c", "a", "b"}))
+
+    def test_envelope_attributes_need_no_declaration(self):
+        assert Schema({}, frozenset({"subject"})).type_of("subject") is ValueType.STRING
+
+    @pytest.mark.parametrize("name", ENVELOPE_TYPES)
+    def test_envelope_attributes_have_their_type(self, name):
+        Schema({name: ENVELOPE_TYPES[name]})
+        with pytest.raises(InvalidSubscriptionError, match=f"{name!r} belongs to the envelope"):
+            Schema({name: ValueType.INT})
+
+    def test_a_type_is_a_value_type(self):
+        with pytest.raises(InvalidSubscriptionError, match="'a' has the type 'int'; expected a ValueType"):
+            Schema({"a": "int"})
+
+    @given(schemas())
+    def test_any_drawn_schema_knows_its_attributes(self, schema):
+        assert all(schema.type_of(name) is declared for name, declared in schema.attributes.items())
+
+
+class TestFilters:
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            ("rents", "did you mean 'rent'"),
+            ("citty", "did you mean 'city'"),
+            ("adress.street", r"did you mean 'address\.street'"),
+            ("sorce", "did you mean 'source'"),
+            ("zzz", r"declared are address\.street, built, city, pets, rent, size"),
+        ],
+    )
+    def test_an_unknown_name_suggests_the_nearest(self, name, hint):
+        with pytest.raises(UnknownAttributeError, match=f"unknown attribute '{name}'; {hint}"):
+            Filter.of(attr(name).exists(), FLATS)
+
+    def test_a_long_list_of_names_is_cut(self):
+        many = Schema({f"attribute{at}": ValueType.INT for at in range(1_000)})
+        with pytest.raises(UnknownAttributeError, match=r"declared are attribute0, .*, \.\.\.") as caught:
+            many.type_of("zzz")
+        assert len(str(caught.value)) < 300
+
+    def test_without_any_names_it_says_so(self):
+        with pytest.raises(UnknownAttributeError, match="declared are none"):
+            Schema().type_of("zzz")
+
+    @pytest.mark.parametrize(
+        "wanted",
+        [
+            attr("rent") == "700",
+            attr("rent") == True,  # noqa: E712
+            attr("city") == 7,
+            attr("pets") == 1,
+            attr("pets") == "true",
+            attr("built") > "2026-03-01",
+            attr("rent").like("7%"),
+            attr("time") == "now",
+            attr("id") == 5,
+        ],
+    )
+    def test_constants_fit_the_declared_type(self, wanted):
+        with pytest.raises(FilterTypeError, match=f"{wanted.attribute} is declared .* cannot be compared with"):
+            Filter.of(wanted, FLATS)
+
+    @pytest.mark.parametrize(
+        "wanted",
+        [attr("rent") == 700.5, attr("size") == 70, attr("built") > NOON, attr("time") < NOON, attr("pets") == True],  # noqa: E712
+    )
+    def test_numbers_are_one_family(self, wanted):
+        assert Filter.of(wanted, FLATS).expression is wanted
+
+    def test_a_mistake_in_any_part_is_found(self):
+        with pytest.raises(UnknownAttributeError):
+            Filter.of((attr("rent") > 1) | ~((attr("city") == "Porto") & attr("rooms").exists()), FLATS)
+
+    def test_integers_are_known(self):
+        assert FLATS.number_domain("rent") is Domain.INTEGER
+        assert FLATS.number_domain("size") is Domain.REAL
+
+
+class TestConversions:
+    @pytest.mark.parametrize(
+        ("name", "given", "kept"),
+        [
+            ("rent", 700.0, 700),
+            ("rent", -0.0, 0),
+            ("rent", 2.0**53, 2**53),
+            ("rent", -(2.0**63), INT_MIN),
+            ("size", 70, 70.0),
+            ("size", 2**53, 2.0**53),
+            ("size", INT_MIN, -(2.0**63)),
+            ("size", "Infinity", float("inf")),
+            ("size", "-Infinity", float("-inf")),
+            ("built", "2026-03-01T12:00:00Z", NOON),
+            ("built", "2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
+        ],
+    )
+    def test_what_loses_nothing(self, name, given, kept):
+        found = FLATS.conformed({**ANY_FIRST, name: given})[name]
+        assert (found, type(found)) == (kept, type(kept))
+
+    @pytest.mark.parametrize(
+        ("name", "given"),
+        [
+            ("rent", 700.5),
+            ("rent", 2.0**63),
+            ("rent", float("inf")),
+            ("rent", "700"),
+            ("rent", True),
+            ("size", 2**53 + 1),
+            ("size", INT_MAX),
+            ("size", "70"),
+            ("size", "inf"),
+            ("size", True),
+            ("city", 7),
+            ("city", False),
+            ("city", NOON),
+            ("pets", 1),
+            ("pets", "true"),
+            ("pets", 0.0),
+            ("built", 0),
+            ("built", True),
+        ],
+    )
+    def test_what_would_lose_or_guess_is_refused(self, name, given):
+        with pytest.raises(InvalidEventError, match=f"^{name}: .* is of type .*; expected "):
+            FLATS.conformed({**ANY_FIRST, name: given})
+
+    def test_a_text_that_is_no_time_is_refused(self):
+        with pytest.raises(InvalidEventError, match="built: 'long ago' is not a time"):
+            FLATS.conformed({**ANY_FIRST, "built": "long ago"})
+
+    @given(values(), values())
+    def test_the_result_is_of_the_declared_type_and_equal(self, rent, size):
+        try:
+            found = FLATS.conformed({"rent": rent, "size": size, "other": rent})
+        except InvalidEventError:
+            return
+        assert (type_of(found["rent"]), type_of(found["size"])) == (ValueType.INT, ValueType.FLOAT)
+        assert found["rent"] == rent
+        assert found["size"] == size
+        assert found["other"] is rent
+
+    def test_what_is_required_must_be_there(self):
+        with pytest.raises(InvalidEventError, match="required attribute missing: rent"):
+            FLATS.conformed({"size": 70.0})
+
+    def test_an_event_error_is_no_value_error(self):
+        assert not issubclass(InvalidEventError, InvalidValueError)

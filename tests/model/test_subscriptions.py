@@ -1,0 +1,223 @@
+"""Subscriptions, subscribers, policies and advertisements: what they mean, and what is refused."""
+
+import math
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+
+from rankcast.model.advertisements import Advertisement
+from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, PriorityCycleError
+from rankcast.model.events import Event
+from rankcast.model.expressions import Constant, attr
+from rankcast.model.filters import Filter
+from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription, SubscriptionKey, unique_subscribers
+from rankcast.model.times import EARLIEST, LATEST
+from rankcast.model.values import ValueType
+from rankcast.testing.strategies import subscribers, subscriptions, times
+
+EVERYTHING = Filter.of(Constant(True))
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+TICK = timedelta(microseconds=1)
+
+
+def subscription(name="a", **fields):
+    return Subscription(name, EVERYTHING, **fields)
+
+
+def refused(reason):
+    return pytest.raises(InvalidSubscriptionError, match=reason)
+
+
+class TestActivation:
+    def test_the_start_belongs_to_it_and_the_end_does_not(self):
+        found = subscription(active_from=NOON, active_until=NOON + HOUR)
+        seen = {time: found.is_active_at(time) for time in (NOON - TICK, NOON, NOON + HOUR - TICK, NOON + HOUR)}
+        assert list(seen.values()) == [False, True, True, False]
+
+    def test_one_bound_is_enough(self):
+        assert subscription(active_from=NOON).is_active_at(LATEST)
+        assert not subscription(active_from=NOON).is_active_at(EARLIEST)
+        assert subscription(active_until=NOON).is_active_at(EARLIEST)
+        assert not subscription(active_until=NOON).is_active_at(LATEST)
+
+    def test_an_event_without_a_time_is_seen_only_without_bounds(self):
+        assert subscription().is_active_at(None)
+        assert not subscription(active_from=NOON).is_active_at(None)
+        assert not subscription(active_until=NOON).is_active_at(None)
+
+    @given(times(), times(), times())
+    def test_a_subscription_replaced_at_an_instant_misses_nothing_and_sees_nothing_twice(self, start, middle, time):
+        before, after = subscription(active_until=middle), subscription(active_from=middle)
+        assert before.is_active_at(time) != after.is_active_at(time)
+        if start < middle:
+            both = subscription(active_from=start, active_until=middle)
+            assert both.is_active_at(time) == (start <= time < middle)
+
+    def test_bounds_are_kept_in_utc(self):
+        local = subscription(active_from=NOON.astimezone(timezone(HOUR)))
+        assert local.active_from.tzinfo is UTC
+
+    @pytest.mark.parametrize("until", [NOON, NOON - TICK])
+    def test_it_ends_after_it_starts(self, until):
+        with refused("active_until: .* is not after active_from, 2026-03-01T12:00:00Z"):
+            subscription(active_from=NOON, active_until=until)
+
+    @pytest.mark.parametrize("bound", ["2026-03-01", 5, math.nan, datetime(2026, 3, 1), True])  # noqa: DTZ001
+    def test_bounds_are_aware_times(self, bound):
+        with refused("active_from: "):
+            subscription(active_from=bound)
+
+
+class TestFields:
+    @pytest.mark.parametrize("rank", [0, 1, 0.0, 1.0, 0.5, -0.0, 5e-324])
+    def test_a_rank_lies_between_0_and_1(self, rank):
+        assert subscription(rank=rank).rank == rank
+
+    @pytest.mark.parametrize("rank", [-0.1, 1.1, 2, math.nan, math.inf, -math.inf, True, "0.5", 1 + 2**-52])
+    def test_any_other_rank_is_refused(self, rank):
+        with refused("rank: .* is not a number from 0 to 1"):
+            subscription(rank=rank)
+
+    @pytest.mark.parametrize("weight", [-1, math.nan, math.inf, True, "1", None])
+    def test_a_weight_is_finite_and_not_negative(self, weight):
+        with refused("weight: .* is not a finite number of at least 0"):
+            subscription(weight=weight)
+
+    def test_huge_integers_are_refused_or_kept_without_passing_through_a_float(self):
+        with refused("rank: 1000.* is not a number from 0 to 1"):
+            subscription(rank=10**400)
+        with refused("rank: .*an integer of about 5,000 digits"):
+            subscription(rank=10**5000)
+
+    @pytest.mark.parametrize("name", ["", " ", "\t\n", None, 5, "x" * 1_001, "\ud800"])
+    def test_an_id_is_a_readable_text(self, name):
+        for make in (subscription, Subscriber):
+            with refused("id: "):
+                make(name)
+
+    def test_any_other_text_is_an_id(self):
+        assert subscription(" é😀\0 ").id == " é😀\0 "
+
+    @given(subscriptions())
+    def test_any_drawn_subscription_is_equal_to_its_copy(self, found):
+        assert found == Subscription(
+            found.id, found.filter, found.rank, found.weight, found.active_from, found.active_until
+        )
+
+
+class TestSubscribers:
+    def test_ids_of_subscriptions_are_unique(self):
+        with pytest.raises(DuplicateIdError, match="subscriber 's' has two subscriptions 'a'"):
+            Subscriber("s", (subscription("a"), subscription("b"), subscription("a")))
+
+    def test_priorities_name_its_subscriptions(self):
+        with refused("priorities: subscriber 's' has no subscription 'c'"):
+            Subscriber("s", (subscription("a"), subscription("b")), priorities=(Priority("a", "c"),))
+
+    def test_ranks_and_priorities_exclude_each_other(self):
+        with refused("subscription 'b' has a rank although there are priorities"):
+            Subscriber("s", (subscription("a"), subscription("b", rank=0.5)), priorities=(Priority("a", "b"),))
+
+    def test_the_defaults(self):
+        plain = Subscriber("s")
+        assert (plain.deliver, plain.rank_by, plain.most_specific) == (ALL_MATCHES, RankBy.MAX, False)
+
+    def test_a_subscription_is_found_by_its_id(self):
+        owner = Subscriber("s", (subscription("a"), subscription("b")))
+        assert owner.subscription("b") is owner.subscriptions[1]
+        assert owner.subscription("c") is None
+
+    def test_subscribers_are_unique_by_id(self):
+        one, two = Subscriber("one"), Subscriber("two")
+        assert list(unique_subscribers([one, two])) == ["one", "two"]
+        with pytest.raises(DuplicateIdError, match="there are two subscribers 'one'"):
+            unique_subscribers([one, two, Subscriber("one")])
+
+    def test_a_key_names_one_subscription(self):
+        assert SubscriptionKey("s", "a") == ("s", "a")
+
+    @given(subscribers())
+    def test_any_drawn_subscriber_finds_its_own(self, owner):
+        assert all(owner.subscription(found.id) is found for found in owner.subscriptions)
+
+    def test_a_cycle_of_priorities_is_named(self):
+        assert str(PriorityCycleError(("a", "b"))) == "the priorities form a cycle: a before b before a"
+
+
+class TestPolicies:
+    @pytest.mark.parametrize(
+        "policy",
+        [
+            AllMatches(),
+            Continuous(0),
+            Continuous(5),
+            Periodic(1, TICK),
+            Sliding(0, 1),
+            Sliding(5, 3),
+            TopKWindow(1, 1),
+            TopKWindow(1, HOUR),
+        ],
+    )
+    def test_what_is_a_policy(self, policy):
+        assert Subscriber("s", deliver=policy).deliver == policy
+        assert hash(policy) == hash(policy)
+
+    @pytest.mark.parametrize("k", [-1, 1.0, True, None, "1", math.inf])
+    def test_k_is_a_whole_number(self, k):
+        for make in (Continuous, lambda k: Periodic(k, HOUR), lambda k: Sliding(k, 1), lambda k: TopKWindow(k, 1)):
+            with refused("k: .* is not a whole number of at least 0"):
+                make(k)
+
+    @pytest.mark.parametrize("window", [0, -1, 1.5, True, None, "1h"])
+    def test_a_window_of_events_is_a_whole_number(self, window):
+        for make in (Sliding, TopKWindow):
+            with refused("window: .* is not a whole number of at least 1"):
+                make(1, window)
+
+    @pytest.mark.parametrize("span", [timedelta(0), -TICK])
+    def test_a_span_of_time_is_above_zero(self, span):
+        with refused("period: .* is not a duration above zero"):
+            Periodic(1, span)
+        with refused("window: .* is not a duration above zero"):
+            TopKWindow(1, span)
+
+    @pytest.mark.parametrize("span", [3_600, None, "1h"])
+    def test_a_period_is_a_duration(self, span):
+        with refused("period: .* is not a duration above zero"):
+            Periodic(1, span)
+
+
+class TestAdvertisements:
+    CHEAP = Advertisement(
+        "cheap",
+        "/flats",
+        Filter.of(attr("rent") < 500),
+        Schema({"rent": ValueType.INT, "city": ValueType.STRING}, frozenset({"city"})),
+    )
+
+    @pytest.mark.parametrize(
+        ("attributes", "source", "permitted"),
+        [
+            ({"rent": 400, "city": "Porto"}, "/flats", True),
+            ({"rent": 400, "city": "Porto", "rooms": 2}, "/flats", True),
+            ({"rent": 500, "city": "Porto"}, "/flats", False),
+            ({"rent": 400}, "/flats", False),
+            ({"city": "Porto"}, "/flats", False),
+            ({"rent": 400, "city": "Porto"}, "/boats", False),
+        ],
+    )
+    def test_they_permit_the_events_of_their_source_and_space(self, attributes, source, permitted):
+        assert self.CHEAP.permits(Event.of(attributes, id="1", source=source)) is permitted
+
+    @pytest.mark.parametrize("k", [0, -1, True, 1.5])
+    def test_k_is_at_least_one(self, k):
+        with refused("k: .* is not a whole number of at least 1"):
+            Advertisement("a", "/s", EVERYTHING, k=k)
+
+    def test_an_id_is_needed(self):
+        with refused("advertisement id: ''"):
+            Advertisement("", "/s", EVERYTHING)
