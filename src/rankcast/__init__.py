@@ -8,20 +8,26 @@ Publishers publish typed events; subscribers say which events interest them and 
 >>> ana = hub.subscribe("ana", {"city = 'Porto' and rent < 900": 0.9, rc.attr("rooms") >= 3: 0.6})
 >>> [note.rank for note in hub.publish({"city": "Porto", "rent": 1100, "rooms": 4})]
 [0.6]
+
+Names are loaded when they are first used, so that `import rankcast` costs nothing that is not needed.
 """
 
-from rankcast.hub import CallbackError, Hub, Notification, Outcome
-from rankcast.language.parser import parse_filter
-from rankcast.language.printer import format_filter
-from rankcast.model.cloudevents import event_from_json, event_to_json
-from rankcast.model.errors import RankcastError
-from rankcast.model.events import Event
-from rankcast.model.expressions import all_of, any_of, attr
-from rankcast.model.filters import Filter
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
-from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
-from rankcast.model.values import ValueType
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rankcast.hub import CallbackError, Hub, Notification, Outcome
+    from rankcast.language.parser import parse_filter
+    from rankcast.language.printer import format_filter
+    from rankcast.model.cloudevents import event_from_json, event_to_json
+    from rankcast.model.errors import RankcastError
+    from rankcast.model.events import Event
+    from rankcast.model.expressions import all_of, any_of, attr
+    from rankcast.model.filters import Filter
+    from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+    from rankcast.model.schema import Schema
+    from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
+    from rankcast.model.values import ValueType
 
 __all__ = [
     "AllMatches",
@@ -50,3 +56,31 @@ __all__ = [
     "format_filter",
     "parse_filter",
 ]
+
+_HOMES = {
+    "rankcast.hub": ("CallbackError", "Hub", "Notification", "Outcome"),
+    "rankcast.language.parser": ("parse_filter",),
+    "rankcast.language.printer": ("format_filter",),
+    "rankcast.model.cloudevents": ("event_from_json", "event_to_json"),
+    "rankcast.model.errors": ("RankcastError",),
+    "rankcast.model.events": ("Event",),
+    "rankcast.model.expressions": ("all_of", "any_of", "attr"),
+    "rankcast.model.filters": ("Filter",),
+    "rankcast.model.policies": ("AllMatches", "Continuous", "Periodic", "Sliding", "TopKWindow"),
+    "rankcast.model.schema": ("Schema",),
+    "rankcast.model.subscriptions": ("Priority", "RankBy", "Subscriber", "Subscription"),
+    "rankcast.model.values": ("ValueType",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'rankcast' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
 """Diverse selection: the best k events that are not near-copies of each other.
 
 The distance of two events is 1 minus the weighted share of the attributes on which they are equal; an attribute that
-one of them lacks counts as different. The diversity of a list is the mean distance over its pairs. Greedy selection takes
+one of them lacks counts as different. A list's diversity is the mean distance over its pairs. Greedy selection takes
 the event of the best rank first, then always the one with the largest
 
     sigma * rank + (1 - sigma) * (mean distance to what is selected)
