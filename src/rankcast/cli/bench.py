@@ -1,0 +1,207 @@
+"""`rankcast bench NAME`: measure engines side by side, and show what is promised and what holds here."""
+
+# ruff: noqa: PLC0415 (a command imports its work when it runs)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rankcast.bench.registry import Say, Settings
+    from rankcast.bench.report import Report
+
+bench_app = typer.Typer(
+    help="Measure engines side by side on this machine, with their answers compared.",
+    epilog="Example: rankcast bench matching --workload W1 --subscriptions 100000",
+    no_args_is_help=True,
+)
+
+Sizes = Annotated[
+    list[int] | None,
+    typer.Option("--subscriptions", "-n", min=1, metavar="N", help="How many subscriptions; may be repeated."),
+]
+Size = Annotated[int | None, typer.Option("--subscriptions", "-n", min=1, metavar="N", help="How many subscriptions.")]
+Events = Annotated[int | None, typer.Option("--events", "-e", min=1, metavar="N", help="How many events.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same work.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+PLOTTED_SIZES = (10_000, 100_000, 1_000_000)
+
+
+@bench_app.command(epilog="Example: rankcast bench matching --workload W2 --subscriptions 100000 --no-peers")
+def matching(
+    workload: Annotated[
+        list[str] | None, typer.Option("--workload", "-w", metavar="W1|W2|W3", help="The work; may be repeated.")
+    ] = None,
+    subscriptions: Sizes = None,
+    events: Events = None,
+    seed: Seed = 1,
+    peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Measure DuckDB and Polars as well.")] = True,
+    required: Annotated[
+        bool, typer.Option("--required", help="Measure the five cases that something is promised about.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Save a plot of cost against subscriptions: .png, .svg or .pdf."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Find the subscriptions that events match: the index, brute force, the limit, DuckDB, Polars.
+
+    One thread, CPU time, best of several repeats. The limit is a kernel that only ANDs one bitset row per attribute of
+    the event. With --plot and without --subscriptions, the sizes are 10,000, 100,000 and 1,000,000. The exit code is 1
+    when two engines disagree on the matches of an event.
+    """
+    from rankcast.bench.matching import DEFAULT_SUBSCRIPTIONS, DEFAULT_WORKLOADS, REQUIRED_CASES, run_cases
+    from rankcast.bench.matching_work import case_name, workload_named
+    from rankcast.bench.plotting import check_plot, plot_costs
+
+    if required and (workload or subscriptions):
+        raise typer.BadParameter("--required names its own workloads and subscriptions")
+    if plot is not None:
+        check_plot(plot)
+    sizes = tuple(subscriptions or ()) or (PLOTTED_SIZES if plot is not None else DEFAULT_SUBSCRIPTIONS)
+    workloads = [workload_named(name).value for name in dict.fromkeys(workload or DEFAULT_WORKLOADS)]
+    cases = REQUIRED_CASES if required else [(name, size) for name in workloads for size in dict.fromkeys(sizes)]
+    with _settings(seed=seed, events=events, peers=peers, quiet=json) as settings:
+        report = run_cases(cases, settings)
+    if plot is not None:
+        panels: dict[str, dict[str, int]] = {}
+        for name, size in cases:
+            panels.setdefault(name, {})[case_name(name, size)] = size
+        plot_costs(plot, report.rows, panels)
+    _finish(report, as_json=json)
+
+
+@bench_app.command("matching-latency", epilog="Example: rankcast bench matching-latency --subscriptions 100000")
+def matching_latency(subscriptions: Size = None, events: Events = None, seed: Seed = 1, json: AsJson = False) -> None:
+    """Match one event per call, encoded before or as a plain dict of 20 attributes, against events in batches."""
+    _run("matching-latency", subscriptions, events, seed, as_json=json)
+
+
+@bench_app.command("matching-churn", epilog="Example: rankcast bench matching-churn --events 100000")
+def matching_churn(
+    subscriptions: Size = None,
+    events: Annotated[
+        int | None, typer.Option("--events", "-e", min=1, metavar="N", help="How many subscriptions come and go.")
+    ] = None,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Add and remove subscriptions while a reader goes on matching: cost of a change, and what the reader feels."""
+    _run("matching-churn", subscriptions, events, seed, as_json=json)
+
+
+@bench_app.command("matching-threads", epilog="Example: rankcast bench matching-threads")
+def matching_threads(subscriptions: Size = None, events: Events = None, seed: Seed = 1, json: AsJson = False) -> None:
+    """Match with two threads over one index, against one thread."""
+    _run("matching-threads", subscriptions, events, seed, as_json=json)
+
+
+@bench_app.command("matching-cold", epilog="Example: rankcast bench matching-cold")
+def matching_cold(subscriptions: Size = None, events: Events = None, seed: Seed = 1, json: AsJson = False) -> None:
+    """Start a new process that loads a saved index and matches its first event."""
+    _run("matching-cold", subscriptions, events, seed, as_json=json)
+
+
+def _run(name: str, subscriptions: int | None, events: int | None, seed: int, *, as_json: bool) -> None:
+    from rankcast.bench.registry import bench_named
+
+    sizes = (subscriptions,) if subscriptions else ()
+    with _settings(seed=seed, events=events, subscriptions=sizes, quiet=as_json) as settings:
+        report = bench_named(name)(settings)
+    _finish(report, as_json=as_json)
+
+
+@contextmanager
+def _settings(
+    *, seed: int, events: int | None, subscriptions: tuple[int, ...] = (), peers: bool = True, quiet: bool
+) -> Iterator[Settings]:
+    """Give the settings of a run; on a terminal, standard error tells what is being done."""
+    from rankcast.bench.registry import Settings
+
+    with _told(quiet=quiet) as say:
+        yield Settings(subscriptions=subscriptions, events=events, seed=seed, peers=peers, say=say)
+
+
+@contextmanager
+def _told(*, quiet: bool) -> Iterator[Say]:
+    import sys
+
+    from rankcast.cli.terminal import console
+
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with console(sys.stderr).status("starting") as status:
+        yield status.update
+
+
+def _finish(report: Report, *, as_json: bool) -> None:
+    """Show a report; answers that differ are an error."""
+    from rankcast.cli.streams import complain, write_json
+
+    if as_json:
+        write_json(report.to_json())
+    else:
+        _show(report)
+    for comparison in report.comparisons:
+        if not comparison.equal:
+            complain(f"{comparison.case}: {comparison.engine} is wrong: {comparison.difference or 'nothing compared'}")
+    raise typer.Exit(0 if report.is_correct else 1)
+
+
+def _show(report: Report) -> None:
+    from rankcast.cli.terminal import console, table
+
+    shown = console()
+    right = "right"
+    if report.rows:
+        columns = {"Case": "left", "Engine": "left"} | dict.fromkeys(
+            ("µs/event", "x limit", "faster than brute", "build s", "MB", "matches"), right
+        )
+        shown.print(table("Cost", columns, _cost_cells(report)))
+    if report.figures:
+        cells = [(one.case, one.quantity, f"{_number(one.value)} {one.unit}") for one in report.figures]
+        shown.print(table("Figures", {"Case": "left", "Quantity": "left", "Value": right}, cells))
+    if report.requirements:
+        columns = {"Quantity": "left", "Required": "left", "Measured": right, "Holds": "left"}
+        required = [
+            (one.quantity, one.required, _number(one.measured), "yes" if one.holds else "NO")
+            for one in report.requirements
+        ]
+        shown.print(table("Required", columns, required))
+    for note in report.notes:
+        shown.print(note)
+    if report.comparisons:
+        agreed = sum(one.equal for one in report.comparisons)
+        least = min(one.events for one in report.comparisons)
+        shown.print(
+            f"Answers compared: {agreed} of {len(report.comparisons)} equal, on at least {least:,} events each."
+        )
+
+
+def _cost_cells(report: Report) -> Iterable[tuple[str, ...]]:
+    for row in report.rows:
+        limit = report.ratio(row.case, row.engine, "limit")
+        brute = report.ratio(row.case, "brute-force", row.engine)
+        quantities = (row.microseconds_per_event, limit, brute, row.build_seconds, row.megabytes, row.matches_per_event)
+        yield (row.case, row.engine, *map(_number, quantities))
+
+
+def _number(value: float | None) -> str:
+    """Return a number with three significant digits, or a dash.
+
+    >>> [_number(value) for value in (0.01234, 1.5, 29.71, 1234.5, None)]
+    ['0.0123', '1.50', '29.7', '1,234', '-']
+    """
+    if value is None:
+        return "-"
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}"
