@@ -183,10 +183,10 @@ def test_filters_are_text_or_cloud_events_filters(text, same):
             "deliver.window: '0s' is not a window",
         ),
         (["id: a", "subscriptions: []", "rank_by: sum"], 6, "rank_by: 'sum' is not one of max, min, mean"),
-        (["id: a", "subscriptions:", "- rank: 1"], 6, "subscriber 'a', subscription 1: missing: 'filter'"),
+        (["id: a", "subscriptions:", "- rank: 1"], 6, "subscriber 'a', subscription '1': missing: 'filter'"),
         (["id: a", "subscriptions:", "- filter: x = 1", "  rank: 1.5"], 7, "rank: 1.5 is not a number from 0 to 1"),
         (["id: a", "subscriptions:", "- filter: x = 1", "  weight: -1"], 7, "weight: -1 is not a number of at least 0"),
-        (["id: a", "subscriptions:", "- filter: 7"], 6, "subscription 1, filter: 7 is not a filter"),
+        (["id: a", "subscriptions:", "- filter: 7"], 6, "subscription '1', filter: 7 is not a filter"),
         (
             ["id: a", "subscriptions:", "- filter: x = 1", "  active_from: soon"],
             7,

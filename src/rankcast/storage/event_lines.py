@@ -12,6 +12,7 @@ from rankcast.model.events import Event
 from rankcast.storage.byte_lines import MAX_LINE_BYTES, Line
 from rankcast.storage.documents import DocumentFormat, parse_document
 from rankcast.storage.event_rows import text_id
+from rankcast.storage.tokens import Path
 
 
 def events_of_lines(lines: Iterable[Line], file: str, source: str) -> Iterator[tuple[int, Event | Problem]]:
@@ -54,13 +55,19 @@ def excerpt(content: bytes) -> str:
 def events_of_document(text: str, file: str, source: str) -> Iterator[tuple[int, Event | Problem]]:
     """Return the events of a JSON list, or of one object; an event without an id gets its position, from 1."""
     document = parse_document(text, DocumentFormat.JSON, file)
-    entries = document.value if isinstance(document.value, list) else [document.value]
-    for at, entry in enumerate(entries):
+    is_list = isinstance(document.value, list)
+    found: list[Event | RankcastError] = []
+    for at, entry in enumerate(document.value if is_list else [document.value]):
         try:
-            yield at + 1, _event(entry, str(at + 1), source)
+            found.append(_event(entry, str(at + 1), source))
         except RankcastError as error:
-            path = (at,) if isinstance(document.value, list) else ()
-            yield at + 1, Problem(file, document.lines([path])[path], str(error))
+            found.append(error)
+    places: dict[int, Path] = {
+        at: (at,) if is_list else () for at, item in enumerate(found) if isinstance(item, RankcastError)
+    }
+    lines = document.lines(places.values())
+    for at, item in enumerate(found):
+        yield at + 1, Problem(file, lines[places[at]], str(item)) if isinstance(item, RankcastError) else item
 
 
 def write_lines(stream: BinaryIO, events: Iterable[Event]) -> int:

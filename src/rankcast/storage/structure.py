@@ -21,6 +21,9 @@ from rankcast.model.errors import shown
 from rankcast.storage.compiled_schema import Test, compiled
 from rankcast.storage.tokens import Path
 
+MAX_UNKNOWN_KEYS = 20
+"""Unknown keys of one mapping that are reported one by one: looking for the key that was meant takes its time."""
+
 
 class Finding(NamedTuple):
     """Something to report about one place of a document."""
@@ -74,10 +77,16 @@ def _findings(error: ValidationError, path: Path) -> Iterator[Finding]:
         missing = [repr(name) for name in schema["required"] if name not in instance]
         yield Finding(path, f"missing: {', '.join(missing)}")
     elif error.validator == "additionalProperties":
-        known = list(schema["properties"])
-        for name in (name for name in instance if name not in known):
-            near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
-            yield Finding((*path, name), f"unknown key {shown(name)}; {hint}")
+        yield from _unknown_keys(instance, list(schema["properties"]), path)
     else:
         yield Finding(path, f"{shown(instance)} is not {schema['title']}")
+
+
+def _unknown_keys(instance: dict[Any, Any], known: list[str], path: Path) -> Iterator[Finding]:
+    unknown = [name for name in instance if name not in known]
+    for name in unknown[:MAX_UNKNOWN_KEYS]:
+        near = difflib.get_close_matches(str(name), known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
+        yield Finding((*path, name), f"unknown key {shown(name)}; {hint}")
+    if len(unknown) > MAX_UNKNOWN_KEYS:
+        yield Finding(path, f"unknown keys: {len(unknown) - MAX_UNKNOWN_KEYS:,} more")

@@ -79,7 +79,9 @@ def _placed(document: Any, finding: Finding) -> str:
             break
         node = node[key][rest[1]]
         own = node.get("id") if isinstance(node, dict) else None
-        names.append(f"{kind} {shown(own) if isinstance(own, str) else int(rest[1]) + 1}")
+        position = int(rest[1]) + 1
+        unnamed = str(position) if kind == "subscriber" else repr(str(position))  # a subscription has that id then
+        names.append(f"{kind} {shown(own) if isinstance(own, str) else unnamed}")
         rest = rest[2:]
     if rest and not finding.message.startswith("unknown key"):
         names.append("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest).lstrip("."))

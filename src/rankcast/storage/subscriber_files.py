@@ -58,7 +58,7 @@ def loads_subscribers(
 
     >>> text = "version: 1\\nsubscribers: [{id: ana, subscriptions: [{filter: rent < 500, rank: 7}]}]"
     >>> print(*loads_subscribers(text).problems)
-    <text>:2: subscriber 'ana', subscription 1, rank: 7 is not a number from 0 to 1
+    <text>:2: subscriber 'ana', subscription '1', rank: 7 is not a number from 0 to 1
     """
     return _loaded(parse_document(text, format, file))
 
