@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rankcast.cli.bench import bench_app
 from rankcast.cli.streams import complain, make_streams_safe
 from rankcast.model.errors import RankcastError
 
@@ -65,6 +66,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(bench_app, name="bench")
 
 SubscriberFile = Annotated[
     Path, typer.Option("--subscribers", "-s", metavar="FILE", help="Subscriber file (.yaml or .json).")
