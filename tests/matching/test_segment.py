@@ -24,6 +24,7 @@ ALWAYS_WIDE, ALWAYS_SELECTIVE = 0.0, math.inf
 @pytest.fixture(params=["measured", "wide", "selective"])
 def kernel(request, monkeypatch):
     if request.param != "measured":
+        monkeypatch.setattr(planning, "SCANNED_ROWS", 0)
         monkeypatch.setattr(planning, "WIDE_COST", ALWAYS_WIDE if request.param == "wide" else ALWAYS_SELECTIVE)
     return request.param
 

@@ -1,5 +1,7 @@
 """The search of one segment: both kernels on every event, and their rows turned into subscriptions.
 
+Rows that neither kernel finds are checked one by one: all of a very small segment, and those that match every event.
+
 An event is a list of (dimension, rank) with ranks above 0; dimensions that it lacks have rank 0. A row found is either
 final, and its subscription is written once per event even when several of its rows match; or it has a residue (string
 patterns that ranks cannot express), and the row itself is written for the caller to verify.
@@ -110,7 +112,7 @@ def search(
     cell_of: Array,
     cell_start: Array,
     entries: Array,
-    first_always: int,
+    first_scanned: int,
     values: Array,
     picked: Array,
     words: Array,
@@ -155,8 +157,9 @@ def search(
                 row = candidates[k]
                 if row_holds(row, values, row_start, predicates, gap_start, gap_ranges, has_gaps):
                     _emit(row, subscription_of, residue, died, sequence, stamps, state, found, opened)
-        for row in range(first_always, rows):
-            _emit(row, subscription_of, residue, died, sequence, stamps, state, found, opened)
+        for row in range(first_scanned, rows):
+            if row_holds(row, values, row_start, predicates, gap_start, gap_ranges, has_gaps):
+                _emit(row, subscription_of, residue, died, sequence, stamps, state, found, opened)
         for i in range(len(dimensions)):
             values[dimensions[i]] = 0
         event += 1

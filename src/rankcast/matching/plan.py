@@ -18,6 +18,9 @@ ENTRY_COST, SURVIVOR_COST, WIDE_COST = 1.5, 25.0, 0.15
 """Nanoseconds, roughly: one entry read in a cell, one row checked in full, one row and event in the wide kernel (half
 of what it was measured at: the wide kernel's cost does not depend on a guess, so it wins in doubt)."""
 
+SCANNED_ROWS = 256
+"""Segments up to this size have no kernel: checking every row takes a microsecond or two, and building takes none."""
+
 MASS_PER_DIMENSION = 4096
 """End points looked at per dimension: the estimate needs two digits, not more."""
 
@@ -27,11 +30,11 @@ NEVER = np.inf
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Rows by kernel; `pivots` and `seconds` are the predicates that lead to each selective row."""
+    """Rows by kernel, or scanned when they have none; `pivots` and `seconds` lead to the selective rows."""
 
     wide: Array
     selective: Array
-    always: Array
+    scanned: Array
     pivots: Array
     seconds: Array
 
@@ -48,7 +51,10 @@ class Sample:
 def plan(rows: Rows, dimension_count: int, sample: Sample | None = None) -> Plan:
     """Return which kernel each row goes to."""
     sizes = np.diff(rows.start)
-    always = np.flatnonzero(sizes == 0)
+    if len(rows) <= SCANNED_ROWS:
+        nothing = np.zeros(0, np.int64)
+        return Plan(nothing, nothing, np.arange(len(rows)), nothing, nothing)
+    scanned = np.flatnonzero(sizes == 0)
     share = survival(rows, dimension_count, sample)
     row = rows.row_of_predicate
     order = np.lexsort((share, row))
@@ -57,7 +63,7 @@ def plan(rows: Rows, dimension_count: int, sample: Sample | None = None) -> Plan
     # A row with one predicate repeats it: the entry then decides alone.
     second = order[rows.start[some] + np.minimum(1, sizes[some] - 1)]
     chosen = share[best] * (ENTRY_COST + SURVIVOR_COST * np.minimum(share[second], 1)) < WIDE_COST
-    return Plan(some[~chosen], some[chosen], always, best[chosen], second[chosen])
+    return Plan(some[~chosen], some[chosen], scanned, best[chosen], second[chosen])
 
 
 def survival(rows: Rows, dimension_count: int, sample: Sample | None) -> Array:

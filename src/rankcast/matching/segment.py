@@ -1,8 +1,8 @@
 """Segments: immutable sets of subscriptions, ready to be searched.
 
 A segment is nothing but named arrays (`to_arrays`), so it can be saved as files, memory-mapped and shared between
-processes. Its rows are ordered: first those of the wide kernel, then those of the selective one, then those that match
-every event. `numbers` are the caller's numbers of the subscriptions, ascending.
+processes. Its rows are ordered: first those of the wide kernel, then those of the selective one, then those that are
+checked one by one. `numbers` are the caller's numbers of the subscriptions, ascending.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Segment:
     selective: Selective
     numbers: Array
     bounds: Array
-    """The first selective row, and the first row that matches every event."""
+    """The first selective row, and the first row that is checked one by one."""
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -96,12 +96,12 @@ class Segment:
             for part in fields(kind):
                 name = f"{group}.{part.name}"
                 parts[part.name] = (
-                    ByteTable(arrays[f"{name}.start"], arrays[f"{name}.data"])
+                    ByteTable(np.asarray(arrays[f"{name}.start"]), np.asarray(arrays[f"{name}.data"]))
                     if "ByteTable" in str(part.type)
-                    else arrays[name]
+                    else np.asarray(arrays[name])
                 )
             groups[group] = kind(**parts)
-        return Segment(numbers=arrays["numbers"], bounds=arrays["bounds"], **groups)
+        return Segment(numbers=np.asarray(arrays["numbers"]), bounds=np.asarray(arrays["bounds"]), **groups)
 
 
 _GROUPS = {"dimensions": Dimensions, "rows": Rows, "residues": Residues, "wide": Wide, "selective": Selective}
@@ -114,11 +114,11 @@ def make_segment(
     counts = dimensions.rank_counts
     chosen = plan(rows, len(counts), sample)
     wide_order = chosen.wide[attribute_order(rows.take(chosen.wide))]
-    order = np.concatenate((wide_order, chosen.selective, chosen.always))
+    order = np.concatenate((wide_order, chosen.selective, chosen.scanned))
     ordered = rows.take(order)
     first_selective = len(wide_order)
-    first_always = first_selective + len(chosen.selective)
-    selective_rows = ordered.take(np.arange(first_selective, first_always))
+    first_scanned = first_selective + len(chosen.selective)
+    selective_rows = ordered.take(np.arange(first_selective, first_scanned))
     moved = selective_rows.start[:-1] - rows.start[chosen.selective]
     return Segment(
         dimensions,
@@ -127,5 +127,5 @@ def make_segment(
         build_wide(ordered.take(np.arange(first_selective)), counts),
         build_selective(selective_rows, first_selective, chosen.pivots + moved, chosen.seconds + moved, counts),
         numbers,
-        np.array((first_selective, first_always), np.int64),
+        np.array((first_selective, first_scanned), np.int64),
     )
