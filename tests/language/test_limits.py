@@ -55,6 +55,12 @@ def test_parentheses_in_strings_and_names_do_not_count():
     assert parsed.parts[0].constants == (f"{deep}'{deep}'{deep}",)
 
 
+def test_a_string_that_is_not_closed_hides_all_that_follows():
+    for text in ("a in (1) or " * 201 + "a = '" + "\\'" * 400_000, "()" * 201 + "'" + "\\'(" * 300_000 + "\\"):
+        with pytest.raises(FilterSyntaxError):
+            parse_expression(text)
+
+
 def test_many_closing_parentheses_are_one_error():
     with pytest.raises(FilterSyntaxError, match="unexpected '\\)'"):
         parse_expression(")" * MANY)

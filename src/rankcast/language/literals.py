@@ -36,11 +36,9 @@ _NAMED = {"\\": "\\\\", "'": "''", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 class LiteralError(Exception):
     """A literal cannot be read; `offset` counts from its start. The parser adds the place in the text."""
 
-    def __init__(self, problem: str, offset: int = 0, expected: tuple[str, ...] = ()) -> None:
+    def __init__(self, problem: str, offset: int = 0) -> None:
         super().__init__(problem)
-        self.problem = problem
         self.offset = offset
-        self.expected = expected
 
 
 def read_number(text: str) -> int | float:

@@ -47,7 +47,9 @@ MAX_TEXT = 1_000_000
 """Characters of one filter text; the longest sensible filters are lists of some ten thousand values."""
 
 _OPERATORS = {operator.value: operator for operator in Operator} | {"==": Operator.EQ, "<>": Operator.NE}
-_NESTING = re.compile(r"""[()]|'(?:[^'\\]++|\\.|'')*+'|"(?:[^"]++|"")*+\"""", re.DOTALL)
+_NESTING = re.compile(r"[()]" r"|'(?:[^'\\]++|\\.|'')*+'?" r'|"(?:[^"]++|"")*+"?', re.DOTALL)
+"""Parentheses, and the strings and quoted names (as in the grammar) whose parentheses do not count. One that is not
+closed goes to the end of the text, so that each character is looked at once."""
 
 
 def parse_filter(text: str, schema: Schema | None = None) -> Filter:
@@ -130,8 +132,6 @@ class _MisplacedError(Exception):
 
     def placed_in(self, text: str) -> FilterError:
         """Return the error to raise: of the same class if it is a filter's, with the place in its message."""
-        if isinstance(self.error, LiteralError):
-            return FilterSyntaxError(self.error.problem, text, self.offset, self.error.expected)
         placed = FilterSyntaxError(str(self.error), text, self.offset)
         return type(self.error)(str(placed)) if isinstance(self.error, FilterError) else placed
 
