@@ -100,7 +100,7 @@ _WIDE: Mapping[ValueType, SearchStrategy[Any]] = {
     ValueType.INT: st.integers(INT_MIN, INT_MAX),
     ValueType.FLOAT: st.floats(allow_nan=False),
     ValueType.STRING: _text(),
-    ValueType.TIME: st.datetimes(timezones=st.just(UTC)),
+    ValueType.TIME: st.datetimes(timezones=st.just(UTC)).map(lambda time: time.replace(fold=0)),
 }
 
 
@@ -177,11 +177,13 @@ _OTHER_ATTRIBUTES = st.dictionaries(_OTHER_NAMES, values(), max_size=2)
 _ATTRIBUTES = _attributes()
 
 
+@cache
 def times() -> SearchStrategy[datetime]:
     """Draw a UTC time."""
     return cast(SearchStrategy[datetime], values(ValueType.TIME))
 
 
+@cache
 def _identifiers() -> SearchStrategy[str]:
     return _mostly(st.integers(1, 99).map(str), _text(min_size=1).filter(lambda text: bool(text.strip())), share=9)
 
@@ -292,8 +294,17 @@ def expressions(
 
     Trees have the shape that `&`, `|` and the grammar give them: an `and` directly under an `and` is one `and`.
     """
-    if leaves is None:
-        leaves = constraints(schema=schema)
+    if leaves is None and schema is None:
+        return _expressions(max_leaves)
+    return _trees(constraints(schema=schema) if leaves is None else leaves, max_leaves)
+
+
+@cache  # a recursive strategy is costly to make, and subscribers need one for each subscription
+def _expressions(max_leaves: int) -> SearchStrategy[Expression]:
+    return _trees(constraints(), max_leaves)
+
+
+def _trees(leaves: SearchStrategy[Constraint], max_leaves: int) -> SearchStrategy[Expression]:
     plain: SearchStrategy[Expression] = _mostly(leaves, st.builds(Constant, st.booleans()), share=9)
     return st.recursive(
         plain,
@@ -308,7 +319,14 @@ def expressions(
 
 def filters(schema: Schema | None = None, *, max_leaves: int = 8) -> SearchStrategy[Filter]:
     """Draw a filter; with a schema, one that fits it and is in normal form under it."""
+    if schema is None:
+        return _filters(max_leaves)
     return expressions(max_leaves=max_leaves, schema=schema).map(lambda expression: Filter.of(expression, schema))
+
+
+@cache
+def _filters(max_leaves: int) -> SearchStrategy[Filter]:
+    return _expressions(max_leaves).map(Filter.of)
 
 
 @st.composite
@@ -343,6 +361,7 @@ def _nonempty(name: str, drawn: SearchStrategy[Value]) -> SearchStrategy[Value]:
     return drawn.filter(bool) if name in ("id", "source", "type") else drawn
 
 
+@cache
 def policies() -> SearchStrategy[Policy]:
     """Draw a delivery policy of any kind."""
     k = st.integers(0, 5)
@@ -359,16 +378,21 @@ def policies() -> SearchStrategy[Policy]:
 @st.composite
 def subscriptions(draw: DrawFn, *, schema: Schema | None = None, ranked: bool = True) -> Subscription:
     """Draw a subscription, mostly active at all times; unless `ranked`, without a rank."""
-    bounds = draw(_mostly(st.just([]), st.lists(times(), min_size=2, max_size=2, unique=True), share=7))
-    start, end = sorted(bounds) or (None, None)
+    start, end = sorted(draw(_ACTIVATIONS)) or (None, None)
     return Subscription(
         SubscriptionId(draw(_identifiers())),
         draw(filters(schema, max_leaves=5)),
-        rank=draw(st.none() | st.sampled_from((0.0, 0.25, 0.5, 1.0)) | st.floats(0, 1)) if ranked else None,
+        rank=draw(_RANKS) if ranked else None,
         weight=draw(st.sampled_from((1.0, 0.0, 2.5))),
         active_from=start if draw(st.booleans()) else None,
         active_until=end if draw(st.booleans()) else None,
     )
+
+
+_ACTIVATIONS: SearchStrategy[list[datetime]] = _mostly(
+    st.just([]), st.lists(times(), min_size=2, max_size=2, unique=True), share=7
+)
+_RANKS = st.none() | st.sampled_from((0.0, 0.25, 0.5, 1.0)) | st.floats(0, 1)
 
 
 @st.composite
