@@ -23,6 +23,11 @@ def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Res
     return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True)(function))
 
 
+def holding(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function that keeps the GIL."""
+    return cast("Callable[Parameters, Result]", numba.njit(cache=True)(function))
+
+
 def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a function that is only called by kernels, into its callers."""
     return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True, forceinline=True)(function))

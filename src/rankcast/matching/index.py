@@ -62,6 +62,11 @@ class Part:
         part.dead[0] = int((part.died < ALIVE).sum())
         return part
 
+    @property
+    def is_mostly_dead(self) -> bool:
+        """Whether fewer than half are alive, so that a merge pays off whatever the size."""
+        return 2 * self.dead[0] > len(self.segment)
+
     def place(self, number: int) -> int | None:
         """Return where a living subscription is, or None when it is not here."""
         numbers = self.segment.numbers
@@ -88,6 +93,7 @@ class Reader:
         self._index = index
         self._searchers: dict[Part, Searcher] = {}
         self._parts: tuple[Part, ...] = ()
+        self._latest = 0
 
     def match_one(self, attributes: Mapping[str, Value], snapshot: Snapshot | None = None) -> Array:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order.
@@ -95,8 +101,11 @@ class Reader:
         Unless an older snapshot is given, the newest one is used.
         """
         snapshot = self._prepared(snapshot or self._index.snapshot)
+        # While updates go on, a reader that let go of the GIL would wait for the writer's whole turn to get it back.
+        hold, self._latest = snapshot.sequence != self._latest, snapshot.sequence
         found = [
-            self._searchers[part].match_one(attributes, *_deaths(part, snapshot.sequence)) for part in snapshot.parts
+            self._searchers[part].match_one(attributes, *_deaths(part, snapshot.sequence), hold=hold)
+            for part in snapshot.parts
         ]
         newest = [entry.number for entry in snapshot.delta if entry.accepts(attributes)]
         if newest:
@@ -194,23 +203,23 @@ class Index:
             if self._find(entry.number) is not None:
                 raise DuplicateIdError(f"subscription number {entry.number} is taken")
             self._delta[entry.number] = entry
-            self._publish()
-        self._maintain()
+            due = self._finish()
+        self._maintain(due=due)
 
     def remove(self, number: int) -> None:
         """Remove a subscription; raises UnknownIdError when there is none."""
         with self._lock:
-            self._bury(number)
-            self._publish()
-        self._maintain()
+            due = self._bury(number)
+            due = self._finish() or due
+        self._maintain(due=due)
 
     def replace(self, entry: Entry) -> None:
         """Put a subscription in the place of the one with its number: every reader sees one of the two."""
         with self._lock:
-            self._bury(entry.number)
+            due = self._bury(entry.number)
             self._delta[entry.number] = entry
-            self._publish()
-        self._maintain()
+            due = self._finish() or due
+        self._maintain(due=due)
 
     def _find(self, number: int) -> tuple[Part, int] | Entry | None:
         entry = self._delta.get(number)
@@ -222,16 +231,18 @@ class Index:
                 return part, at
         return None
 
-    def _bury(self, number: int) -> None:
+    def _bury(self, number: int) -> bool:
+        """Take a subscription away; return whether its part is now mostly dead."""
         found = self._find(number)
         if found is None:
             raise UnknownIdError(f"there is no subscription number {number}")
         if isinstance(found, Entry):
             del self._delta[number]
-        else:
-            part, at = found
-            part.dead[0] += 1
-            part.died[at] = self.snapshot.sequence + 1
+            return False
+        part, at = found
+        part.dead[0] += 1
+        part.died[at] = self.snapshot.sequence + 1
+        return part.is_mostly_dead
 
     def _publish(self, parts: tuple[Part, ...] | None = None) -> None:
         current = self.snapshot
@@ -239,20 +250,25 @@ class Index:
             current.parts if parts is None else parts, tuple(self._delta.values()), current.sequence + 1
         )
 
-    def _maintain(self) -> None:
-        """Flush a full delta, and have the next merge done if there is one and none is under way."""
+    def _finish(self) -> bool:
+        """End an update: flush a full delta, show the result to readers; return whether the segments changed."""
+        if len(self._delta) < self._delta_limit:
+            self._publish()
+            return False
+        part = Part.of(build_segment(self._delta.values()))
+        self._delta = {}
+        self._publish((*self.snapshot.parts, part))
+        return True
+
+    def _maintain(self, *, due: bool) -> None:
+        """Have the next merge done, if one may be due and none is under way."""
+        if not due:
+            return
         with self._lock:
-            if len(self._delta) >= self._delta_limit:
-                self._flush()
             chosen = () if self._merging else _to_merge(self.snapshot.parts, self._delta_limit)
             self._merging = self._merging or bool(chosen)
         if chosen:
             (self._run or _at_once)(lambda: self._work(chosen))
-
-    def _flush(self) -> None:
-        part = Part.of(build_segment(self._delta.values()))
-        self._delta = {}
-        self._publish((*self.snapshot.parts, part))
 
     def _work(self, chosen: tuple[Part, ...]) -> None:
         """Do one merge, and see to whatever is due after it."""
@@ -261,7 +277,7 @@ class Index:
         finally:
             with self._lock:
                 self._merging = False
-        self._maintain()
+        self._maintain(due=True)
 
     def _merge(self, chosen: tuple[Part, ...]) -> None:
         alive = [part.died == ALIVE for part in chosen]
@@ -291,7 +307,7 @@ def _to_merge(parts: tuple[Part, ...], smallest: int) -> tuple[Part, ...]:
     """Return parts of similar size that are too many, or one that is mostly dead; empty when all is well."""
     by_size: dict[int, list[Part]] = {}
     for part in parts:
-        if 2 * part.dead[0] > len(part.segment):
+        if part.is_mostly_dead:
             return (part,)
         size, level = smallest, 0
         while size < len(part.segment) - part.dead[0]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.compiled import compiled, inlined, lowest_bit
+from rankcast.matching.compiled import compiled, holding, inlined, lowest_bit
 from rankcast.matching.kernels_selective import gather, row_holds
 from rankcast.matching.kernels_wide import and_chunks, correct, pick_rows, restore_rows
 
@@ -166,3 +166,9 @@ def search(
         offsets[event] = state[FOUND]
         open_offsets[event] = state[OPEN]
     return event
+
+
+@holding
+def search_holding(*arguments: Any) -> int:
+    """Search like `search`, but keep the GIL: a thread that gives it up may wait milliseconds to get it back."""
+    return search(*arguments)

@@ -17,7 +17,7 @@ from rankcast.matching.cuts import microseconds, split_number
 from rankcast.matching.dimensions import Dimensions
 from rankcast.matching.rows import starts_of
 from rankcast.matching.tables import ByteTable
-from rankcast.model.intervals import END, START, IntervalSet
+from rankcast.model.intervals import END, START, Cut, IntervalSet
 from rankcast.model.patterns import Pattern, PatternKind
 from rankcast.model.valuesets import ValueSet
 
@@ -158,11 +158,20 @@ class RangeWriter:
 
     def write(self, attribute: int, values: ValueSet) -> tuple[list[tuple[int, Ranges]], list[Residue]]:
         """Return the predicates of a value set as (dimension, ranges), and what is left to verify."""
+        if len(values.numbers.cuts) == 2 and not (
+            values.missing or values.strings.ranges.cuts or values.bools or values.times.cuts
+        ):
+            return [(attribute, [self._number_range(attribute, *values.numbers.cuts)])], []
         written = [(attribute, self._plain(attribute, values))]
         residues: list[Residue] = []
         if values.has_patterns:
             self._write_patterns(attribute, values, written, residues)
         return [item for item in written if item[1] != [(0, self._rank_counts[item[0]] - 1)]], residues
+
+    def _number_range(self, at: int, low: Cut, high: Cut) -> Range:
+        """Return the range of one interval of numbers, by far the most frequent set."""
+        numbers = self._numbers[at]
+        return (1 if low[0] else numbers[low[1:]] + 2, len(numbers) + 1 if high[0] else numbers[high[1:]] + 1)
 
     def _plain(self, at: int, values: ValueSet) -> Ranges:
         ranges: Ranges = [(0, 0)] if values.missing else []

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rankcast.matching.encoder import Encoder
 from rankcast.matching.events import EncodedEvents
-from rankcast.matching.kernels_search import search
+from rankcast.matching.kernels_search import search, search_holding
 from rankcast.matching.kernels_wide import BITS_START
 from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
@@ -77,14 +77,21 @@ class Searcher:
         self._opened = np.empty(len(rows) if len(residues.row) else 0, np.int32)
         self._patterns = _patterns_by_row(segment)
 
-    def match_one(self, event: Mapping[str, Any] | EncodedEvents, died: Array = NEVER_DIED, sequence: int = 0) -> Array:
+    def match_one(
+        self,
+        event: Mapping[str, Any] | EncodedEvents,
+        died: Array = NEVER_DIED,
+        sequence: int = 0,
+        *,
+        hold: bool = False,
+    ) -> Array:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order.
 
-        `died` says, by subscription, from which sequence number on it is no longer there.
+        `died` says, by subscription, from which sequence number on it is no longer there. With `hold` the GIL is kept.
         """
         encoded = event if isinstance(event, EncodedEvents) else self.encoder.encode(event)
         offsets = self._offsets
-        search(
+        (search_holding if hold else search)(
             0,
             encoded.start,
             encoded.dimensions,

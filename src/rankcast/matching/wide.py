@@ -70,6 +70,8 @@ def attribute_order(rows: Rows) -> Array:
 
 def build_wide(rows: Rows, rank_counts: Array) -> Wide:
     """Return the kernel's arrays for rows that are in `attribute_order`."""
+    if not len(rows):
+        return _empty(len(rank_counts))
     small = len(rows) <= SMALL_SEGMENT_ROWS
     chunk_words = min(LONG_CHUNK_WORDS, max(4, -(-len(rows) // 64))) if small else CHUNK_WORDS
     chunk_of = rows.row_of_predicate // (64 * chunk_words)
@@ -80,6 +82,21 @@ def build_wide(rows: Rows, rank_counts: Array) -> Wide:
     chunks_per_dimension = np.bincount(part_dimension, minlength=len(rank_counts))
     limit = _bucket_limit(rows, chunks_per_dimension * chunk_words, SMALL_SEGMENT_BUCKETS if small else MAX_BUCKETS)
     return _Builder(rows, rank_counts, chunk_words, chunk_count, limit).build(part_dimension, part_chunk)
+
+
+def _empty(dimensions: int) -> Wide:
+    nothing = np.zeros((0, 2), np.int32)
+    return Wide(
+        layout=np.zeros((dimensions, 4), np.int64),
+        bucket_of=np.zeros(0, np.uint16),
+        bits=np.zeros(0, np.uint64),
+        chunks=np.zeros((1, 2), np.int64),
+        parts=np.zeros((0, 2), np.int64),
+        ends_start=np.zeros((1, 3), np.int64),
+        low_ends=nothing,
+        high_ends=nothing,
+        gaps=np.zeros((0, 3), np.int32),
+    )
 
 
 def _bucket_limit(rows: Rows, row_words: Array, limit: int) -> int:
