@@ -1,0 +1,123 @@
+"""The strategies draw what they promise: valid things, hits and misses, every operator, every edge."""
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from rankcast.matching.naive import evaluate
+from rankcast.model.expressions import Operator
+from rankcast.model.schema import ENVELOPE_TYPES
+from rankcast.model.values import ValueType, checked_constant, checked_value, type_of
+from rankcast.testing.strategies import (
+    ATTRIBUTES,
+    EDGES,
+    attributes,
+    conforming_events,
+    constants,
+    constraints,
+    events,
+    filters,
+    policies,
+    schemas,
+    subscribers,
+    values,
+)
+
+
+def drawn(strategy, count):
+    """Draw a number of examples, the same ones in every run."""
+    found = []
+
+    @settings(
+        max_examples=count,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(example):
+        found.append(example)
+
+    collect()
+    return found
+
+
+class TestValid:
+    @given(values())
+    def test_values_are_values(self, value):
+        assert checked_value(value, "drawn") == value
+
+    @given(constants())
+    def test_constants_are_constants(self, value):
+        assert checked_constant(value, "drawn") == value
+
+    @given(st.sampled_from(ValueType), st.data())
+    def test_values_are_of_the_type_asked_for(self, kind, data):
+        assert type_of(data.draw(values(kind))) is kind
+
+    @given(st.data())
+    def test_events_have_the_attributes_they_are_made_of(self, data):
+        content = data.draw(attributes())
+        event = data.draw(events(st.just(content)))
+        assert {name: event.attributes[name] for name in content} == content
+        assert event.attributes.keys() - content.keys() <= ENVELOPE_TYPES.keys() | {"region"}
+
+    @given(st.data())
+    def test_conforming_events_conform(self, data):
+        schema = data.draw(schemas())
+        event = data.draw(conforming_events(schema))
+        assert event.attributes.keys() >= schema.required
+        for name, kind in schema.attributes.items():
+            assert name not in event.attributes or type_of(event.attributes[name]) is kind
+
+    @given(st.data())
+    def test_filters_fit_the_schema_they_are_drawn_for(self, data):
+        schema = data.draw(schemas())
+        wanted = data.draw(filters(schema))
+        assert wanted == wanted.under(schema)
+
+    @given(subscribers())
+    def test_priorities_have_no_cycle(self, subscriber):
+        waiting = {
+            one.id: {p.first for p in subscriber.priorities if p.then == one.id} for one in subscriber.subscriptions
+        }
+        while ready := [name for name, before in waiting.items() if not before & waiting.keys()]:
+            for name in ready:
+                del waiting[name]
+        assert not waiting
+
+
+class TestWidth:
+    def test_edges_of_every_type_are_drawn(self):
+        for kind in ValueType:
+            edges = {repr(value) for value in EDGES[kind]}
+            found = {repr(value) for value in drawn(values(kind), 400)}
+            assert len(found & edges) > len(edges) / 2
+
+    def test_every_operator_and_every_name_is_drawn(self):
+        found = drawn(constraints(), 500)
+        assert {constraint.operator for constraint in found} == set(Operator)
+        assert {constraint.attribute for constraint in found} > set(ATTRIBUTES)
+
+    def test_filters_hit_and_miss(self):
+        verdicts = [
+            evaluate(wanted.expression, found) for wanted, found in drawn(st.tuples(filters(), attributes()), 300)
+        ]
+        assert min(verdicts.count(truth) for truth in (True, False, None)) > 15
+
+    def test_one_constraint_often_has_the_very_value(self):
+        pairs = drawn(st.tuples(constraints(), attributes()), 500)
+        equal = [one for one, found in pairs if found.get(one.attribute) in one.constants]
+        assert len(equal) > 15
+
+    def test_every_kind_of_policy_is_drawn(self):
+        assert len({type(policy) for policy in drawn(policies(), 100)}) == 5
+
+    def test_some_subscribers_have_ranks_and_some_priorities(self):
+        found = drawn(subscribers(), 100)
+        assert any(subscriber.priorities for subscriber in found)
+        assert any(one.rank is not None for subscriber in found for one in subscriber.subscriptions)
+        assert any(one.active_from is not None for subscriber in found for one in subscriber.subscriptions)
+
+    def test_some_payloads_are_nested(self):
+        assert any(isinstance(event.data.get("address"), dict) for event in drawn(events(), 100))
