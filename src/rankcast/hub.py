@@ -1,5 +1,7 @@
 """The embedded engine: subscribe, publish and explain in one process.
 
+The matching index finds the subscriptions that an event satisfies, so publishing costs what the matches cost.
+
 Events are processed in the order of `publish`; `now` is the hub's clock unless the caller passes it (a replay passes an
 event's own time). Each subscriber has one queue, in which its matching events compete under its delivery policy. A
 second publication of the same identity is ignored for as long as it is remembered (`REMEMBERED` identities).
@@ -21,7 +23,9 @@ from typing import Any, TypeAlias
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.policies import State, Window, changed, initial_state, step
 from rankcast.language.parser import parse_filter
+from rankcast.matching.builder import Entry
 from rankcast.matching.explain import Explanation, explain
+from rankcast.matching.index import Index
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
 from rankcast.model.expressions import And, Constant, Constraint, Expression, Not, Or
@@ -35,15 +39,25 @@ from rankcast.model.subscriptions import (
     SubscriberId,
     Subscription,
     SubscriptionId,
-    check_id,
 )
 from rankcast.ranking.preferences import Preferences
+from rankcast.storage.priorities import parse_priority
 
 REMEMBERED = 100_000
 """Identities remembered to recognise a repeated publication: some 20 MB at most."""
 
 AnyFilter: TypeAlias = str | Expression | Filter
 AnySubscriptions: TypeAlias = AnyFilter | Mapping[Any, float] | Iterable[AnyFilter | Subscription]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One event that satisfies subscriptions of one subscriber, and its rank there."""
+
+    subscriber: SubscriberId
+    event: Event
+    rank: float
+    matched: tuple[SubscriptionId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +106,17 @@ class Outcome:
         return "\n".join((*pages, f"{self.subscriber}: {verdict}"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
-    event: Event
-    matched: tuple[SubscriptionId, ...]
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Queue:
-    """A subscriber, its queue's state, and the events that the state may still deliver."""
+    """A subscriber, the numbers of its subscriptions in the index, its queue's state, and the events still held."""
 
+    place: int
     subscriber: Subscriber
+    numbers: tuple[int, ...]
     preferences: Preferences
     state: State
     callback: Callback | None
-    held: dict[Identity, _Match] = field(default_factory=dict)
+    held: dict[Identity, Match] = field(default_factory=dict)
 
 
 def utc_now() -> datetime:
@@ -134,12 +144,15 @@ class Hub:
         self._schema = schema
         self._clock = clock
         self._source = source
-        self._numbers = count(1)
+        self._event_ids = count(1)
+        self._numbers = count()
         self._queues: dict[SubscriberId, _Queue] = {}
+        self._owners: dict[int, tuple[_Queue, SubscriptionId]] = {}
         self._seen: OrderedDict[Identity, None] = OrderedDict()
         self._lock = RLock()
-        for subscriber in subscribers:
-            self.add(subscriber)
+        entries = [entry for subscriber in subscribers for entry in self._welcomed(subscriber, None)]
+        self._index = Index(entries)
+        self._reader = self._index.reader()
 
     @property
     def subscribers(self) -> tuple[Subscriber, ...]:
@@ -176,13 +189,10 @@ class Hub:
 
     def add(self, subscriber: Subscriber, *, callback: Callback | None = None) -> Subscriber:
         """Add a subscriber that is made already, such as one from a subscriber file."""
-        subscriber = self._checked(subscriber)
-        queue = _Queue(subscriber, Preferences.of(subscriber), initial_state(subscriber.deliver), callback)
         with self._lock:
-            if subscriber.id in self._queues:
-                raise DuplicateIdError(f"there is a subscriber {shown(subscriber.id)} already; use update to change it")
-            self._queues[subscriber.id] = queue
-        return subscriber
+            for entry in self._welcomed(subscriber, callback):
+                self._index.add(entry)
+            return self._queues[subscriber.id].subscriber
 
     def update(
         self,
@@ -208,7 +218,8 @@ class Hub:
             after = self._checked(replace(before, **{name: new for name, new in changes.items() if new is not None}))
             preferences = Preferences.of(after)
             queue.state = changed(after.deliver, queue.state, before.deliver)
-            queue.subscriber, queue.preferences = after, preferences
+            queue.preferences = preferences
+            self._replace(queue, after)
             return after
 
     def unsubscribe(self, subscriber: str, subscription: str | None = None) -> None:
@@ -216,13 +227,14 @@ class Hub:
         with self._lock:
             queue = self._queue(subscriber)
             if subscription is None:
+                self._replace(queue, replace(queue.subscriber, subscriptions=(), priorities=()))
                 del self._queues[queue.subscriber.id]
                 return
             if queue.subscriber.subscription(subscription) is None:
                 raise UnknownIdError(f"subscriber {shown(subscriber)} has no subscription {shown(subscription)}")
             left = tuple(kept for kept in queue.subscriber.subscriptions if kept.id != subscription)
             priorities = tuple(kept for kept in queue.subscriber.priorities if subscription not in kept)
-            queue.subscriber = replace(queue.subscriber, subscriptions=left, priorities=priorities)
+            self._replace(queue, replace(queue.subscriber, subscriptions=left, priorities=priorities))
             queue.preferences = Preferences.of(queue.subscriber)
 
     def publish(self, event: Event | Mapping[str, Any], now: datetime | None = None) -> list[Notification]:
@@ -238,8 +250,8 @@ class Hub:
                 return []
             waiting = [
                 (queue.callback, notification)
-                for queue in self._queues.values()
-                for notification in _delivered(queue, event, now)
+                for queue, match in self._matches(event)
+                for notification in _delivered(queue, match, now)
             ]
         notifications = [notification for _, notification in waiting]
         errors: list[Exception] = []
@@ -253,19 +265,68 @@ class Hub:
             raise CallbackError(notifications, errors)
         return notifications
 
+    def matches(self, event: Event | Mapping[str, Any], now: datetime | None = None) -> list[Match]:
+        """Return whom an event interests and how much, in the order subscribers came; nothing is delivered."""
+        event = self._event(event, self._clock() if now is None else now)
+        with self._lock:
+            return [match for _, match in self._matches(event)]
+
     def explain(self, event: Event | Mapping[str, Any], subscriber: str, now: datetime | None = None) -> Outcome:
         """Tell what an event would mean to a subscriber if it were published now; nothing is changed."""
         now = self._clock() if now is None else now
         event = self._event(event, now)
         with self._lock:
             queue = self._queue(subscriber)
-            match = _match(queue.subscriber, event)
             explanations = tuple(explain(event, subscription) for subscription in queue.subscriber.subscriptions)
-            if match is None:
+            matched = [explanation.subscription.id for explanation in explanations if explanation.matched]
+            if not matched:
                 return Outcome(queue.subscriber.id, explanations, None, False)
-            candidate = _candidate(queue, match, now)
-            _, delivered = step(queue.subscriber.deliver, queue.state, candidate, now)
-            return Outcome(queue.subscriber.id, explanations, candidate.score, candidate in delivered)
+            match = Match(queue.subscriber.id, event, queue.preferences.event_rank(matched), tuple(matched))
+            _, delivered = step(queue.subscriber.deliver, queue.state, _candidate(match, now), now)
+            held = any(candidate.identity == event.identity for candidate in delivered)
+            return Outcome(queue.subscriber.id, explanations, match.rank, held)
+
+    def _welcomed(self, subscriber: Subscriber, callback: Callback | None) -> list[Entry]:
+        """Check a new subscriber and give it a queue; return its subscriptions for the index."""
+        subscriber = self._checked(subscriber)
+        if subscriber.id in self._queues:
+            raise DuplicateIdError(f"there is a subscriber {shown(subscriber.id)} already; use update to change it")
+        preferences, state = Preferences.of(subscriber), initial_state(subscriber.deliver)
+        queue = _Queue(next(self._numbers), subscriber, (), preferences, state, callback)
+        self._queues[subscriber.id] = queue
+        return self._entries(queue)
+
+    def _entries(self, queue: _Queue) -> list[Entry]:
+        """Number a queue's subscriptions anew; return them for the index."""
+        subscriptions = queue.subscriber.subscriptions
+        queue.numbers = tuple(next(self._numbers) for _ in subscriptions)
+        for number, subscription in zip(queue.numbers, subscriptions, strict=True):
+            self._owners[number] = (queue, subscription.id)
+        return [
+            Entry.of(number, subscription.filter, subscription.active_from, subscription.active_until)
+            for number, subscription in zip(queue.numbers, subscriptions, strict=True)
+        ]
+
+    def _replace(self, queue: _Queue, subscriber: Subscriber) -> None:
+        """Put other subscriptions in the place of a queue's."""
+        if queue.subscriber.subscriptions != subscriber.subscriptions:
+            for number in queue.numbers:
+                self._index.remove(number)
+                del self._owners[number]
+            queue.subscriber = subscriber
+            for entry in self._entries(queue):
+                self._index.add(entry)
+        queue.subscriber = subscriber
+
+    def _matches(self, event: Event) -> list[tuple[_Queue, Match]]:
+        found: dict[_Queue, list[SubscriptionId]] = {}
+        for number in sorted(self._reader.match_one(event.attributes).tolist()):
+            queue, subscription = self._owners[number]
+            found.setdefault(queue, []).append(subscription)
+        return [
+            (queue, Match(queue.subscriber.id, event, queue.preferences.event_rank(matched), tuple(matched)))
+            for queue, matched in sorted(found.items(), key=lambda item: item[0].place)
+        ]
 
     def _queue(self, subscriber: str) -> _Queue:
         queue = self._queues.get(SubscriberId(subscriber))
@@ -284,7 +345,7 @@ class Hub:
 
     def _event(self, event: Event | Mapping[str, Any], now: datetime) -> Event:
         if not isinstance(event, Event):
-            event = Event.of(event, id=str(next(self._numbers)), source=self._source)
+            event = Event.of(event, id=str(next(self._event_ids)), source=self._source)
         event = event.stamped(now)
         return event if self._schema is None else event.conformed(self._schema)
 
@@ -326,44 +387,21 @@ def _rank_by(given: RankBy | str) -> RankBy:
 
 
 def _priority(given: str | tuple[str, str]) -> Priority:
-    parts = tuple(part.strip() for part in given.split(" before ")) if isinstance(given, str) else tuple(given)
-    if len(parts) != 2:
-        raise InvalidSubscriptionError(f"priorities: {shown(given)} is not of the form 'a before b'")
-    for part in parts:
-        check_id("subscription", part)
-    return Priority(SubscriptionId(parts[0]), SubscriptionId(parts[1]))
+    if isinstance(given, str):
+        return parse_priority(given)
+    if len(given) != 2:
+        raise InvalidSubscriptionError(f"priorities: {shown(given)} is not a pair of subscription ids")
+    return Priority(SubscriptionId(given[0]), SubscriptionId(given[1]))
 
 
-def _match(subscriber: Subscriber, event: Event) -> _Match | None:
-    matched = tuple(
-        subscription.id
-        for subscription in subscriber.subscriptions
-        if subscription.is_active_at(event.time) and subscription.filter.accepts(event.attributes)
-    )
-    return _Match(event, matched) if matched else None
+def _candidate(match: Match, now: datetime) -> Candidate:
+    return Candidate(match.event.identity, match.event.time or now, match.rank, match.event.expires)
 
 
-def _candidate(queue: _Queue, match: _Match, now: datetime) -> Candidate:
-    rank = queue.preferences.event_rank(match.matched)
-    return Candidate(match.event.identity, match.event.time or now, rank, match.event.expires)
-
-
-def _delivered(queue: _Queue, event: Event, now: datetime) -> list[Notification]:
-    match = _match(queue.subscriber, event)
-    if match is None:
-        return []
-    candidate = _candidate(queue, match, now)
-    queue.state, chosen = step(queue.subscriber.deliver, queue.state, candidate, now)
-    known = {**queue.held, event.identity: match}
+def _delivered(queue: _Queue, match: Match, now: datetime) -> list[Notification]:
+    queue.state, chosen = step(queue.subscriber.deliver, queue.state, _candidate(match, now), now)
+    known = {**queue.held, match.event.identity: match}
     recent = queue.state.recent if isinstance(queue.state, Window) else ()
     queue.held = {held.identity: known[held.identity] for held in recent}
-    return [
-        Notification(
-            queue.subscriber.id,
-            known[delivered.identity].event,
-            delivered.score,
-            known[delivered.identity].matched,
-            now,
-        )
-        for delivered in chosen
-    ]
+    delivered = (known[candidate.identity] for candidate in chosen)
+    return [Notification(one.subscriber, one.event, one.rank, one.matched, now) for one in delivered]

@@ -7,23 +7,19 @@ from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.testing.conformance import Case, HubEngine, cases, check
+from rankcast.testing.conformance import Case, HubEngine, IndexEngine, cases, check
 from rankcast.workloads.feeds import FEEDS
 
-ENGINES = [HubEngine()]
+ENGINES = {"hub": HubEngine(), "index": IndexEngine(), "growing-index": IndexEngine(incremental=True)}
 
 
-def engine_name(engine):
-    return type(engine).__name__
-
-
-@pytest.mark.parametrize("engine", ENGINES, ids=engine_name)
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @given(case=cases())
 def test_random_cases(engine, case):
     check(engine, case)
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=engine_name)
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
 def test_generated_feeds(engine, feed):
     check(engine, Case(tuple(feed.subscribers(20, seed=5)), tuple(feed.events(150, seed=6))))

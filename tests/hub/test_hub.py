@@ -200,8 +200,10 @@ def test_bad_subscriptions_are_refused_and_leave_nothing_behind(hub):
         hub.subscribe("a", {"x = 1": 1.5})
     with pytest.raises(PriorityCycleError):
         hub.subscribe("a", ["x = 1", "x = 2"], priorities=["1 before 2", "2 before 1"])
-    with pytest.raises(InvalidSubscriptionError, match="a before b"):
+    with pytest.raises(InvalidSubscriptionError, match="such as 'big before cheap'"):
         hub.subscribe("a", ["x = 1", "x = 2"], priorities=["1 over 2"])
+    with pytest.raises(InvalidSubscriptionError, match="not a pair"):
+        hub.subscribe("a", ["x = 1", "x = 2"], priorities=[("1",)])
     with pytest.raises(PolicyNotAvailableError, match="Periodic"):
         hub.subscribe("a", "true", deliver=Periodic(1, timedelta(1)))
     assert hub.subscribers == ()
@@ -249,6 +251,31 @@ def test_a_callback_that_raises_harms_nobody_else(hub):
         hub.publish({"x": 1})
     assert [note.subscriber for note in caught.value.notifications] == ["broken", "fine"]
     assert len(calls) == 1
+
+
+def test_matches_tells_whom_an_event_interests_and_delivers_nothing(hub):
+    hub.subscribe("ana", {"x > 1": 1.0, "x > 0": 0.5}, deliver=Continuous(1))
+    hub.subscribe("rui", "x < 0")
+    found = [(match.subscriber, match.rank, match.matched) for match in hub.matches(flat(1, x=2))]
+    assert found == [("ana", 1.0, ("1", "2"))]
+    assert len(hub.publish(flat(1, x=2))) == 1
+
+
+def test_thousands_of_subscribers_come_and_go(hub):
+    """Past the index's delta: subscriptions in segments are found, replaced and removed like fresh ones."""
+    for number in range(300):
+        hub.subscribe(f"s{number}", f"x = {number % 50}")
+    for number in range(0, 300, 2):
+        hub.unsubscribe(f"s{number}")
+    for number in range(1, 300, 100):
+        hub.update(f"s{number}", subscriptions="x = 1000")
+    got_by = {x: [note.subscriber for note in hub.publish(flat(x, x=x))] for x in (0, 1, 51, 1000)}
+    assert got_by == {
+        0: [],
+        1: ["s51", "s151", "s251"],
+        51: [],
+        1000: ["s1", "s101", "s201"],
+    }
 
 
 def test_explain_tells_what_publishing_would_do_and_changes_nothing(hub):

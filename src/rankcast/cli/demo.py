@@ -13,7 +13,7 @@ from rankcast.cli.notifications import notification_to_json
 from rankcast.cli.replay import Published, Replay, shown_policy
 from rankcast.cli.streams import write_json
 from rankcast.cli.terminal import console, progress, shown_attributes, table
-from rankcast.hub import Notification
+from rankcast.hub import Match, Notification
 from rankcast.language.printer import format_expression
 from rankcast.matching.explain import Explanation, explain
 from rankcast.model.events import Event
@@ -21,7 +21,7 @@ from rankcast.model.subscriptions import Subscriber
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.workloads.feeds import flats
 
-STRANGERS = 100
+STRANGERS = 300
 """Generated subscribers beside the named ones."""
 
 SHOWN = ("city", "district", "rent", "rooms", "size_m2", "floor", "pets")
@@ -33,7 +33,7 @@ LUCKY, UNLUCKY = ANA.name, BRUNO.name
 class Story:
     """What happened to the named people, in order."""
 
-    matches: dict[str, list[Notification]] = field(default_factory=lambda: defaultdict(list))
+    matches: dict[str, list[Match]] = field(default_factory=lambda: defaultdict(list))
     delivered: dict[str, list[Notification]] = field(default_factory=lambda: defaultdict(list))
     missed: Explanation | None = None
 
@@ -153,8 +153,8 @@ def _tell_why_not(page: Console, story: Story) -> None:
             return
 
 
-def _valid(other: Notification, match: Notification) -> bool:
-    return other.event.is_valid_at(match.time)
+def _valid(other: Match, match: Match) -> bool:
+    return match.event.time is not None and other.event.is_valid_at(match.event.time)
 
 
 def _tell_miss(page: Console, story: Story) -> None:

@@ -181,7 +181,7 @@ def check(
 
 @app.command(epilog="Example: rankcast demo")
 def demo(
-    events: Annotated[int, typer.Option("--events", "-n", min=1, help="How many adverts to publish.")] = 1500,
+    events: Annotated[int, typer.Option("--events", "-n", min=1, help="How many adverts to publish.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print the notifications of the named subscribers.")] = False,
 ) -> None:

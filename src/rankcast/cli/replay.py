@@ -1,21 +1,22 @@
 """Publishing recorded events through the hub, with counts of what matched and what was delivered.
 
 `now` is the time of the events themselves: it never goes back, and an event without a time is taken to come right after
-the one before it. A second hub, in which every subscriber gets every match, tells what there was to choose from.
+the one before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from rankcast.hub import Hub, Notification, utc_now
+from rankcast.delivery.policies import initial_state
+from rankcast.hub import Hub, Match, Notification, utc_now
 from rankcast.model.errors import PolicyNotAvailableError
 from rankcast.model.events import Event
-from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Periodic, Policy, Sliding
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Subscriber, SubscriberId
+from rankcast.model.subscriptions import Subscriber
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class Tally:
 class Published:
     """What one event led to: all its matches, and what was delivered."""
 
-    matches: list[Notification]
+    matches: list[Match]
     delivered: list[Notification]
 
 
@@ -61,27 +62,26 @@ class Replay:
     """A hub with the subscribers that it can serve; `refused` says why it cannot serve the others."""
 
     def __init__(self, subscribers: Iterable[Subscriber], schema: Schema | None) -> None:
-        self.hub = Hub(schema=schema)
-        self._everything = Hub(schema=schema)
-        self.tallies: dict[SubscriberId, Tally] = {}
         self.refused: list[str] = []
+        served: list[Subscriber] = []
+        for subscriber in subscribers:
+            try:
+                initial_state(subscriber.deliver)
+            except PolicyNotAvailableError as error:
+                self.refused.append(f"subscriber {subscriber.id!r} is left out: {error}")
+            else:
+                served.append(subscriber)
+        self.hub = Hub(served, schema=schema)
+        self.tallies = {subscriber.id: Tally() for subscriber in served}
         self.events = 0
         self.out_of_order = 0
         self._now: datetime | None = None
-        for subscriber in subscribers:
-            try:
-                self.hub.add(subscriber)
-            except PolicyNotAvailableError as error:
-                self.refused.append(f"subscriber {subscriber.id!r} is left out: {error}")
-                continue
-            self._everything.add(replace(subscriber, deliver=ALL_MATCHES))
-            self.tallies[subscriber.id] = Tally()
 
     def publish(self, event: Event) -> Published:
         """Publish one event at its own time."""
         now = self._advance(event.time)
         event = event.stamped(now)
-        published = Published(self._everything.publish(event, now), self.hub.publish(event, now))
+        published = Published(self.hub.matches(event, now), self.hub.publish(event, now))
         self.events += 1
         for match in published.matches:
             self.tallies[match.subscriber].matched.add(match.rank)

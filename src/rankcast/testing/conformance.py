@@ -8,7 +8,7 @@ the naive matcher, ranks computed from scratch, policies over the whole history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from rankcast.covering.relation import Relation, relation
 from rankcast.hub import Hub
+from rankcast.matching.builder import Entry
+from rankcast.matching.index import Index
 from rankcast.matching.naive import matches
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Sliding
@@ -67,7 +69,34 @@ class Oracle:
 
     def deliveries(self, case: Case) -> list[Delivery]:
         """Return what every subscriber is due."""
-        return [delivery for subscriber in case.subscribers for delivery in _due(subscriber, case.events)]
+        return _due(case, self._matching)
+
+    def _matching(self, subscriber: Subscriber, event: Event) -> list[Subscription]:
+        return [subscription for subscription in subscriber.subscriptions if matches(subscription, event)]
+
+
+class IndexEngine:
+    """The matching index, built whole or subscription by subscription; everything after matching is the oracle's."""
+
+    def __init__(self, *, incremental: bool = False) -> None:
+        self.incremental = incremental
+
+    def deliveries(self, case: Case) -> list[Delivery]:
+        """Match the events by the index."""
+        owned = [(subscriber.id, one) for subscriber in case.subscribers for one in subscriber.subscriptions]
+        entries = [
+            Entry.of(number, one.filter, one.active_from, one.active_until) for number, (_, one) in enumerate(owned)
+        ]
+        index = Index(() if self.incremental else entries, delta=2)
+        for entry in entries if self.incremental else ():
+            index.add(entry)
+        reader = index.reader()
+
+        def matching(subscriber: Subscriber, event: Event) -> list[Subscription]:
+            found = sorted(reader.match_one(event.attributes).tolist())
+            return [one for owner, one in map(owned.__getitem__, found) if owner == subscriber.id]
+
+        return _due(case, matching)
 
 
 class HubEngine:
@@ -96,11 +125,17 @@ class _History:
         return expires is None or expires > now
 
 
-def _due(subscriber: Subscriber, published: Iterable[Event]) -> list[Delivery]:
+def _due(case: Case, matching: Callable[[Subscriber, Event], list[Subscription]]) -> list[Delivery]:
+    return [delivery for subscriber in case.subscribers for delivery in _due_to(subscriber, case.events, matching)]
+
+
+def _due_to(
+    subscriber: Subscriber, published: Iterable[Event], matching: Callable[[Subscriber, Event], list[Subscription]]
+) -> list[Delivery]:
     history = _History()
     due: list[Delivery] = []
     for event in published:
-        matched = [subscription for subscription in subscriber.subscriptions if matches(subscription, event)]
+        matched = matching(subscriber, event)
         now = event.time
         if not matched or now is None:
             continue
