@@ -13,9 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
+from rankcast.matching.builder import Entry
+from rankcast.matching.index import Index
 from rankcast.model.errors import InvalidFileError, RankcastError
+from rankcast.model.expressions import attr
+from rankcast.model.filters import Filter
 from rankcast.storage import index_files
-from rankcast.storage.index_files import MANIFEST, SavedArrays, load_arrays, save_arrays
+from rankcast.storage.index_files import (
+    INDEX,
+    INDEX_VERSION,
+    MANIFEST,
+    SavedArrays,
+    load_arrays,
+    load_index,
+    save_arrays,
+    save_index,
+)
 
 METADATA = {"attributes": ["city", "ren\u00e9", "\x00"], "count": 3}
 
@@ -270,3 +283,68 @@ def test_metadata_is_plain_json(tmp_path, metadata):
     with pytest.raises(RankcastError, match="expected plain JSON"):
         save_arrays(tmp_path / "index", "test", 1, metadata, {})
     assert not (tmp_path / "index").exists()
+
+
+def entry(number, expression):
+    return Entry.of(number, Filter.of(expression))
+
+
+def small_index():
+    index = Index([entry(number, attr("x") < number) for number in range(100)])
+    index.add(entry(200, attr("city").suffix("to") & attr("x").exists()))
+    index.add(entry(201, attr("name").like("a_b%")))
+    index.remove(7)
+    return index
+
+
+EVENTS = ({"x": 3}, {"x": 95.5, "city": "Porto"}, {"name": "axbc"}, {})
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_an_index_comes_back_with_its_delta_and_without_what_was_removed(tmp_path, verify):
+    index = small_index()
+    save_index(tmp_path / "index", index.snapshot)
+    loaded = load_index(tmp_path / "index", verify=verify)
+    assert len(loaded) == len(index) == 101
+    for event in EVENTS:
+        expected = np.sort(index.reader().match_one(event))
+        np.testing.assert_array_equal(np.sort(loaded.reader().match_one(event)), expected)
+
+
+def test_a_loaded_index_can_be_changed_without_changing_the_files(tmp_path):
+    save_index(tmp_path / "index", small_index().snapshot)
+    loaded = load_index(tmp_path / "index")
+    loaded.remove(50)
+    loaded.add(entry(7, attr("x") > 90))
+    assert set(loaded.reader().match_one({"x": 95}).tolist()) == {7, 96, 97, 98, 99}
+    again = load_index(tmp_path / "index")
+    assert len(again) == 101
+    assert 50 in again.reader().match_one({"x": 3})
+
+
+def test_an_older_snapshot_is_saved_as_it_was(tmp_path):
+    index = small_index()
+    snapshot = index.snapshot
+    index.remove(8)
+    save_index(tmp_path / "index", snapshot)
+    assert 8 in load_index(tmp_path / "index").reader().match_one({"x": 3})
+
+
+def test_an_empty_index_comes_back(tmp_path):
+    save_index(tmp_path / "index", Index().snapshot)
+    assert len(load_index(tmp_path / "index")) == 0
+
+
+def test_an_index_without_one_of_its_arrays_is_refused(tmp_path):
+    save_index(tmp_path / "index", small_index().snapshot)
+    saved = load_arrays(tmp_path / "index", INDEX, {INDEX_VERSION})
+    rest = {name: array for name, array in saved.arrays.items() if name != "segment0.wide.bits"}
+    save_arrays(tmp_path / "other", INDEX, INDEX_VERSION, saved.metadata, rest)
+    with pytest.raises(InvalidFileError, match=r"array segment0\.wide\.bits is missing"):
+        load_index(tmp_path / "other")
+
+
+def test_an_index_of_another_version_is_refused(tmp_path):
+    save_arrays(tmp_path / "index", INDEX, INDEX_VERSION + 1, {"segments": 0}, {})
+    with pytest.raises(InvalidFileError, match=f"version {INDEX_VERSION + 1} of {INDEX} is unknown"):
+        load_index(tmp_path / "index")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -59,3 +59,11 @@ def _difference(truth: Matches, matches: Matches, event: int) -> str:
     if twice:
         parts.append(f"{twice:,} found more than once")
     return f"event {event}: {', '.join(parts)} of {len(expected):,}"
+
+
+def gathered(found: Iterable[Array]) -> Matches:
+    """Return the matches of events that were matched one by one."""
+    lists = list(found)
+    offsets = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(own) for own in lists], out=offsets[1:])
+    return Matches(offsets, np.concatenate([np.zeros(0, np.int64), *lists]))

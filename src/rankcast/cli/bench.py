@@ -162,13 +162,14 @@ def _show(report: Report) -> None:
     shown = console()
     right = "right"
     if report.rows:
-        columns = {"Case": "left", "Engine": "left"} | dict.fromkeys(
-            ("µs/event", "x limit", "faster than brute", "build s", "MB", "matches"), right
-        )
-        shown.print(table("Cost", columns, _cost_cells(report)))
+        headings = ("Case", "Engine", "µs/event", "x limit", "faster than brute", "build s", "MB", "matches")
+        cells = list(_cost_cells(report))
+        kept = [at for at in range(len(headings)) if any(row[at] != "-" for row in cells)]
+        columns = {headings[at]: right if at > 1 else "left" for at in kept}
+        shown.print(table("Cost", columns, [[row[at] for at in kept] for row in cells]))
     if report.figures:
-        cells = [(one.case, one.quantity, f"{_number(one.value)} {one.unit}") for one in report.figures]
-        shown.print(table("Figures", {"Case": "left", "Quantity": "left", "Value": right}, cells))
+        figures = [(one.case, one.quantity, f"{_number(one.value)} {one.unit}") for one in report.figures]
+        shown.print(table("Figures", {"Case": "left", "Quantity": "left", "Value": right}, figures))
     if report.requirements:
         columns = {"Quantity": "left", "Required": "left", "Measured": right, "Holds": "left"}
         required = [

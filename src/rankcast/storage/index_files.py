@@ -1,4 +1,4 @@
-"""Named arrays with metadata in a folder: how a built index is saved, and mapped into memory again.
+"""Named arrays with metadata in a folder: how a matching index is saved, and mapped into memory again.
 
 ```
 folder/
@@ -27,7 +27,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,10 @@ from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
+from rankcast.matching.builder import build_segment
+from rankcast.matching.index import Index, Job, Snapshot
+from rankcast.matching.merging import merge_segments
+from rankcast.matching.segment import Segment
 from rankcast.model.errors import InvalidFileError, RankcastError, shown
 from rankcast.storage.texts import invalid_file, unreadable
 from rankcast.storage.writing import replacing
@@ -44,6 +48,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 MANIFEST = "manifest.json"
 LAYOUT = 1
 """Version of this file layout; the version of what the arrays mean is the caller's."""
+
+INDEX, INDEX_VERSION = "matching index", 1
+"""Kind and version of a saved index; a change of what a segment's arrays mean takes another version."""
 
 MAX_MANIFEST_BYTES = 256 * 1024 * 1024
 RETRIES = 20
@@ -63,6 +70,47 @@ class SavedArrays:
     version: int
     metadata: Mapping[str, Any]
     arrays: Mapping[str, Array]
+
+
+def save_index(path: Path, snapshot: Snapshot) -> None:
+    """Save what an index held when the snapshot was taken (`index.snapshot`); removed subscriptions are left out.
+
+    Costs the writing of the arrays, plus a merge of each segment from which subscriptions were removed.
+    """
+    segments = _living_segments(snapshot)
+    arrays = {
+        f"segment{at}.{name}": array
+        for at, segment in enumerate(segments)
+        for name, array in segment.to_arrays().items()
+    }
+    save_arrays(path, INDEX, INDEX_VERSION, {"segments": len(segments)}, arrays)
+
+
+def load_index(path: Path, *, verify: bool = True, run: Callable[[Job], object] | None = None) -> Index:
+    """Return a saved index, its arrays mapped; `run` does its merges, and `verify` is as in `load_arrays`."""
+    saved = load_arrays(path, INDEX, {INDEX_VERSION}, verify=verify)
+    segments = []
+    for at in range(saved.metadata["segments"]):
+        start = f"segment{at}."
+        own = {name.removeprefix(start): array for name, array in saved.arrays.items() if name.startswith(start)}
+        try:
+            segments.append(Segment.from_arrays(own))
+        except KeyError as error:
+            raise invalid_file(str(path), None, f"array {start}{error.args[0]} is missing") from None
+    return Index(segments=segments, run=run)
+
+
+def _living_segments(snapshot: Snapshot) -> list[Segment]:
+    segments = []
+    for part in snapshot.parts:
+        alive = part.died > snapshot.sequence
+        if alive.all():
+            segments.append(part.segment)
+        elif alive.any():
+            segments.append(merge_segments([(part.segment, alive)]))
+    if snapshot.delta:
+        segments.append(build_segment(snapshot.delta))
+    return segments
 
 
 def save_arrays(path: Path, kind: str, version: int, metadata: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
