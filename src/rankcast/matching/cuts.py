@@ -84,13 +84,18 @@ def positions_of_numbers(keys: Array, rests: Array, first: int, last: int, value
 
 
 @compiled
-def rank_numbers(start: Array, keys: Array, rests: Array, tables: Array, values: Array, extra: Array) -> Array:
-    """Return the ranks of one event's split numbers, each among the cuts of its own table (rank 0 is "missing")."""
-    ranks = np.empty(len(values), np.int32)
+def rank_numbers(start: Array, keys: Array, rests: Array, tables: Array, values: Array, ranks: Array) -> bool:
+    """Write the ranks of one event's float64 values, each among the cuts of its own table (rank 0 is "missing").
+
+    Return False when a value is NaN, or so large that it may stand for an integer that float64 does not have.
+    """
     for i in range(len(values)):
+        value = values[i]
+        if not -EXACT_INTEGERS < value < EXACT_INTEGERS:
+            return False
         table = tables[i]
-        ranks[i] = 1 + _position_of_number(keys, rests, start[table], start[table + 1], values[i], extra[i])
-    return ranks
+        ranks[i] = 1 + _position_of_number(keys, rests, start[table], start[table + 1], value, 0)
+    return True
 
 
 @inlined

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ import pyarrow as pa
 from rankcast.matching.automaton import Automaton
 from rankcast.matching.columns import family_columns, flattened
 from rankcast.matching.cuts import (
-    EXACT_INTEGERS,
     microseconds,
     positions_of_bytes,
     positions_of_numbers,
@@ -31,7 +31,7 @@ from rankcast.matching.events import EncodedEvents
 from rankcast.matching.rows import Array, starts_of
 from rankcast.matching.tables import ByteTable
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.values import checked_value
+from rankcast.model.values import Value, checked_value
 
 
 class Encoder:
@@ -39,7 +39,8 @@ class Encoder:
 
     def __init__(self, dimensions: Dimensions, text_attributes: Iterable[int] = ()) -> None:
         self.dimensions = dimensions
-        self._index = {name: at for at, name in enumerate(dimensions.attributes.texts())}
+        self._names = dimensions.attributes.texts()
+        self._index = {name: at for at, name in enumerate(self._names)}
         self._text_attributes = frozenset(text_attributes)
         self._first_string = dimensions.first_string.tolist()
         self._first_bool = dimensions.first_bool.tolist()
@@ -60,50 +61,67 @@ class Encoder:
     def encode(self, attributes: Mapping[str, Any]) -> EncodedEvents:
         """Return one event's ranks; `attributes` are values by name, as in `Event.attributes`."""
         numbered: list[int] = []
-        keys: list[float] = []
-        rests: list[int] = []
+        numbers: list[int | float] = []
         others: list[int] = []
         ranks: list[int] = []
         texts: dict[int, dict[int, str]] = {}
-        index = self._index
+        place = self._index.get
         for name, value in attributes.items():
-            at = index.get(name)
+            at = place(name)
             if at is None:
                 continue
             kind = type(value)
-            if kind is float:
-                if value == value:  # NaN is a missing attribute
-                    numbered.append(at)
-                    keys.append(value)
-                    rests.append(0)
-            elif kind is int and -EXACT_INTEGERS <= value <= EXACT_INTEGERS:
+            if kind is int or kind is float:
                 numbered.append(at)
-                keys.append(value)
-                rests.append(0)
+                numbers.append(value)
             elif kind is str:
-                self._encode_text(at, value, others, ranks, texts)
+                self._encode_text(at, name, value, others, ranks, texts)
             else:
-                self._encode_other(at, name, value, (numbered, keys, rests), (others, ranks), texts)
-        dimensions = np.array(numbered + others, np.int32)
-        found = np.empty(len(dimensions), np.int32)
-        if numbered:
-            held = self.dimensions
-            found[: len(numbered)] = rank_numbers(
-                held.number_start,
-                held.number_keys,
-                held.number_rests,
-                dimensions[: len(numbered)],
-                np.array(keys, np.float64),
-                np.array(rests, np.int16),
-            )
+                self._encode_other(at, name, value, numbered, numbers, others, ranks, texts)
+        dimensions = np.array(numbered, np.int32)
+        found = self._number_ranks(dimensions, numbers)
+        if found is None:
+            dimensions, found = self._uncommon_numbers(numbered, numbers)
         if others:
-            found[len(numbered) :] = ranks
-        return EncodedEvents(np.array((0, len(dimensions)), np.int64), dimensions, found, texts)
+            dimensions = np.concatenate((dimensions, np.array(others, np.int32)))
+            found = np.concatenate((found, np.array(ranks, np.int32)))
+        return EncodedEvents(_start_of_one(len(dimensions)), dimensions, found, texts)
+
+    def _number_ranks(self, dimensions: Array, numbers: list[int | float]) -> Array | None:
+        """Return the ranks of one event's numbers, or None when one is no plain float64 value."""
+        held = self.dimensions
+        try:
+            values = np.array(numbers, np.float64)
+        except OverflowError:
+            return None
+        ranks = np.empty(len(numbers), np.int32)
+        common = rank_numbers(held.number_start, held.number_keys, held.number_rests, dimensions, values, ranks)
+        return ranks if common else None
+
+    def _uncommon_numbers(self, numbered: list[int], numbers: list[int | float]) -> tuple[Array, Array]:
+        """Rank one event's numbers exactly, integers above 2**53 included; NaN is a missing attribute."""
+        held = self.dimensions
+        found: list[tuple[int, int]] = []
+        for at, raw in zip(numbered, numbers, strict=True):
+            value = _checked(raw, self._names[at])
+            if isinstance(value, int | float):
+                key, rest = split_number(value)
+                first, last = held.number_start[at : at + 2]
+                one = (np.array((key,)), np.array((rest,), np.int16))
+                found.append(
+                    (at, 1 + int(positions_of_numbers(held.number_keys, held.number_rests, first, last, *one)[0]))
+                )
+        table = np.array(found, np.int32).reshape(-1, 2)
+        return table[:, 0].copy(), table[:, 1].copy()
 
     def _encode_text(
-        self, at: int, value: str, others: list[int], ranks: list[int], texts: dict[int, dict[int, str]]
+        self, at: int, name: str, value: str, others: list[int], ranks: list[int], texts: dict[int, dict[int, str]]
     ) -> None:
-        data = value.encode()
+        try:
+            data = value.encode()
+        except UnicodeEncodeError:
+            _checked(value, name)
+            raise
         others.append(at)
         cuts = self._string_cuts.get(at)
         ranks.append(self._first_string[at] + (bisect_right(cuts, data) if cuts else 0))
@@ -125,30 +143,27 @@ class Encoder:
         at: int,
         name: str,
         raw: object,
-        numbers: tuple[list[int], list[float], list[int]],
-        others: tuple[list[int], list[int]],
+        numbered: list[int],
+        numbers: list[int | float],
+        others: list[int],
+        ranks: list[int],
         texts: dict[int, dict[int, str]],
     ) -> None:
-        """Encode what is not a plain float, small int or string."""
-        try:
-            value = checked_value(raw, name)
-        except InvalidValueError as error:
-            raise InvalidEventError(str(error)) from None
+        """Encode what is neither a plain number nor a plain string."""
+        value = _checked(raw, name)
         if value is None:
             return
         if isinstance(value, bool):
-            others[0].append(at)
-            others[1].append(self._first_bool[at] + value)
+            others.append(at)
+            ranks.append(self._first_bool[at] + value)
         elif isinstance(value, int | float):
-            key, rest = split_number(value)
-            numbers[0].append(at)
-            numbers[1].append(key)
-            numbers[2].append(rest)
+            numbered.append(at)
+            numbers.append(value)
         elif isinstance(value, str):
-            self._encode_text(at, value, *others, texts)
+            self._encode_text(at, name, value, others, ranks, texts)
         else:
-            others[0].append(at)
-            others[1].append(self._first_time[at] + self._time_position(at, value))
+            others.append(at)
+            ranks.append(self._first_time[at] + self._time_position(at, value))
 
     def _time_position(self, at: int, value: datetime) -> int:
         held = self.dimensions
@@ -214,6 +229,18 @@ class Encoder:
         if at in self._text_attributes:
             known = items.texts()
             texts[at] = {row: known[code] for row, code in zip(rows.tolist(), codes.tolist(), strict=True)}
+
+
+def _checked(raw: object, name: str) -> Value | None:
+    try:
+        return checked_value(raw, name)
+    except InvalidValueError as error:
+        raise InvalidEventError(str(error)) from None
+
+
+@cache
+def _start_of_one(count: int) -> Array:
+    return np.array((0, count), np.int64)
 
 
 def _by_event(

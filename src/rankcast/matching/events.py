@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from rankcast.matching.rows import Array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncodedEvents:
-    """Events encoded for one segment; those of event i are start[i]..start[i+1]."""
+    """Events encoded for one segment; those of event i are start[i]..start[i+1].
+
+    Not to be changed, but not frozen either: freezing would double the time it takes to make one per event.
+    """
 
     start: Array
     dimensions: Array

@@ -75,6 +75,7 @@ class Searcher:
         self._open_offsets = np.zeros(2, np.int64)
         self._found = np.empty(len(rows), np.int32)
         self._opened = np.empty(len(rows) if len(residues.row) else 0, np.int32)
+        self._results = (self._offsets, self._found, self._open_offsets, self._opened)
         self._patterns = _patterns_by_row(segment)
 
     def match_one(
@@ -90,25 +91,15 @@ class Searcher:
         `died` says, by subscription, from which sequence number on it is no longer there. With `hold` the GIL is kept.
         """
         encoded = event if isinstance(event, EncodedEvents) else self.encoder.encode(event)
-        offsets = self._offsets
         (search_holding if hold else search)(
-            0,
-            encoded.start,
-            encoded.dimensions,
-            encoded.ranks,
-            *self._arguments,
-            died,
-            sequence,
-            offsets,
-            self._found,
-            self._open_offsets,
-            self._opened,
+            0, encoded.start, encoded.dimensions, encoded.ranks, *self._arguments, died, sequence, *self._results
         )
-        found = self.segment.numbers[self._found[: offsets[1]]]
+        found = self._found[: self._offsets[1]]
+        numbers: Array = self.segment.numbers.take(found)
         if not self._patterns:
-            return found
+            return numbers
         rows = self._opened[: self._open_offsets[1]]
-        return np.concatenate((found, self._verified(encoded, 0, rows, self._found[: offsets[1]])))
+        return np.concatenate((numbers, self._verified(encoded, 0, rows, found)))
 
     def match_batch(
         self, events: pa.RecordBatch | EncodedEvents, died: Array = NEVER_DIED, sequence: int = 0
@@ -139,7 +130,7 @@ class Searcher:
                 break
             found = _with_room(found, int(offsets[done]), rows)
             opened = _with_room(opened, int(open_offsets[done]), rows) if self._patterns else opened
-        numbers = self.segment.numbers[found[: offsets[-1]]]
+        numbers = self.segment.numbers.take(found[: offsets[-1]])
         if not self._patterns:
             return offsets, numbers
         return self._completed(encoded, offsets, numbers, found, open_offsets, opened)

@@ -17,15 +17,12 @@ from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, starts_of
 MAX_BUCKETS = 256
 """Enough that corrections cost less than the AND from 10,000 rows on."""
 
-SMALL_SEGMENT_BUCKETS = 512
-SMALL_SEGMENT_ROWS = 20_000
-"""Small segments spend their time on corrections; their bitsets are short, so more buckets stay affordable."""
-
 CHUNK_WORDS = 32
 """Words of a chunk: short, so that few dimensions are constrained in it, and long enough for the vector unit."""
 
 LONG_CHUNK_WORDS = 160
-"""In small segments every chunk constrains every popular dimension anyway; longer loops are then better."""
+LONG_CHUNK_ROWS = 20_000
+"""In segments up to this size every chunk constrains every popular dimension anyway; longer loops are then better."""
 
 BYTES_PER_ROW = 640
 """Bound on the bitsets' memory. Rows over many dimensions get fewer buckets rather than more memory."""
@@ -72,15 +69,16 @@ def build_wide(rows: Rows, rank_counts: Array) -> Wide:
     """Return the kernel's arrays for rows that are in `attribute_order`."""
     if not len(rows):
         return _empty(len(rank_counts))
-    small = len(rows) <= SMALL_SEGMENT_ROWS
-    chunk_words = min(LONG_CHUNK_WORDS, max(4, -(-len(rows) // 64))) if small else CHUNK_WORDS
+    small = len(rows) <= LONG_CHUNK_ROWS
+    # Whole multiples of CHUNK_WORDS: what is left over would be and-ed word by word.
+    chunk_words = min(LONG_CHUNK_WORDS, -(-len(rows) // (64 * CHUNK_WORDS)) * CHUNK_WORDS) if small else CHUNK_WORDS
     chunk_of = rows.row_of_predicate // (64 * chunk_words)
     dimensions = rows.predicates[:, DIMENSION]
     chunk_count = -(-len(rows) // (64 * chunk_words))
     pairs = np.unique(dimensions.astype(np.int64) * max(chunk_count, 1) + chunk_of)
     part_dimension, part_chunk = np.divmod(pairs, max(chunk_count, 1))
     chunks_per_dimension = np.bincount(part_dimension, minlength=len(rank_counts))
-    limit = _bucket_limit(rows, chunks_per_dimension * chunk_words, SMALL_SEGMENT_BUCKETS if small else MAX_BUCKETS)
+    limit = _bucket_limit(rows, chunks_per_dimension * chunk_words)
     return _Builder(rows, rank_counts, chunk_words, chunk_count, limit).build(part_dimension, part_chunk)
 
 
@@ -99,8 +97,9 @@ def _empty(dimensions: int) -> Wide:
     )
 
 
-def _bucket_limit(rows: Rows, row_words: Array, limit: int) -> int:
+def _bucket_limit(rows: Rows, row_words: Array) -> int:
     """Return the most buckets per dimension that keep the bitsets within their memory."""
+    limit = MAX_BUCKETS
     ends = 2 * np.bincount(rows.predicates[:, DIMENSION], minlength=len(row_words)) + 2
     while limit > 4 and np.sum(np.minimum(ends, limit) * row_words) * 8 > max(BYTES_PER_ROW * len(rows), 1 << 25):
         limit -= limit // 8 if limit > 64 else limit // 2

@@ -1,0 +1,19 @@
+"""The automaton finds exactly the patterns that occur."""
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rankcast.matching.automaton import Automaton
+from rankcast.matching.tables import ByteTable
+
+texts = st.text("abé😀", max_size=8)
+
+
+@given(st.lists(texts.filter(bool), max_size=8, unique=True), st.lists(texts, max_size=5))
+@example(["a", "aa", "aaa"], ["aaaa", "", "a"])
+@example(["abab", "bab", "ab"], ["ababab"])
+def test_every_occurring_pattern_is_found_once_per_text(patterns, searched):
+    table = ByteTable.of_texts(searched)
+    text, pattern = Automaton.of([one.encode() for one in patterns]).find(table.start, table.data)
+    expected = [(i, k) for i, one in enumerate(searched) for k, literal in enumerate(patterns) if literal in one]
+    assert sorted(zip(text.tolist(), pattern.tolist(), strict=True)) == expected
