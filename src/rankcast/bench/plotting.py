@@ -38,9 +38,7 @@ NAMES = {
 def check_plot(path: Path) -> None:
     """Raise at once, rather than after a long run, when a plot could not be saved."""
     if path.suffix.lower() not in FORMATS:
-        raise RankcastError(
-            f"--plot: {shown(str(path))} is no picture that can be written; expected {', '.join(FORMATS)}"
-        )
+        raise RankcastError(f"--plot: {shown(str(path))} is not a picture; expected a name with {', '.join(FORMATS)}")
     if not path.absolute().parent.is_dir():
         raise RankcastError(f"--plot: there is no folder {shown(str(path.absolute().parent))}")
     _figure_class()
