@@ -9,9 +9,11 @@ Matching is greedy from left to right, segment by segment: O(text length x segme
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 from rankcast.model.errors import FilterTypeError, shown
@@ -174,22 +176,23 @@ def _find(segment: Segment, text: str, start: int, end: int) -> int:
     literal = _literal(segment)
     if literal is not None:
         return text.find(literal, start, end)
-    for at in range(start, end - len(segment) + 1):
-        if _fits(segment, text, at):
-            return at
-    return -1
+    found = _with_wildcards(segment).search(text, start, end)
+    return -1 if found is None else found.start()
 
 
 def _fits(segment: Segment, text: str, at: int) -> bool:
     literal = _literal(segment)
     if literal is not None:
         return text.startswith(literal, at)
-    return all(
-        character != ANY_TEXT if wanted is None else wanted == character
-        for wanted, character in zip(segment, text[at : at + len(segment)], strict=True)
-    )
+    return _with_wildcards(segment).match(text, at) is not None
 
 
 def _literal(segment: Segment) -> str | None:
     """Return the segment as a text when it has no `_`."""
     return None if None in segment else "".join(cast(tuple[str, ...], segment))
+
+
+@lru_cache(maxsize=4096)
+def _with_wildcards(segment: Segment) -> re.Pattern[str]:
+    """Return a segment as a regular expression of fixed length: it never backtracks, and it is searched for in C."""
+    return re.compile("".join(f"[^{ANY_TEXT}]" if symbol is None else re.escape(symbol) for symbol in segment))
