@@ -10,7 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index, in_background
+from rankcast.matching.kernels_search import search, search_holding
 from rankcast.matching.naive import evaluate, matches
+from rankcast.matching.searcher import Searcher
+from rankcast.matching.warming import warm_up
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
@@ -62,6 +65,12 @@ class Updates(RuleBasedStateMachine):
     def merge(self):
         if self.jobs:
             self.jobs.pop(0)()
+
+    @rule(found=attributes())
+    def freeze(self, found):
+        searcher = Searcher(self.index.frozen())
+        expected = sorted(n for n, one in self.model.items() if evaluate(one.expression, found) is True)
+        assert sorted(searcher.match_one(found).tolist()) == expected
 
     @rule()
     def remember(self):
@@ -153,3 +162,28 @@ def test_readers_in_other_threads_are_exact_while_updates_and_merges_go_on():
         thread.join()
     assert problems == []
     assert len(index) == 200
+
+
+def add_all(index, entries):
+    for entry in entries:
+        index.add(entry)
+
+
+def test_a_merge_that_could_not_be_handed_over_is_tried_again():
+    def refuse(job):
+        raise RuntimeError("shut down")
+
+    index = Index(run=refuse, delta=1)
+    with pytest.raises(RuntimeError, match="shut down"):
+        add_all(index, ranges(20))
+    held = len(index)
+    assert index.reader().match_one({"x": 0}).tolist() == [0]
+    with pytest.raises(RuntimeError, match="shut down"):
+        index.add(Entry.of(100, Filter.of(attr("x") < 0)))
+    assert len(index) == held + 1
+
+
+def test_kernels_can_be_compiled_ahead():
+    warm_up()
+    assert search.signatures
+    assert search_holding.signatures

@@ -43,7 +43,14 @@ class Entry:
 
     def accepts(self, attributes: Mapping[str, Value]) -> bool:
         """Whether an event with these attributes matches."""
-        return any(conjunction.accepts(attributes) for conjunction in self.conjunctions)
+        # Written as plain loops: this is what an index does for every event and every subscription of its delta.
+        for conjunction in self.conjunctions:
+            for name, values in conjunction.items:
+                if not values.accepts(attributes.get(name)):
+                    break
+            else:
+                return True
+        return False
 
 
 def build_segment(entries: Iterable[Entry], sample: Sequence[Mapping[str, Value]] = ()) -> Segment:

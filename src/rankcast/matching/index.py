@@ -48,19 +48,21 @@ class Part:
     segment: Segment
     encoder: Encoder
     died: Array
+    lowest: int
+    highest: int
     dead: list[int] = field(default_factory=lambda: [0])
     """How many have died, in place; kernels need not look at `died` while none has."""
 
     @staticmethod
-    def of(segment: Segment, died: Array | None = None) -> Part:
-        """Return a part; unless told otherwise all its subscriptions are alive."""
-        part = Part(
+    def of(segment: Segment) -> Part:
+        """Return a part with all its subscriptions alive."""
+        return Part(
             segment,
             Encoder(segment.dimensions, segment.residues.attribute.tolist()),
-            np.full(len(segment), ALIVE, np.int64) if died is None else died,
+            np.full(len(segment), ALIVE, np.int64),
+            int(segment.numbers[0]) if len(segment) else 0,
+            int(segment.numbers[-1]) if len(segment) else -1,
         )
-        part.dead[0] = int((part.died < ALIVE).sum())
-        return part
 
     @property
     def is_mostly_dead(self) -> bool:
@@ -69,9 +71,11 @@ class Part:
 
     def place(self, number: int) -> int | None:
         """Return where a living subscription is, or None when it is not here."""
+        if not self.lowest <= number <= self.highest:
+            return None
         numbers = self.segment.numbers
         at = int(numbers.searchsorted(number))
-        return at if at < len(numbers) and numbers[at] == number and self.died[at] == ALIVE else None
+        return at if numbers[at] == number and self.died[at] == ALIVE else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,6 +194,13 @@ class Index:
         """Return a reader for one thread."""
         return Reader(self)
 
+    def frozen(self) -> Segment:
+        """Return everything that the index holds now as one segment, such as to be saved."""
+        snapshot = self.snapshot
+        parts = [(part.segment, part.died > snapshot.sequence) for part in snapshot.parts]
+        newest = build_segment(snapshot.delta)
+        return merge_segments([*parts, (newest, np.ones(len(newest), bool))])
+
     def __len__(self) -> int:
         return len(self.snapshot)
 
@@ -267,8 +278,13 @@ class Index:
         with self._lock:
             chosen = () if self._merging else _to_merge(self.snapshot.parts, self._delta_limit)
             self._merging = self._merging or bool(chosen)
-        if chosen:
+        if not chosen:
+            return
+        try:
             (self._run or _at_once)(lambda: self._work(chosen))
+        except BaseException:  # such as an executor that was shut down: the next update tries again
+            self._merging = False
+            raise
 
     def _work(self, chosen: tuple[Part, ...]) -> None:
         """Do one merge, and see to whatever is due after it."""

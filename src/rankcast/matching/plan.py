@@ -14,9 +14,15 @@ import numpy as np
 
 from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows
 
-ENTRY_COST, SURVIVOR_COST, WIDE_COST = 1.5, 25.0, 0.15
-"""Nanoseconds, roughly: one entry read in a cell, one row checked in full, one row and event in the wide kernel (half
-of what it was measured at: the wide kernel's cost does not depend on a guess, so it wins in doubt)."""
+ENTRY_COST, SURVIVOR_COST, WIDE_COST = 1.5, 25.0, 0.0075
+"""Nanoseconds, roughly: one entry read in a cell, one row checked in full, one row and dimension in the wide kernel
+(half of what it was measured at: the wide kernel's cost does not depend on a guess, so it wins in doubt)."""
+
+CHUNK_ROWS = 2048
+"""Rows that the wide kernel treats alike: it looks at every dimension that any of them constrains."""
+
+CARRIED = 32
+"""Attributes that an event is assumed to carry, when there are more and no sample says otherwise."""
 
 SCANNED_ROWS = 256
 """Segments up to this size have no kernel: checking every row takes a microsecond or two, and building takes none."""
@@ -62,8 +68,14 @@ def plan(rows: Rows, dimension_count: int, sample: Sample | None = None) -> Plan
     best = order[rows.start[some]]
     # A row with one predicate repeats it: the entry then decides alone.
     second = order[rows.start[some] + np.minimum(1, sizes[some] - 1)]
-    chosen = share[best] * (ENTRY_COST + SURVIVOR_COST * np.minimum(share[second], 1)) < WIDE_COST
+    chosen = share[best] * (ENTRY_COST + SURVIVOR_COST * np.minimum(share[second], 1)) < _wide_cost(rows)
     return Plan(some[~chosen], some[chosen], scanned, best[chosen], second[chosen])
+
+
+def _wide_cost(rows: Rows) -> float:
+    """Return the cost of a row in the wide kernel: that of the dimensions which a chunk of random rows constrains."""
+    uses = np.bincount(rows.predicates[:, DIMENSION])
+    return WIDE_COST * float(np.sum(-np.expm1(-CHUNK_ROWS * uses / len(rows))))
 
 
 def survival(rows: Rows, dimension_count: int, sample: Sample | None) -> Array:
@@ -72,7 +84,9 @@ def survival(rows: Rows, dimension_count: int, sample: Sample | None) -> Array:
     order = np.argsort(dimensions, kind="stable")
     starts = np.searchsorted(dimensions[order], np.arange(dimension_count + 1))
     share = np.empty(len(dimensions))
-    for dimension in np.flatnonzero(np.diff(starts)):
+    used = np.flatnonzero(np.diff(starts))
+    carried = 1.0 if sample is not None else min(1.0, CARRIED / max(len(used), 1))
+    for dimension in used:
         own = order[starts[dimension] : starts[dimension + 1]]
         low, high = rows.predicates[own, LOW], rows.predicates[own, HIGH]
         mass, total = _mass(low, high, int(dimension), sample)
@@ -82,6 +96,7 @@ def survival(rows: Rows, dimension_count: int, sample: Sample | None) -> Array:
             owner = np.repeat(own, sizes)
             at = np.arange(int(sizes.sum())) + np.repeat(rows.gap_start[own] - (np.cumsum(sizes) - sizes), sizes)
             np.subtract.at(share, owner, _within(mass, rows.gaps[at, 0], rows.gaps[at, 1]) / total)
+        share[own] *= carried
         share[own[low == 0]] = NEVER
     return share
 
