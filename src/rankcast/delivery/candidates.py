@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,7 +27,15 @@ class Candidate:
         return self.expires is None or (other.expires is not None and self.expires >= other.expires)
 
 
-def best(candidates: list[Candidate], k: int) -> list[Candidate]:
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A candidate that its policy delivers, and the instant at which it does."""
+
+    candidate: Candidate
+    time: datetime
+
+
+def best(candidates: Iterable[Candidate], k: int) -> list[Candidate]:
     """Return the best k: by score, then newer time, then (source, id)."""
     by_identity = sorted(candidates, key=lambda candidate: candidate.identity)
     return sorted(by_identity, key=lambda candidate: (candidate.score, candidate.time), reverse=True)[:k]

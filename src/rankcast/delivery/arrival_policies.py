@@ -1,0 +1,87 @@
+"""The policies that decide when an event arrives, and only then: all matches, continuous, sliding.
+
+- all: every candidate that has not expired.
+- continuous(k): unless k valid delivered events have a higher rank. What was delivered is kept as far as it can still
+  matter: an event that k others outrank and outlive never decides anything again (the k-skyband on rank and expiry).
+  Keeping just the k best would be wrong once events expire.
+- sliding(k, w): among the w most recent matching events; the expired ones leave first and free their places, then the
+  new one enters, then whatever is in the best k and was not delivered before is.
+
+Paper: PrefSIENA, its timing policies, with the corrections of docs/semantics.md. Cost per arrival: O(n^2) in the events
+that continuous keeps, O(w log w) for sliding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from rankcast.delivery.candidates import Candidate, Delivered, best
+from rankcast.delivery.queues import Moved, Queue
+from rankcast.model.policies import AllMatches, Continuous, Sliding
+
+
+@dataclass(frozen=True, slots=True)
+class EverythingQueue(Queue):
+    """Delivery of all matches: nothing to remember."""
+
+    policy: AllMatches
+
+    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+        """Deliver the candidate unless it has expired."""
+        return self, [Delivered(candidate, now)] if candidate.is_valid_at(now) else []
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuousQueue(Queue):
+    """Continuous delivery: the delivered events that can still hold back another one."""
+
+    policy: Continuous
+    delivered: tuple[Candidate, ...] = ()
+
+    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+        """Deliver the candidate unless it has expired or k valid delivered events have a higher rank."""
+        valid = tuple(one for one in self.delivered if one.is_valid_at(now))
+        higher = sum(one.score > candidate.score for one in valid)
+        if not candidate.is_valid_at(now) or higher >= self.policy.k:
+            return replace(self, delivered=valid), []
+        kept = _skyband((*valid, candidate), self.policy.k)
+        return replace(self, delivered=kept), [Delivered(candidate, now)]
+
+
+def _skyband(delivered: tuple[Candidate, ...], k: int) -> tuple[Candidate, ...]:
+    """Drop every event that k others outrank and outlive; of equals, the later one counts as better."""
+    return tuple(
+        candidate
+        for at, candidate in enumerate(delivered)
+        if sum(
+            other.score >= candidate.score
+            and other.outlives(candidate)
+            and ((other.score, other.expires) != (candidate.score, candidate.expires) or index > at)
+            for index, other in enumerate(delivered)
+            if index != at
+        )
+        < k
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingQueue(Queue):
+    """Sliding delivery: the most recent matching events, oldest first, and which of them were delivered."""
+
+    policy: Sliding
+    recent: tuple[Candidate, ...] = ()
+    delivered: frozenset[Candidate] = frozenset()
+
+    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+        """Let expired events leave, the candidate enter, and deliver what is new among the best k."""
+        valid = [one for one in (*self.recent, candidate) if one.is_valid_at(now)]
+        recent = tuple(valid[-self.policy.window :])
+        chosen = [one for one in best(recent, self.policy.k) if one not in self.delivered]
+        delivered = (self.delivered | frozenset(chosen)) & frozenset(recent)
+        return replace(self, recent=recent, delivered=delivered), [Delivered(one, now) for one in chosen]
+
+    @property
+    def held(self) -> tuple[Candidate, ...]:
+        """The window."""
+        return self.recent

@@ -1,0 +1,63 @@
+"""What a hub accepts for subscriptions: texts, expressions, filters, ranks by filter, or whole subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from rankcast.language.parser import parse_filter
+from rankcast.model.errors import InvalidSubscriptionError, shown
+from rankcast.model.expressions import And, Constant, Constraint, Expression, Not, Or
+from rankcast.model.filters import Filter
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Priority, RankBy, Subscription, SubscriptionId
+from rankcast.storage.priorities import parse_priority
+
+AnyFilter: TypeAlias = str | Expression | Filter
+AnySubscriptions: TypeAlias = AnyFilter | Mapping[Any, float] | Iterable[AnyFilter | Subscription]
+AnyPriority: TypeAlias = str | tuple[str, str]
+
+
+def subscriptions_of(given: AnySubscriptions, schema: Schema | None) -> tuple[Subscription, ...]:
+    """Return subscriptions; those given as filters get the ids "1", "2", ... by position.
+
+    >>> [(one.id, one.rank) for one in subscriptions_of({"rent < 900": 0.9, "rooms > 2": 0.6}, None)]
+    [('1', 0.9), ('2', 0.6)]
+    """
+    if isinstance(given, str | Filter | Constraint | Constant | Not | And | Or):
+        given = (given,)
+    ranked = given.items() if isinstance(given, Mapping) else ((item, None) for item in given)
+    return tuple(
+        item
+        if isinstance(item, Subscription)
+        else Subscription(SubscriptionId(str(number)), _filter(item, schema), rank)
+        for number, (item, rank) in enumerate(ranked, start=1)
+    )
+
+
+def _filter(given: object, schema: Schema | None) -> Filter:
+    if isinstance(given, str):
+        return parse_filter(given, schema)
+    if isinstance(given, Filter):
+        return given
+    if isinstance(given, Constraint | Constant | Not | And | Or):
+        return Filter.of(given, schema)
+    raise InvalidSubscriptionError(f"{shown(given)} is not a filter; expected text, an expression or a Filter")
+
+
+def rank_by_of(given: RankBy | str) -> RankBy:
+    """Return how ranks are combined."""
+    try:
+        return RankBy(given)
+    except ValueError:
+        known = ", ".join(kind.value for kind in RankBy)
+        raise InvalidSubscriptionError(f"rank_by: {shown(given)} is not one of {known}") from None
+
+
+def priority_of(given: AnyPriority) -> Priority:
+    """Return the priority of a text "a before b" or a pair of subscription ids."""
+    if isinstance(given, str):
+        return parse_priority(given)
+    if len(given) != 2:
+        raise InvalidSubscriptionError(f"priorities: {shown(given)} is not a pair of subscription ids")
+    return Priority(SubscriptionId(given[0]), SubscriptionId(given[1]))
