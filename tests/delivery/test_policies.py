@@ -2,15 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.delivery.candidates import Candidate, best
-from rankcast.delivery.policies import changed, initial_state, step
-from rankcast.model.errors import PolicyNotAvailableError
+from rankcast.delivery.policies import new_queue, with_policy
+from rankcast.delivery.queues import finished, step
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.testing.definitions import Delivery, Offer, due
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -24,12 +24,26 @@ def candidate(seconds, score, expires=None, name=None):
 
 
 def run(policy, candidates):
-    """Deliver candidates at their own times; return the delivered ids, step by step."""
-    state, rounds = initial_state(policy), []
+    """Deliver candidates at their own times; return the delivered ids, arrival by arrival."""
+    queue, rounds = new_queue(policy), []
     for arriving in candidates:
-        state, delivered = step(policy, state, arriving, arriving.time)
-        rounds.append([chosen.identity.id for chosen in delivered])
+        queue, delivered = step(queue, arriving, arriving.time)
+        rounds.append([one.candidate.identity.id for one in delivered])
     return rounds
+
+
+def timeline(policy, candidates):
+    """Deliver candidates, those of one time in one instant, until the end of time; return (second, id) pairs."""
+    queue, found = new_queue(policy), []
+    for arriving in candidates:
+        queue, delivered = step(queue, arriving, arriving.time, closed=False)
+        found += delivered
+    _, delivered = finished(queue)
+    return [((one.time - START).total_seconds(), one.candidate.identity.id) for one in (*found, *delivered)]
+
+
+def seconds(number):
+    return timedelta(seconds=number)
 
 
 def test_all_delivers_everything_but_what_has_expired():
@@ -90,24 +104,75 @@ def test_order_is_score_then_newer_then_source_and_id():
     assert [chosen.identity.id for chosen in best(tied, 4)] == ["0", "c", "a", "b"]
 
 
-@pytest.mark.parametrize("policy", [Periodic(1, timedelta(seconds=1)), TopKWindow(1, 5)])
-def test_a_policy_without_steps_is_refused(policy):
-    with pytest.raises(PolicyNotAvailableError, match=type(policy).__name__):
-        initial_state(policy)
+class TestChangingThePolicy:
+    def test_a_smaller_window_keeps_the_most_recent_events(self):
+        queue = new_queue(Sliding(1, 3))
+        for arriving in (candidate(1, 0.9), candidate(2, 0.8), candidate(3, 0.7)):
+            queue, _ = step(queue, arriving, arriving.time)
+        _, delivered = step(with_policy(queue, Sliding(1, 2)), candidate(4, 0.1), at(4))
+        assert [one.candidate.identity.id for one in delivered] == ["3"]
+
+    def test_another_kind_of_policy_starts_empty(self):
+        queue, _ = step(new_queue(Continuous(1)), candidate(1, 0.9), at(1))
+        assert with_policy(queue, Sliding(1, 2)) == new_queue(Sliding(1, 2))
+
+    def test_a_larger_k_delivers_what_is_still_held_at_the_next_instant(self):
+        queue = new_queue(TopKWindow(1, 5))
+        for arriving in (candidate(1, 0.9), candidate(2, 0.8)):
+            queue, _ = step(queue, arriving, arriving.time)
+        _, delivered = step(with_policy(queue, TopKWindow(2, 5)), candidate(3, 0.1), at(3))
+        assert [one.candidate.identity.id for one in delivered] == ["2"]
+
+    def test_a_period_under_way_ends_when_it_was_to_end(self):
+        queue, _ = step(new_queue(Periodic(1, seconds(10))), candidate(1, 0.9), at(1))
+        queue = with_policy(queue, Periodic(2, seconds(60)))
+        queue, _ = step(queue, candidate(2, 0.8), at(2))
+        _, delivered = step(queue, None, at(11))
+        assert [(one.candidate.identity.id, one.time) for one in delivered] == [("1", at(10)), ("2", at(10))]
 
 
-def test_a_smaller_window_keeps_the_most_recent_events():
-    state = initial_state(Sliding(1, 3))
-    for arriving in (candidate(1, 0.9), candidate(2, 0.8), candidate(3, 0.7)):
-        state, _ = step(Sliding(1, 3), state, arriving, arriving.time)
-    state = changed(Sliding(1, 2), state, before=Sliding(1, 3))
-    _, delivered = step(Sliding(1, 2), state, candidate(4, 0.1), at(4))
-    assert [chosen.identity.id for chosen in delivered] == ["3"]
+class TestPeriodic:
+    def test_periods_are_half_open_and_deliver_the_best_k_at_their_end(self):
+        arrivals = [candidate(0, 0.1), candidate(5, 0.9), candidate(9, 0.5), candidate(10, 0.2)]
+        assert timeline(Periodic(2, seconds(10)), arrivals) == [(10, "5"), (10, "9"), (20, "10")]
+
+    def test_an_event_that_expires_by_the_end_of_its_period_is_not_delivered(self):
+        arrivals = [candidate(1, 0.9, expires=10), candidate(2, 0.5, expires=11)]
+        assert timeline(Periodic(1, seconds(10)), arrivals) == [(10, "2")]
+
+    def test_nothing_is_delivered_before_the_period_ends(self):
+        queue, delivered = step(new_queue(Periodic(1, seconds(10))), candidate(1, 0.9), at(1))
+        assert (delivered, queue.next_instant) == ([], at(10))
+        assert step(queue, None, at(9)) == (queue, [])
 
 
-def test_another_kind_of_policy_starts_empty():
-    state, _ = step(Continuous(1), initial_state(Continuous(1)), candidate(1, 0.9), at(1))
-    assert changed(Sliding(1, 2), state, before=Continuous(1)) == initial_state(Sliding(1, 2))
+class TestTopKWindow:
+    def test_an_event_is_delivered_when_a_better_one_leaves_the_window(self):
+        arrivals = [candidate(0, 0.9), candidate(2, 0.5)]
+        assert timeline(TopKWindow(1, seconds(5)), arrivals) == [(0, "0"), (5, "2")]
+
+    def test_an_event_that_expires_makes_room_at_that_instant(self):
+        arrivals = [candidate(0, 0.9, expires=3), candidate(2, 0.5)]
+        assert timeline(TopKWindow(1, seconds(5)), arrivals) == [(0, "0"), (3, "2")]
+        assert timeline(TopKWindow(1, 9), arrivals) == [(0, "0"), (3, "2")]
+
+    def test_arrivals_of_one_instant_enter_before_it_is_evaluated(self):
+        arrivals = [candidate(1, 0.1, name="a"), candidate(1, 0.9, name="b")]
+        assert timeline(TopKWindow(1, seconds(5)), arrivals) == [(1, "b")]
+
+    def test_events_of_one_time_enter_a_counted_window_one_by_one(self):
+        arrivals = [candidate(1, 0.1, name="a"), candidate(1, 0.9, name="b")]
+        assert timeline(TopKWindow(1, 5), arrivals) == [(1, "a"), (1, "b")]
+
+    def test_an_event_is_not_alive_at_the_instant_its_window_ends(self):
+        arrivals = [candidate(0, 0.5), candidate(5, 0.4)]
+        assert timeline(TopKWindow(1, seconds(5)), arrivals) == [(0, "0"), (5, "5")]
+
+    def test_k_0_delivers_nothing_and_a_window_of_at_most_k_events_everything(self):
+        arrivals = [candidate(second, second / 10) for second in range(8, 0, -1)]
+        arrivals = [Candidate(one.identity, at(number), one.score) for number, one in enumerate(arrivals)]
+        assert timeline(TopKWindow(0, 3), arrivals) == []
+        assert len(timeline(TopKWindow(3, 3), arrivals)) == 8
 
 
 @st.composite
@@ -169,11 +234,55 @@ def test_with_expiry_sliding_may_deliver_several_at_once():
     assert run(Sliding(2, 4), stream)[-1] == ["6", "4"]
 
 
+POLICIES = st.one_of(
+    st.just(AllMatches()),
+    st.builds(Continuous, st.integers(0, 4)),
+    st.builds(Periodic, st.integers(0, 4), st.integers(1, 5).map(seconds)),
+    st.builds(Sliding, st.integers(0, 4), st.integers(1, 5)),
+    st.builds(TopKWindow, st.integers(0, 4), st.integers(1, 5) | st.integers(1, 5).map(seconds)),
+)
+
+
+@given(streams(), POLICIES)
+def test_every_policy_equals_its_definition(stream, policy):
+    offers = [
+        Offer(
+            Delivery("s", one.identity, one.score, (), one.time),
+            one.time,
+            one.expires or datetime.max.replace(tzinfo=UTC),
+        )
+        for one in stream
+    ]
+    expected = [((one.time - START).total_seconds(), one.event.id) for one in due(policy, offers)]
+    assert sorted(timeline(policy, stream)) == sorted(expected)
+
+
+@given(streams(), POLICIES)
+def test_deliveries_come_in_the_order_of_their_instants(stream, policy):
+    instants = [instant for instant, _ in timeline(policy, stream)]
+    assert instants == sorted(instants)
+
+
+@given(streams(), POLICIES, st.lists(st.integers(0, 60), max_size=6))
+def test_looking_at_the_clock_in_between_changes_nothing(stream, policy, looks):
+    """Steps without an arrival only bring forward what is due, as long as they do not close an instant early."""
+    queue, found, waiting = new_queue(policy), [], sorted(looks)
+    for arriving in stream:
+        while waiting and at(waiting[0]) < arriving.time:
+            queue, delivered = step(queue, None, at(waiting.pop(0)), closed=False)
+            found += delivered
+        queue, delivered = step(queue, arriving, arriving.time, closed=False)
+        found += delivered
+    _, delivered = finished(queue)
+    seen = [((one.time - START).total_seconds(), one.candidate.identity.id) for one in (*found, *delivered)]
+    assert seen == timeline(policy, stream)
+
+
 @given(streams(), st.integers(0, 4))
 def test_continuous_keeps_no_more_than_can_matter(stream, k):
-    state = initial_state(Continuous(k))
+    queue = new_queue(Continuous(k))
     for arriving in stream:
-        state, _ = step(Continuous(k), state, arriving, arriving.time)
-        for kept in state.kept:
-            better = [one for one in state.kept if one is not kept and one.score > kept.score and one.outlives(kept)]
+        queue, _ = step(queue, arriving, arriving.time)
+        for kept in queue.delivered:
+            better = [one for one in queue.delivered if one.score > kept.score and one.outlives(kept)]
             assert len(better) < k

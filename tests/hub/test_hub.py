@@ -5,7 +5,7 @@ from threading import Thread
 
 import pytest
 
-import rankcast.hub
+import rankcast.hub.engine
 from rankcast.hub import CallbackError, Hub
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import (
@@ -14,14 +14,13 @@ from rankcast.model.errors import (
     FilterTypeError,
     InvalidEventError,
     InvalidSubscriptionError,
-    PolicyNotAvailableError,
     PriorityCycleError,
     UnknownAttributeError,
     UnknownIdError,
 )
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
-from rankcast.model.policies import Continuous, Periodic, Sliding
+from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import RankBy, Subscription
 from rankcast.model.values import ValueType
@@ -117,9 +116,59 @@ def test_the_same_identity_is_delivered_once(hub):
 
 
 def test_identities_are_forgotten_past_the_bound(hub, monkeypatch):
-    monkeypatch.setattr(rankcast.hub, "REMEMBERED", 2)
+    monkeypatch.setattr(rankcast.hub.engine, "REMEMBERED", 2)
     hub.subscribe("all", "true")
     assert [len(hub.publish(flat(number))) for number in (1, 2, 3, 3, 1)] == [1, 1, 1, 0, 1]
+
+
+class TestPoliciesThatActWhenTimePasses:
+    def test_the_end_of_a_period_delivers_with_the_next_publication(self, hub):
+        hub.subscribe("ana", {"x > 0": 0.5, "x > 1": 1.0}, deliver=Periodic(k=1, period=timedelta(seconds=10)))
+        assert hub.publish(flat(1, x=1)) == []
+        assert hub.publish(flat(2, x=2), now=NOW + timedelta(seconds=9)) == []
+        (note,) = hub.publish(flat(3, x=0), now=NOW + timedelta(seconds=25))
+        assert (note.event.id, note.rank, note.time) == ("2", 1.0, NOW + timedelta(seconds=10))
+
+    def test_advance_lets_time_pass_without_an_event(self, hub):
+        hub.subscribe("ana", "true", deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
+        assert got(hub.publish(flat(1))) == [("ana", "1", 1.0)]
+        hub.update("ana", subscriptions={"true": 0.5})
+        assert hub.publish(flat(2), now=NOW + timedelta(seconds=1)) == []
+        (note,) = hub.advance(NOW + timedelta(seconds=60))
+        assert (note.event.id, note.time) == ("2", NOW + timedelta(seconds=10))
+        assert hub.advance(NOW + timedelta(days=1)) == []
+
+    def test_finish_completes_what_is_open(self, hub):
+        calls = []
+        hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(hours=1)), callback=calls.append)
+        hub.publish(flat(1))
+        assert hub.finish() == calls
+        assert [note.time for note in calls] == [NOW + timedelta(hours=1)]
+        assert hub.finish() == []
+
+    def test_publications_at_one_explicit_instant_belong_together(self, hub):
+        hub.subscribe("ana", {"x = 1": 0.1, "x = 2": 0.9}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
+        assert hub.publish(flat(1, x=1), now=NOW) == []
+        assert hub.publish(flat(2, x=2), now=NOW) == []
+        assert got(hub.advance(NOW)) == [("ana", "2", 0.9)]
+
+    def test_by_the_clock_each_publication_is_an_instant_of_its_own(self, hub):
+        hub.subscribe("ana", {"x = 1": 0.1, "x = 2": 0.9}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
+        assert [got(hub.publish(flat(x, x=x))) for x in (1, 2)] == [[("ana", "1", 0.1)], [("ana", "2", 0.9)]]
+
+    def test_time_never_goes_back(self, hub):
+        hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(seconds=10)))
+        hub.publish(flat(1), now=NOW + timedelta(seconds=15))
+        hub.publish(flat(2), now=NOW)
+        (note,) = hub.advance(NOW + timedelta(seconds=20))
+        assert note.time == NOW + timedelta(seconds=20)
+
+    def test_unsubscribing_drops_what_was_pending(self, hub):
+        hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(seconds=10)))
+        hub.publish(flat(1))
+        hub.unsubscribe("ana")
+        hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(seconds=10)))
+        assert hub.advance(NOW + timedelta(days=1)) == []
 
 
 def test_a_replay_passes_its_own_now(hub):
@@ -153,11 +202,10 @@ def test_a_failed_update_changes_nothing(hub):
     before = hub.subscribers
     for wrong in (
         {"subscriptions": "x ="},
-        {"deliver": Periodic(1, timedelta(1))},
         {"rank_by": "best"},
         {"priorities": ["1 before 2"]},
     ):
-        with pytest.raises((FilterSyntaxError, PolicyNotAvailableError, InvalidSubscriptionError)):
+        with pytest.raises((FilterSyntaxError, InvalidSubscriptionError)):
             hub.update("ana", **wrong)
     assert hub.subscribers == before
     assert got(hub.publish(flat(1, x=1))) == [("ana", "1", 1.0)]
@@ -204,8 +252,6 @@ def test_bad_subscriptions_are_refused_and_leave_nothing_behind(hub):
         hub.subscribe("a", ["x = 1", "x = 2"], priorities=["1 over 2"])
     with pytest.raises(InvalidSubscriptionError, match="not a pair"):
         hub.subscribe("a", ["x = 1", "x = 2"], priorities=[("1",)])
-    with pytest.raises(PolicyNotAvailableError, match="Periodic"):
-        hub.subscribe("a", "true", deliver=Periodic(1, timedelta(1)))
     assert hub.subscribers == ()
 
 

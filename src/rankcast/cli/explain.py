@@ -19,7 +19,7 @@ from rankcast.hub import Outcome
 from rankcast.language.printer import format_constraint, format_expression, format_value_set
 from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
 from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
-from rankcast.model.errors import InvalidEventError, InvalidFileError, Problem, UnknownIdError, shown
+from rankcast.model.errors import InvalidEventError, Problem, UnknownIdError, shown
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constraint
 from rankcast.model.schema import Schema
@@ -41,8 +41,6 @@ def explain_event(
         known = ", ".join(repr(subscription.id) for subscription in subscriber.subscriptions)
         raise UnknownIdError(f"subscriber {shown(subscriber_id)} has no subscription {shown(subscription_id)}: {known}")
     replay = Replay([subscriber], loaded.schema)
-    if replay.refused:
-        raise InvalidFileError([Problem(str(subscribers), None, replay.refused[0])])
     found = _published_up_to(event, loaded.schema, replay, problems)
     problems.close()
     outcome = replay.hub.explain(found, subscriber_id, replay.now_for(found))

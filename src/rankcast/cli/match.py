@@ -29,8 +29,6 @@ def match_file(events: str, subscribers: Path, *, as_json: bool, out: Path | Non
     for problem in loaded.problems:
         problems.add(problem)
     replay = Replay(loaded.subscribers, loaded.schema)
-    for reason in replay.refused:
-        problems.add(Problem(str(subscribers), None, reason))
     first: list[Notification] = []
     started = perf_counter()
     with _sink(out, to_stdout=as_json) as sink:
@@ -57,6 +55,7 @@ def _notifications(
                 problems.add(item)
             else:
                 yield from replay.publish(item).delivered
+        yield from replay.finish()
 
 
 @contextmanager

@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rankcast.delivery.policies import initial_state
 from rankcast.hub import Hub, Match, Notification, utc_now
-from rankcast.model.errors import PolicyNotAvailableError
 from rankcast.model.events import Event
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
 from rankcast.model.schema import Schema
@@ -59,18 +57,10 @@ class Published:
 
 
 class Replay:
-    """A hub with the subscribers that it can serve; `refused` says why it cannot serve the others."""
+    """A hub that recorded events are published to, and what each subscriber was offered and got."""
 
     def __init__(self, subscribers: Iterable[Subscriber], schema: Schema | None) -> None:
-        self.refused: list[str] = []
-        served: list[Subscriber] = []
-        for subscriber in subscribers:
-            try:
-                initial_state(subscriber.deliver)
-            except PolicyNotAvailableError as error:
-                self.refused.append(f"subscriber {subscriber.id!r} is left out: {error}")
-            else:
-                served.append(subscriber)
+        served = tuple(subscribers)
         self.hub = Hub(served, schema=schema)
         self.tallies = {subscriber.id: Tally() for subscriber in served}
         self.events = 0
@@ -85,9 +75,17 @@ class Replay:
         self.events += 1
         for match in published.matches:
             self.tallies[match.subscriber].matched.add(match.rank)
-        for notification in published.delivered:
-            self.tallies[notification.subscriber].delivered.add(notification.rank)
+        self._count(published.delivered)
         return published
+
+    def finish(self) -> list[Notification]:
+        """End the input: open periods and windows deliver what they hold."""
+        return self._count(self.hub.finish())
+
+    def _count(self, delivered: list[Notification]) -> list[Notification]:
+        for notification in delivered:
+            self.tallies[notification.subscriber].delivered.add(notification.rank)
+        return delivered
 
     def _advance(self, time: datetime | None) -> datetime:
         if self._now is None:

@@ -114,10 +114,6 @@ class UnknownIdError(RankcastError):
     """No such subscriber, subscription or event."""
 
 
-class PolicyNotAvailableError(RankcastError):
-    """The delivery policy is well formed, but this engine does not run it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong with an input file: reported and set aside while the good rest is used.

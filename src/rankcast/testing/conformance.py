@@ -9,9 +9,9 @@ the naive matcher, ranks computed from scratch, policies over the whole history.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from hypothesis import strategies as st
 
@@ -20,21 +20,13 @@ from rankcast.hub import Hub
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import matches
-from rankcast.model.events import Event, Identity
-from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Sliding
-from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.model.events import Event
+from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
+from rankcast.model.times import LATEST
 from rankcast.ranking.preferences import preference_ranks
+from rankcast.testing.definitions import Delivery, Offer, due
 from rankcast.testing.strategies import events, subscribers
-
-
-class Delivery(NamedTuple):
-    """One event delivered to one subscriber."""
-
-    subscriber: SubscriberId
-    event: Identity
-    rank: float
-    matched: tuple[SubscriptionId, ...]
-    time: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +99,9 @@ class HubEngine:
         hub = Hub(case.subscribers)
         return [
             Delivery(note.subscriber, note.event.identity, note.rank, note.matched, note.time)
-            for event in case.events
-            for note in hub.publish(event, now=event.time)
+            for notes in (*(hub.publish(event, now=event.time) for event in case.events), hub.finish())
+            for note in notes
         ]
-
-
-@dataclass(slots=True)
-class _History:
-    """What happened in one queue: matching events (as deliveries) in order, their expiry, and what was delivered."""
-
-    window: list[Delivery] = field(default_factory=list)
-    delivered: list[Delivery] = field(default_factory=list)
-    expiry: dict[Identity, datetime | None] = field(default_factory=dict)
-
-    def is_valid(self, delivery: Delivery, now: datetime) -> bool:
-        expires = self.expiry[delivery.event]
-        return expires is None or expires > now
 
 
 def _due(case: Case, matching: Callable[[Subscriber, Event], list[Subscription]]) -> list[Delivery]:
@@ -132,20 +111,14 @@ def _due(case: Case, matching: Callable[[Subscriber, Event], list[Subscription]]
 def _due_to(
     subscriber: Subscriber, published: Iterable[Event], matching: Callable[[Subscriber, Event], list[Subscription]]
 ) -> list[Delivery]:
-    history = _History()
-    due: list[Delivery] = []
+    offers: list[Offer] = []
     for event in published:
         matched = matching(subscriber, event)
-        now = event.time
-        if not matched or now is None:
-            continue
-        names = tuple(subscription.id for subscription in matched)
-        arriving = Delivery(subscriber.id, event.identity, _rank(subscriber, matched), names, now)
-        history.expiry[event.identity] = event.expires
-        chosen = _chosen(subscriber, history, arriving, now)
-        history.delivered += chosen
-        due += (delivery._replace(time=now) for delivery in chosen)
-    return due
+        if matched and event.time is not None:
+            names = tuple(subscription.id for subscription in matched)
+            delivery = Delivery(subscriber.id, event.identity, _rank(subscriber, matched), names, event.time)
+            offers.append(Offer(delivery, event.time, event.expires or LATEST))
+    return due(subscriber.deliver, offers)
 
 
 def _rank(subscriber: Subscriber, matched: list[Subscription]) -> float:
@@ -166,27 +139,18 @@ def _rank(subscriber: Subscriber, matched: list[Subscription]) -> float:
     return sum(rank * subscription.weight for rank, subscription in zip(ranks, matched, strict=True))
 
 
-def _chosen(subscriber: Subscriber, history: _History, arriving: Delivery, now: datetime) -> list[Delivery]:
-    policy, alive = subscriber.deliver, history.is_valid(arriving, now)
-    if isinstance(policy, AllMatches):
-        return [arriving] if alive else []
-    if isinstance(policy, Continuous):
-        better = sum(one.rank > arriving.rank for one in history.delivered if history.is_valid(one, now))
-        return [arriving] if alive and better < policy.k else []
-    if isinstance(policy, Sliding):
-        places = [one for one in history.window if history.is_valid(one, now)]
-        history.window = [*places, *([arriving] if alive else [])][-policy.window :]
-        ordered = sorted(history.window, key=lambda one: one.event)
-        ordered.sort(key=lambda one: (one.rank, one.time), reverse=True)
-        return [one for one in ordered[: policy.k] if one not in history.delivered]
-    raise AssertionError(f"the oracle has no definition of {policy}")
-
-
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """Random cases: subscribers with unique ids, events in time order with ties, expiry and unique identities."""
     k = st.integers(0, 4)
-    policies = st.one_of(st.just(ALL_MATCHES), st.builds(Continuous, k), st.builds(Sliding, k, st.integers(1, 6)))
+    spans = st.sampled_from((timedelta(seconds=1), timedelta(seconds=3), timedelta(days=45)))
+    policies = st.one_of(
+        st.just(ALL_MATCHES),
+        st.builds(Continuous, k),
+        st.builds(Periodic, k, spans),
+        st.builds(Sliding, k, st.integers(1, 6)),
+        st.builds(TopKWindow, k, st.integers(1, 6) | spans),
+    )
     people = draw(st.lists(subscribers(deliver=policies), max_size=4, unique_by=lambda subscriber: subscriber.id))
     drawn = draw(st.lists(events(), max_size=20, unique_by=lambda event: event.identity))
     now = datetime(2026, 1, 1, tzinfo=UTC)
