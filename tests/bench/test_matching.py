@@ -32,6 +32,7 @@ SMALL = Settings(subscriptions=(300,), events=20)
 def short_turns(monkeypatch):
     monkeypatch.setattr(matching, "TURN_SECONDS", 0.001)
     monkeypatch.setattr(matching, "SLOW_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(matching_peers, "TRIED_SECONDS", 0.01)
     monkeypatch.setattr(matching, "REPEATS", 2)
     monkeypatch.setattr(matching, "SLOW_REPEATS", 1)
 
@@ -141,7 +142,7 @@ def test_the_limit_reads_as_many_rows_as_an_event_has_attributes():
 def test_both_formulations_of_a_peer_are_right(make, form, monkeypatch):
     work = Work.of("W2", 5_000, 60, seed=4)
     monkeypatch.setattr(
-        matching_peers, "best_of", lambda repeats, match: 0.5 if match.func.__name__ == f"by_{form}" else 1
+        matching_peers, "best_of", lambda repeats, match: 1e-9 if match.func.__name__ == f"by_{form}" else 1e9
     )
     engine = make(work)
     assert f"the {form} formulation" in engine.note

@@ -1,13 +1,17 @@
 """Reports: plain data of a fixed shape, requirements judged on the right side of their limits."""
 
 import json
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rankcast.bench.memory import megabytes
+from rankcast.bench.plotting import spread
 from rankcast.bench.registry import BENCHES, bench_named
 from rankcast.bench.report import Bound, Comparison, Figure, Report, Requirement, Row
-from rankcast.bench.timing import best_of, best_of_each, quantile, timed
+from rankcast.bench.timing import best_of, best_of_each, count_within, quantile, timed
 from rankcast.model.errors import UnknownIdError
 
 
@@ -113,3 +117,17 @@ def test_quantiles_are_values_that_occurred(share, expected):
 
 def test_no_arrays_take_no_memory():
     assert megabytes([]) == 0
+
+
+@given(st.lists(st.floats(-10, 10), max_size=8), st.floats(0.01, 5))
+def test_labels_are_moved_apart_and_keep_their_order(values, gap):
+    places = spread(values, gap)
+    for (one, first), (other, second) in pairwise(sorted(zip(values, places, strict=True))):
+        assert second - first >= gap * 0.999, (one, other)
+    if all(abs(one - other) >= gap for one, other in pairwise(sorted(values))):
+        assert places == pytest.approx(values)
+
+
+def test_no_more_items_are_done_than_there_are():
+    assert count_within(10.0, lambda count: None, 7) == 7
+    assert count_within(0.0, lambda count: None, 7) == 1

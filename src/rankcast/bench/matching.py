@@ -17,7 +17,7 @@ from rankcast.bench.matching_peers import duckdb_engine, polars_engine
 from rankcast.bench.matching_work import Work, case_name
 from rankcast.bench.registry import Settings
 from rankcast.bench.report import Bound, Report, Row
-from rankcast.bench.timing import best_of, best_of_each, timed
+from rankcast.bench.timing import best_of, best_of_each, count_within
 
 DEFAULT_WORKLOADS = ("W1",)
 DEFAULT_SUBSCRIPTIONS = (100_000,)
@@ -87,7 +87,7 @@ def _compared(work: Work, engines: list[Engine], settings: Settings, report: Rep
     found: dict[str, Matches] = {}
     for engine in engines:
         settings.say(f"{work.name}: comparing the answers of {engine.name}")
-        count = _events_within(SLOW_TURN_SECONDS, engine, min(COMPARED, len(work.events)))
+        count = count_within(SLOW_TURN_SECONDS, engine.match, min(COMPARED, len(work.events)))
         matches = engine.match(count)
         if matches is not None:
             found[engine.name] = matches
@@ -103,29 +103,17 @@ def _timed(
         return []
     settings.say(f"{work.name}: measuring {', '.join(engine.name for engine in engines)}")
     turn, repeats = (SLOW_TURN_SECONDS, SLOW_REPEATS) if slow else (TURN_SECONDS, REPEATS)
-    counts = {engine.name: _events_within(turn, engine, len(work.events)) for engine in engines}
+    counts = {engine.name: count_within(turn, engine.match, len(work.events)) for engine in engines}
     rounds = {engine.name: _rounds_within(turn, engine, counts[engine.name]) for engine in engines}
     turns = {engine.name: partial(_go_round, engine, counts[engine.name], rounds[engine.name]) for engine in engines}
     best = best_of_each(repeats, turns)
+    seen = min(map(len, found.values()))
     rows = []
     for engine in engines:
-        matches = found.get(engine.name)
-        per_event = None if matches is None else len(matches.numbers) / len(matches)
+        per_event = found[engine.name].offsets[seen] / seen if engine.name in found else None
         cost = best[engine.name] / (counts[engine.name] * rounds[engine.name]) * 1e6
         rows.append(Row(work.name, engine.name, cost, engine.build_seconds, engine.megabytes, per_event))
     return rows
-
-
-def _events_within(seconds: float, engine: Engine, most: int) -> int:
-    """Return how many events an engine does in a span of time: at least one, at most `most`."""
-    count = 1
-    while True:
-        took, _ = timed(partial(engine.match, count))
-        if count == most or took >= seconds / 2:
-            return count
-        # At most tenfold: the first calls are slower than the rest.
-        grown = int(count * 0.9 * seconds / max(took, 1e-9))
-        count = min(most, 10 * count, max(count + 1, grown))
 
 
 def _rounds_within(seconds: float, engine: Engine, count: int) -> int:

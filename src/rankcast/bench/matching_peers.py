@@ -4,7 +4,7 @@
 - long: a table of constraints joined by attribute with the events' attributes; a subscription matches an event when as
   many of its constraints hold as it has.
 
-Which one is faster depends on the work, so both are tried on a few events and the faster one is measured. Attributes
+Which one is faster depends on the work, so both are tried and the faster one is measured. Attributes
 that a subscription does not constrain get a range that holds everything, MISSING too.
 """
 
@@ -24,10 +24,10 @@ from rankcast.bench.matching_engines import Engine
 from rankcast.bench.matching_work import MISSING, Array, Work
 from rankcast.bench.memory import MEGABYTE
 from rankcast.bench.registry import MissingExtraError
-from rankcast.bench.timing import best_of, timed
+from rankcast.bench.timing import best_of, count_within, timed
 
-TRIED = 3
-"""Events on which the two formulations are compared."""
+TRIED_SECONDS = 1.0
+"""About how long each formulation is tried: on few events, planning the query would decide."""
 
 Matcher: TypeAlias = Callable[[int], Matches]
 
@@ -69,7 +69,7 @@ def duckdb_engine(work: Work) -> Engine:
     def _found(relation: Any, count: int) -> Matches:
         return _matches(relation.to_arrow_table(), count)
 
-    return _faster("duckdb", load, by_wide, by_long, {"wide": wide, "long": long})
+    return _faster("duckdb", len(work.events), load, by_wide, by_long, {"wide": wide, "long": long})
 
 
 def polars_engine(work: Work) -> Engine:
@@ -113,7 +113,7 @@ def polars_engine(work: Work) -> Engine:
         matching = holding.join(frames["needed"], on="id").filter(polars.col("holding") == polars.col("needed"))
         return _matches(matching.select("event", "id").collect().to_arrow(), count)
 
-    engine = _faster("polars", load, by_wide, by_long, {"wide": wide, "long": long})
+    engine = _faster("polars", len(work.events), load, by_wide, by_long, {"wide": wide, "long": long})
     threads = polars.thread_pool_size()
     if threads == 1:
         return engine
@@ -122,12 +122,15 @@ def polars_engine(work: Work) -> Engine:
 
 
 def _faster(
-    name: str, load: Callable[[], None], by_wide: Matcher, by_long: Matcher, tables: dict[str, pa.Table]
+    name: str, events: int, load: Callable[[], None], by_wide: Matcher, by_long: Matcher, tables: dict[str, pa.Table]
 ) -> Engine:
     """Return the faster of two formulations; its memory is that of the table it reads."""
     seconds, _ = timed(load)
     forms = {"wide": by_wide, "long": by_long}
-    tried = {form: best_of(2, partial(match, TRIED)) for form, match in forms.items()}
+    tried = {}
+    for form, match in forms.items():
+        count = count_within(TRIED_SECONDS, match, events)
+        tried[form] = best_of(2, partial(match, count)) / count
     form = min(tried, key=lambda form: tried[form])
     other = max(tried.values()) / tried[form]
     note = f"{name}: the {form} formulation, {other:.1f} times as fast as the other"

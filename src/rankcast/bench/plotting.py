@@ -7,6 +7,7 @@ markers and line styles differ as well, and every line carries its name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ STYLES: Mapping[str, tuple[str, str, str]] = {
     "polars": ("#009E73", "D", "-"),
 }
 """Colour, marker and line of each engine that is drawn."""
+
+LABEL_HEIGHT = 0.04
+"""Of the height of a panel."""
 
 NAMES = {
     "index": "rankcast index",
@@ -52,6 +56,8 @@ def plot_costs(path: Path, rows: Sequence[Row], panels: Mapping[str, Mapping[str
         _draw(panel, [row for row in rows if row.case in sizes], sizes)
         panel.set_title(f"Workload {workload}", loc="left")
     _scale_costs(axes[0])
+    for panel in axes:
+        _label_ends(panel)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3 * len(panels)), frameon=False)
     figure.savefig(path)
@@ -64,8 +70,6 @@ def _draw(panel: Any, rows: Sequence[Row], sizes: Mapping[str, int]) -> None:
             continue
         places, costs = zip(*points, strict=True)
         panel.plot(places, costs, color=colour, marker=marker, linestyle=line, linewidth=2, label=NAMES[engine])
-        at = {"xy": points[-1], "xytext": (8, 0), "textcoords": "offset points"}
-        panel.annotate(duration(costs[-1]), va="center", color=colour, **at)
     panel.set_xscale("log")
     panel.set_yscale("log")
     marks = sorted(sizes.values())
@@ -83,6 +87,37 @@ def _scale_costs(panel: Any) -> None:
     marks = [10.0**power for power in range(-3, 9) if low <= 10.0**power <= high]
     panel.set_yticks(marks, [duration(mark) for mark in marks])
     panel.set_ylabel("CPU time per event, one thread")
+
+
+def _label_ends(panel: Any) -> None:
+    """Write at the end of each line what it costs there; labels of neighbours are moved apart."""
+    ends = [(line.get_xdata()[-1], line.get_ydata()[-1], line.get_color()) for line in panel.get_lines()]
+    low, high = (math.log10(limit) for limit in panel.get_ylim())
+    heights = spread([math.log10(cost) for _, cost, _ in ends], LABEL_HEIGHT * (high - low))
+    for (place, cost, colour), height in zip(ends, heights, strict=True):
+        panel.text(place * 1.12, 10**height, duration(cost), va="center", color=colour)
+
+
+def spread(values: Sequence[float], gap: float) -> list[float]:
+    """Return values moved apart, as little as it takes, so that neighbours keep a gap; their order stays.
+
+    >>> spread([1.0, 5.0, 1.0], 1.0)
+    [0.5, 5.0, 1.5]
+    """
+    order = sorted(range(len(values)), key=lambda at: values[at])
+    groups: list[tuple[float, list[int]]] = []  # the middle of each group of neighbours, and who they are
+    for at in order:
+        middle, members = values[at], [at]
+        while groups and middle - groups[-1][0] < gap * (len(members) + len(groups[-1][1])) / 2:
+            _, before = groups.pop()
+            members = before + members
+            middle = sum(values[one] for one in members) / len(members)
+        groups.append((middle, members))
+    places = list(values)
+    for middle, members in groups:
+        for rank, at in enumerate(members):
+            places[at] = middle + gap * (rank - (len(members) - 1) / 2)
+    return places
 
 
 def duration(microseconds: float) -> str:

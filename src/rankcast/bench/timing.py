@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import process_time
 from typing import TypeAlias, TypeVar
 
@@ -38,6 +39,18 @@ def best_of_each(
         for name, function in functions.items():
             best[name] = min(best[name], timed(function, clock)[0])
     return best
+
+
+def count_within(seconds: float, work: Callable[[int], object], most: int) -> int:
+    """Return how many items `work(count)` does in about a span of CPU time: at least one, at most `most`."""
+    count = 1
+    while True:
+        took, _ = timed(partial(work, count))
+        if count >= most or took >= seconds / 2:
+            return count
+        # At most tenfold: the first calls are slower than the rest.
+        grown = int(count * 0.9 * seconds / max(took, 1e-9))
+        count = min(most, 10 * count, max(count + 1, grown))
 
 
 def quantile(values: Sequence[float], share: float) -> float:
