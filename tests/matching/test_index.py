@@ -131,6 +131,13 @@ def test_an_empty_index_matches_nothing():
     assert (offsets.tolist(), numbers.tolist()) == ([0, 0, 0], [])
 
 
+def test_an_older_snapshot_is_used_even_when_it_is_empty():
+    index = Index()
+    before = index.snapshot
+    index.add(ranges(1)[0])
+    assert index.reader().match_one({"x": 1}, before).tolist() == []
+
+
 def test_numbers_are_unique():
     with pytest.raises(DuplicateIdError, match="twice"):
         Index([*ranges(2), *ranges(1)])

@@ -104,7 +104,7 @@ class Reader:
 
         Unless an older snapshot is given, the newest one is used.
         """
-        snapshot = self._prepared(snapshot or self._index.snapshot)
+        snapshot = self._prepared(self._index.snapshot if snapshot is None else snapshot)
         # While updates go on, a reader that let go of the GIL would wait for the writer's whole turn to get it back.
         hold, self._latest = snapshot.sequence != self._latest, snapshot.sequence
         found = [
@@ -118,7 +118,7 @@ class Reader:
 
     def match_batch(self, batch: pa.RecordBatch, snapshot: Snapshot | None = None) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""
-        snapshot = self._prepared(snapshot or self._index.snapshot)
+        snapshot = self._prepared(self._index.snapshot if snapshot is None else snapshot)
         found = [self._searchers[part].match_batch(batch, *_deaths(part, snapshot.sequence)) for part in snapshot.parts]
         if snapshot.delta:
             found.append(Searcher(build_segment(snapshot.delta)).match_batch(batch))

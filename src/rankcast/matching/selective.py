@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, starts_of
+from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, distinct, starts_of
 
 COPIES = 6
 """Entries per row, on average at most: finer cells refuse more rows unseen, and cost this much more memory."""
@@ -75,10 +75,10 @@ def _cells(low: Array, high: Array, row_count: int, rank_count: int) -> Array:
     """Return the first rank of every cell."""
     ends = np.concatenate((low, high + 1))
     ends = np.sort(ends[(ends > 0) & (ends < rank_count)])
-    edges = np.unique(ends)
+    edges = distinct(ends)
     limit = len(edges)
     while limit > 1:
-        inner = edges if len(edges) <= limit else np.unique(ends[(np.arange(1, limit) * len(ends)) // limit])
+        inner = edges if len(edges) <= limit else distinct(ends[(np.arange(1, limit) * len(ends)) // limit])
         copies = np.searchsorted(inner, high, "right") - np.searchsorted(inner, low, "right") + 1
         if int(copies.sum()) <= COPIES * max(row_count, len(low)):
             return np.concatenate((np.zeros(1, np.int32), inner.astype(np.int32)))

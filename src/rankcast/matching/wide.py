@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.matching.kernels_wide import BITS_START, BUCKET_START, GROUP, RANK_START, ROW_WORDS, fill_bits
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, starts_of
+from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, distinct, starts_of
 
 MAX_BUCKETS = 256
 """Enough that corrections cost less than the AND from 10,000 rows on."""
@@ -75,7 +75,7 @@ def build_wide(rows: Rows, rank_counts: Array) -> Wide:
     chunk_of = rows.row_of_predicate // (64 * chunk_words)
     dimensions = rows.predicates[:, DIMENSION]
     chunk_count = -(-len(rows) // (64 * chunk_words))
-    pairs = np.unique(dimensions.astype(np.int64) * max(chunk_count, 1) + chunk_of)
+    pairs = distinct(np.sort(dimensions.astype(np.int64) * max(chunk_count, 1) + chunk_of))
     part_dimension, part_chunk = np.divmod(pairs, max(chunk_count, 1))
     chunks_per_dimension = np.bincount(part_dimension, minlength=len(rank_counts))
     limit = _bucket_limit(rows, chunks_per_dimension * chunk_words)
@@ -210,11 +210,11 @@ def _edges(predicates: Array, rank_count: int, limit: int) -> Array:
     """Return the first rank of every bucket: rank 0 alone, then equal shares of the end points."""
     ends = np.concatenate((predicates[:, LOW], predicates[:, HIGH] + 1))
     ends = np.sort(ends[(ends > 1) & (ends < rank_count)])
-    distinct = np.unique(ends)
+    edges = distinct(ends)
     most = limit - 2
-    if len(distinct) > most:
-        distinct = np.unique(ends[(np.arange(1, most + 1) * len(ends)) // (most + 1)])
-    return np.concatenate((np.arange(min(2, rank_count), dtype=np.int32), distinct.astype(np.int32)))
+    if len(edges) > most:
+        edges = distinct(ends[(np.arange(1, most + 1) * len(ends)) // (most + 1)])
+    return np.concatenate((np.arange(min(2, rank_count), dtype=np.int32), edges.astype(np.int32)))
 
 
 class _Ends:
