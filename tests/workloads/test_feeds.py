@@ -13,7 +13,7 @@ from rankcast.model.expressions import And, Constant, Constraint, Expression, No
 from rankcast.model.policies import AllMatches, Continuous, Sliding
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.workloads.feeds import DEFAULT_START, FEEDS, Feed, feed_named, flats, movies, trades
-from rankcast.workloads.feeds_flats import CITIES
+from rankcast.workloads.feeds.housing import CITIES
 
 every_feed = pytest.mark.parametrize("feed", FEEDS.values(), ids=list(FEEDS))
 

@@ -18,7 +18,7 @@ from rankcast.model.events import Event
 from rankcast.model.expressions import Constraint, Expression, Operator, any_of, attr
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
-from rankcast.workloads.feeds_common import (
+from rankcast.workloads.feeds.common import (
     BLOCK,
     Columns,
     Draw,

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rankcast.model.errors import UnknownIdError, shown
-from rankcast.workloads.feeds_common import DEFAULT_START, Feed
-from rankcast.workloads.feeds_flats import FLATS as flats  # noqa: N811 (feeds read as values: flats.events(...))
-from rankcast.workloads.feeds_movies import MOVIES as movies  # noqa: N811
-from rankcast.workloads.feeds_trades import TRADES as trades  # noqa: N811
+from rankcast.workloads.feeds.cinema import MOVIES as movies  # noqa: N811
+from rankcast.workloads.feeds.common import DEFAULT_START, Feed
+from rankcast.workloads.feeds.housing import FLATS as flats  # noqa: N811 (feeds read as values: flats.events(...))
+from rankcast.workloads.feeds.market import TRADES as trades  # noqa: N811
 
 __all__ = ["DEFAULT_START", "FEEDS", "Feed", "feed_named", "flats", "movies", "trades"]
 
