@@ -1,7 +1,7 @@
 """Segments from columns: very many plain conjunctions of ranges, without one Python object per subscription.
 
 Row i has the predicates row_start[i]..row_start[i+1]; predicate k says low[k] <= attributes[attribute[k]] <= high[k],
-both ends included, and an infinite end is no end. The low and high of an attribute with a vocabulary are equal and
+both ends included; from -inf or up to inf is without bound. The low and high of an attribute with a vocabulary are equal and
 number one of its texts: the attribute equals that text.
 """
 
@@ -79,18 +79,18 @@ def _ranges(predicates: Array, own: Array, low: Array, high: Array) -> tuple[Arr
         raise FilterTypeError("a range ends below its start; leave out rows that can never match")
     keys = np.concatenate((low_keys, high_keys))
     rests = np.concatenate((low_rests, high_rests + np.int16(1)))
-    finite = np.isfinite(keys)
+    bounded = np.concatenate((low_keys != -np.inf, high_keys != np.inf))
     order = np.lexsort((rests, keys))
     sorted_keys, sorted_rests = keys[order], rests[order]
     fresh = np.ones(len(order), bool)
     fresh[1:] = (sorted_keys[1:] != sorted_keys[:-1]) | (sorted_rests[1:] != sorted_rests[:-1])
-    fresh &= finite[order]
+    fresh &= bounded[order]
     position = np.empty(len(order), np.int32)
     position[order] = np.cumsum(fresh, dtype=np.int32)
     # Ranks of numbers start at 1: position p of a low cut is rank 1 + p, and what ends at a high cut is one less.
-    predicates[own, LOW] = np.where(finite[: len(low)], 1 + position[: len(low)], 1)
+    predicates[own, LOW] = np.where(bounded[: len(low)], 1 + position[: len(low)], 1)
     last = int(fresh.sum()) + 1
-    predicates[own, HIGH] = np.where(finite[len(low) :], position[len(low) :], last)
+    predicates[own, HIGH] = np.where(bounded[len(low) :], position[len(low) :], last)
     return sorted_keys[fresh], sorted_rests[fresh]
 
 
