@@ -1,8 +1,8 @@
 """Segments from columns: very many plain conjunctions of ranges, without one Python object per subscription.
 
 Row i has the predicates row_start[i]..row_start[i+1]; predicate k says low[k] <= attributes[attribute[k]] <= high[k],
-both ends included; from -inf or up to inf is without bound. The low and high of an attribute with a vocabulary are equal and
-number one of its texts: the attribute equals that text.
+both ends included; from -inf or up to inf is without bound. The low and high of an attribute with a vocabulary are
+equal and number one of its texts: the attribute equals that text.
 """
 
 from __future__ import annotations
