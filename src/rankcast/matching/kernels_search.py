@@ -115,6 +115,7 @@ def search(
     first_scanned: int,
     values: Array,
     picked: Array,
+    located: Array,
     words: Array,
     occupied: Array,
     candidates: Array,
@@ -146,9 +147,9 @@ def search(
         for i in range(len(dimensions)):
             values[dimensions[i]] = ranks[i]
         if chunk_count:
-            pick_rows(dimensions, ranks, layout, bucket_of, ends_start, low_ends, high_ends, picked)
+            pick_rows(dimensions, ranks, layout, bucket_of, ends_start, low_ends, high_ends, picked, located)
             and_chunks(values, picked, chunks, parts, bits, words, chunks[chunk_count, 1])
-            correct(dimensions, ranks, layout, bucket_of, ends_start, low_ends, high_ends, gaps, words)
+            correct(located, ranks, ends_start, low_ends, high_ends, gaps, words)
             restore_rows(dimensions, layout, picked)
             _emit_words(subscription_of, residue, died, sequence, stamps, state, words, occupied, found, opened)
         if len(entries):

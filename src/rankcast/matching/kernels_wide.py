@@ -45,21 +45,25 @@ def pick_rows(
     low_ends: Array,
     high_ends: Array,
     picked: Array,
+    located: Array,
 ) -> None:
     """Point `picked` at the bitset of each dimension's bucket; dimensions the event lacks keep that of rank 0.
 
-    The end points that `correct` is going to visit are called into the cache, to arrive while bitsets are and-ed.
+    `located` gets the bucket of the event's every dimension, -1 where wide rows do not constrain it. The end points
+    that `correct` is going to visit are called into the cache, to arrive while bitsets are and-ed.
     """
     for i in range(len(dimensions)):
         dimension = dimensions[i]
+        located[i] = -1
         words = layout[dimension, ROW_WORDS]
         if words:
-            bucket = bucket_of[layout[dimension, RANK_START] + ranks[i]]
-            picked[dimension] = layout[dimension, BITS_START] + np.int64(bucket) * words
-            bucket_at = layout[dimension, BUCKET_START] + np.int64(bucket)
+            bucket = np.int64(bucket_of[layout[dimension, RANK_START] + ranks[i]])
+            picked[dimension] = layout[dimension, BITS_START] + bucket * words
+            bucket += layout[dimension, BUCKET_START]
+            located[i] = bucket
             for ahead in range(0, PREFETCHED, ENDS_PER_LINE):
-                prefetch(low_ends, ends_start[bucket_at + 1, 0] - 1 - ahead)
-                prefetch(high_ends, ends_start[bucket_at, 1] + ahead)
+                prefetch(low_ends, ends_start[bucket + 1, 0] - 1 - ahead)
+                prefetch(high_ends, ends_start[bucket, 1] + ahead)
 
 
 @inlined
@@ -99,24 +103,16 @@ def and_chunks(
 
 @inlined
 def correct(
-    dimensions: Array,
-    ranks: Array,
-    layout: Array,
-    bucket_of: Array,
-    ends_start: Array,
-    low_ends: Array,
-    high_ends: Array,
-    gaps: Array,
-    words: Array,
+    located: Array, ranks: Array, ends_start: Array, low_ends: Array, high_ends: Array, gaps: Array, words: Array
 ) -> None:
     """Clear the rows whose range ends inside a picked bucket and does not reach the event's rank."""
     one = np.uint64(1)
-    for i in range(len(dimensions)):
-        dimension = dimensions[i]
-        if layout[dimension, ROW_WORDS] == 0:
+    has_gaps = len(gaps) > 0
+    for i in range(len(ranks)):
+        bucket = located[i]
+        if bucket < 0:
             continue
         rank = ranks[i]
-        bucket = layout[dimension, BUCKET_START] + np.int64(bucket_of[layout[dimension, RANK_START] + rank])
         k = ends_start[bucket + 1, 0] - 1
         first = ends_start[bucket, 0]
         while k >= first and low_ends[k, 0] > rank:
@@ -129,10 +125,11 @@ def correct(
             row = high_ends[k, 1]
             words[row >> 6] &= ~(one << np.uint64(row & 63))
             k += 1
-        for k in range(ends_start[bucket, 2], ends_start[bucket + 1, 2]):
-            if gaps[k, 0] <= rank <= gaps[k, 1]:
-                row = gaps[k, 2]
-                words[row >> 6] &= ~(one << np.uint64(row & 63))
+        if has_gaps:
+            for k in range(ends_start[bucket, 2], ends_start[bucket + 1, 2]):
+                if gaps[k, 0] <= rank <= gaps[k, 1]:
+                    row = gaps[k, 2]
+                    words[row >> 6] &= ~(one << np.uint64(row & 63))
 
 
 @inlined

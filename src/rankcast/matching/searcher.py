@@ -65,6 +65,7 @@ class Searcher:
             int(segment.bounds[1]),
             np.zeros(len(segment.dimensions), np.int32),
             wide.layout[:, BITS_START].copy(),
+            np.zeros(len(segment.dimensions), np.int64),
             np.zeros(words, np.uint64),
             np.zeros(words + 1, np.int32),
             np.zeros(int(segment.bounds[1] - segment.bounds[0]) + 1, np.int32),
