@@ -13,6 +13,7 @@ Nulls and NaN are left out: the attribute is missing. Lists are kept in `data` b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -114,6 +115,19 @@ class Event:
         """Whether the event has not expired: `expires > now`."""
         return self.expires is None or self.expires > now
 
+    def vector(self, name: str) -> tuple[float, ...] | None:
+        """Return a list of finite numbers in the payload, named as filters name attributes; None when there is none.
+
+        >>> Event.of({"item": {"embedding": [3, 0.5]}}, id="1", source="/items").vector("item.embedding")
+        (3.0, 0.5)
+        """
+        if _is_hidden(name):
+            if not name.startswith("data."):
+                return None
+            name = name.removeprefix("data.")
+        found = _payload_list(self.data, name)
+        return None if found is None else _numbers(found)
+
 
 def _attributes(event: Event) -> dict[str, Value]:
     envelope = {
@@ -165,11 +179,14 @@ def _payload(data: object) -> Iterator[tuple[str, object]]:
         if path in seen:
             raise InvalidEventError(f"{path}: the payload has this attribute twice, nested and with a dotted name")
         seen.add(path)
-        root = path
-        while root.startswith("data."):
-            root = root[len("data.") :]
-        hidden = root.partition(".")[0] in ENVELOPE_TYPES
-        yield f"data.{path}" if hidden else path, value
+        yield f"data.{path}" if _is_hidden(path) else path, value
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether an envelope name would hide this payload name, so that it is seen with `data.` in front."""
+    while path.startswith("data."):
+        path = path.removeprefix("data.")
+    return path.partition(".")[0] in ENVELOPE_TYPES
 
 
 def _flattened(data: Mapping[Any, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:
@@ -194,3 +211,24 @@ def _check_list(values: Sequence[object], path: str, depth: int) -> None:
             raise InvalidEventError(f"{shown(path)}: the payload nests more than {MAX_NESTING} objects and lists")
         inner = (part.values() if isinstance(part, Mapping) else part for part in level)
         level = [item for part in inner for item in part if isinstance(item, Mapping | list | tuple)]
+
+
+def _payload_list(data: object, path: str) -> Sequence[object] | None:
+    """Return the list at a path, of which any dot may belong to a key or lead into a nested object."""
+    if not isinstance(data, Mapping):
+        return None
+    found = data.get(path)
+    if isinstance(found, list | tuple):
+        return found
+    dots = [at for at, character in enumerate(path) if character == "."]
+    inner = (_payload_list(data.get(path[:at]), path[at + 1 :]) for at in dots)
+    return next((found for found in inner if found is not None), None)
+
+
+def _numbers(items: Sequence[object]) -> tuple[float, ...] | None:
+    numbers: list[float] = []
+    for item in items:
+        if not isinstance(item, int | float) or isinstance(item, bool) or not abs(item) <= sys.float_info.max:
+            return None
+        numbers.append(float(item))
+    return tuple(numbers)

@@ -39,7 +39,7 @@ class Periodic:
 
     def __post_init__(self) -> None:
         check_count("k", self.k, at_least=0)
-        _check_duration("period", self.period)
+        check_duration("period", self.period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class TopKWindow:
     def __post_init__(self) -> None:
         check_count("k", self.k, at_least=0)
         if isinstance(self.window, timedelta):
-            _check_duration("window", self.window)
+            check_duration("window", self.window)
         else:
             check_count("window", self.window, at_least=1)
 
@@ -82,6 +82,7 @@ def check_count(name: str, value: object, *, at_least: int) -> None:
         raise InvalidSubscriptionError(f"{name}: {shown(value)} is not a whole number of at least {at_least}")
 
 
-def _check_duration(name: str, value: object) -> None:
+def check_duration(name: str, value: object) -> None:
+    """Raise unless `value` is a duration above zero."""
     if not isinstance(value, timedelta) or value <= timedelta(0):
         raise InvalidSubscriptionError(f"{name}: {shown(value)} is not a duration above zero")

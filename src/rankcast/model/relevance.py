@@ -1,0 +1,175 @@
+"""Relevance functions and decay as subscribers state them: how much an event is wanted by what it holds, and how old.
+
+These are descriptions, checked where they are made; `rankcast.ranking.relevance` and `rankcast.ranking.decay` give them
+their behaviour. A larger score is better. All scores lie in [0, 1] but those of an ideal point without a `reach`, which
+are negated distances.
+
+Targets are kept in the order of their attributes' names: equal functions are equal whatever order they were written in,
+and every path adds up in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from typing import TypeAlias
+
+from rankcast.model.errors import FilterTypeError, InvalidSubscriptionError, InvalidValueError, shown
+from rankcast.model.policies import check_duration
+from rankcast.model.schema import Schema
+from rankcast.model.values import FAMILY_OF_TYPE, Family, checked_value
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The value that a numeric attribute should have; a difference of `scale` from it counts as 1."""
+
+    attribute: str
+    value: float
+    scale: float = 1.0
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        where = f"target {self.attribute}"
+        object.__setattr__(self, "value", _checked_number(f"{where}: value", self.value))
+        for name in ("scale", "weight"):
+            object.__setattr__(self, name, _checked_positive(f"{where}: {name}", getattr(self, name)))
+
+
+@dataclass(frozen=True, slots=True)
+class IdealPoint:
+    """The nearer to a point the better: the score is the negated, weighted and scaled Euclidean distance.
+
+    With a `reach` the score is 1 at the point and falls linearly to 0 at that distance and beyond; only then can it be
+    combined with preference ranks, with other functions or with decay.
+
+    >>> IdealPoint([Target("rooms", 3), Target("rent", 700, scale=100)]).targets[0].attribute
+    'rent'
+    """
+
+    targets: tuple[Target, ...]
+    reach: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", _checked_targets(self.targets))
+        if self.reach is not None:
+            object.__setattr__(self, "reach", _checked_positive("reach", self.reach))
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether all scores lie in [0, 1]."""
+        return self.reach is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Closeness:
+    """The weighted mean of how close each attribute is: 1 at its target, falling linearly to 0 at `scale` from it."""
+
+    targets: tuple[Target, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", _checked_targets(self.targets))
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether all scores lie in [0, 1]: they do."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Cosine:
+    """How alike in direction a list of numbers in the payload is to a vector: 1 for the same, 0 for the opposite."""
+
+    attribute: str
+    vector: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        _check_attribute(self.attribute)
+        vector = _checked_vector(self.vector)
+        if not any(vector):
+            raise InvalidSubscriptionError(
+                f"vector: {shown(list(vector))} has no direction; expected a number besides 0"
+            )
+        object.__setattr__(self, "vector", vector)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether all scores lie in [0, 1]: they do."""
+        return True
+
+
+Relevance: TypeAlias = IdealPoint | Closeness | Cosine
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    """Of two events, one that is older by `half_life` must rank twice as high to be as good."""
+
+    half_life: timedelta
+
+    def __post_init__(self) -> None:
+        check_duration("half_life", self.half_life)
+
+
+def check_relevance(relevance: Relevance, schema: Schema) -> None:
+    """Raise when targets name an unknown attribute or one that is no number. A schema does not declare lists."""
+    for target in () if isinstance(relevance, Cosine) else relevance.targets:
+        declared = schema.type_of(target.attribute)
+        if FAMILY_OF_TYPE[declared] is not Family.NUMBER:
+            raise FilterTypeError(f"{target.attribute} is declared {declared.value}; a target needs an int or a float")
+
+
+def _checked_targets(targets: object) -> tuple[Target, ...]:
+    if not isinstance(targets, Iterable):
+        raise InvalidSubscriptionError(f"targets: {shown(targets)} is not a list of targets")
+    found: list[Target] = []
+    for target in targets:
+        if not isinstance(target, Target):
+            raise InvalidSubscriptionError(f"targets: {shown(target)} is not a Target")
+        found.append(target)
+    found.sort(key=lambda target: target.attribute)
+    if not found:
+        raise InvalidSubscriptionError("targets: there is none; expected at least one")
+    for first, second in pairwise(found):
+        if first.attribute == second.attribute:
+            raise InvalidSubscriptionError(f"targets: there are two for {shown(first.attribute)}")
+    if math.isinf(sum(target.weight for target in found)):
+        raise InvalidSubscriptionError("targets: the sum of the weights is not a finite number")
+    return tuple(found)
+
+
+def _checked_vector(vector: object) -> tuple[float, ...]:
+    if isinstance(vector, str) or not isinstance(vector, Iterable):
+        raise InvalidSubscriptionError(f"vector: {shown(vector)} is not a list of numbers")
+    return tuple(_checked_number(f"vector[{at}]", number) for at, number in enumerate(vector))
+
+
+def _check_attribute(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidSubscriptionError(f"{shown(name)} is not an attribute name; expected a non-empty string")
+    try:
+        checked_value(name, "attribute name")
+    except InvalidValueError as error:
+        raise InvalidSubscriptionError(str(error)) from None
+
+
+def _checked_number(where: str, raw: object) -> float:
+    if isinstance(raw, int | float) and not isinstance(raw, bool):
+        try:
+            number = float(raw)
+        except OverflowError:  # an int beyond every float
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise InvalidSubscriptionError(f"{where}: {shown(raw)} is not a finite number")
+
+
+def _checked_positive(where: str, raw: object) -> float:
+    number = _checked_number(where, raw)
+    if number <= 0:
+        raise InvalidSubscriptionError(f"{where}: {shown(raw)} is not a number above 0")
+    return number
