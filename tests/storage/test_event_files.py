@@ -216,6 +216,7 @@ class TestCsv:
             (b"1,NaN", "x: 'NaN' is not a number; leave the cell empty"),
             (b"1,inf", "x: 'inf' is not a number"),
             (b"1,1e999", "x: '1e999' is outside the range of float64"),
+            (b"1," + b"9" * 1_000_000 + b"x", "x: '9999999999"),  # a reader that tries every split never ends
             (b"1,\xff", "not UTF-8: byte 0xff at offset 2"),
             (b'1,"2', "the quoted cell that starts here is never closed; the line is"),
             (b'1,"2"x', "a comma must follow a closing quote"),

@@ -165,7 +165,7 @@ def _value(column: Column, cell: str) -> Value:
 
 
 _INT = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
-_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?", re.ASCII)
 _INFINITIES = {"Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
