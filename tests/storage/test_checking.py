@@ -21,6 +21,9 @@ from rankcast.storage.checking import check_file, is_subscriber_file
         ("x.json", '[{"version": 1}]', False),
         ("x.json", "", False),
         ("x.json", "7", False),
+        ("x.json", "]", False),
+        ("x.json", "}", False),
+        ("x.json", " " * 70_000, False),
         ("x.jsonl", '{"version": 1, "subscribers": []}', False),
         ("x.csv", "version", False),
     ],
@@ -65,6 +68,7 @@ def test_events_are_checked_against_a_schema(tmp_path):
     [
         ("x.yaml", "version: 2\nsubscribers: []", "x.yaml:1: version: 2 is not 1"),
         ("x.json", "{", "x.json:1: not JSON"),
+        ("x.json", "]", "x.json:1: not JSON"),
         ("x.json", b"\xff{", "x.json:1: not UTF-8"),
         ("x.csv", "a,a", "x.csv:1: header: the column 'a' occurs twice"),
         ("x.parquet", "x", "x.parquet: not a Parquet file"),

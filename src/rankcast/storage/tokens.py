@@ -62,6 +62,8 @@ def walk(tokens: Iterator[Token], file: str) -> Iterator[Step]:
     line = 1
     for token in tokens:
         if token.kind is Kind.END:
+            if not keys:
+                raise invalid_file(file, token.line, "a bracket is closed that was not opened")
             keys.pop()
             at.pop()
             yield Step(None, token, token.line)
@@ -118,7 +120,7 @@ def lines_of(steps: Iterator[Step], wanted: set[Path]) -> dict[Path, int]:
     return found
 
 
-_JSON_TOKEN = re.compile(r'[\s,:]*([{}\[\]]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}\[\],:"]+)')
+_JSON_TOKEN = re.compile(r'[{}\[\]]|"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s{}\[\],:"]++')
 _JSON_KINDS = {"{": Kind.MAPPING, "[": Kind.LIST, "}": Kind.END, "]": Kind.END}
 
 
@@ -126,10 +128,10 @@ def json_tokens(text: str, file: str) -> Iterator[Token]:
     """Return the tokens of a JSON text; numbers that JSON or float64 does not have are refused."""
     line, counted = 1, 0
     for match in _JSON_TOKEN.finditer(text):
-        start = match.start(1)
+        start = match.start()
         line += text.count("\n", counted, start)
         counted = start
-        found = match[1]
+        found = match[0]
         kind = _JSON_KINDS.get(found, Kind.SCALAR)
         if kind is not Kind.SCALAR:
             yield Token(kind, line)
