@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rankcast.hub import CallbackError, Hub, Notification, Outcome
+    from rankcast.hub import CallbackError, Hub, Notification, Outcome, Verdict
     from rankcast.language.parser import parse_filter
     from rankcast.language.printer import format_filter
     from rankcast.model.cloudevents import event_from_json, event_to_json
@@ -48,6 +48,7 @@ __all__ = [
     "Subscription",
     "TopKWindow",
     "ValueType",
+    "Verdict",
     "all_of",
     "any_of",
     "attr",
@@ -58,7 +59,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "rankcast.hub": ("CallbackError", "Hub", "Notification", "Outcome"),
+    "rankcast.hub": ("CallbackError", "Hub", "Notification", "Outcome", "Verdict"),
     "rankcast.language.parser": ("parse_filter",),
     "rankcast.language.printer": ("format_filter",),
     "rankcast.model.cloudevents": ("event_from_json", "event_to_json"),

@@ -1,12 +1,13 @@
 """The hub as an application sees it."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 
 import pytest
 
 import rankcast.hub.engine
-from rankcast.hub import CallbackError, Hub
+from rankcast.hub import CallbackError, Hub, Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import (
     DuplicateIdError,
@@ -15,12 +16,13 @@ from rankcast.model.errors import (
     InvalidEventError,
     InvalidSubscriptionError,
     PriorityCycleError,
+    RankcastError,
     UnknownAttributeError,
     UnknownIdError,
 )
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
-from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import RankBy, Subscription
 from rankcast.model.values import ValueType
@@ -70,6 +72,21 @@ def test_plain_attributes_become_a_numbered_event_of_the_hub(hub):
     hub.subscribe("all", "true")
     first, second = hub.publish({"x": 1})[0].event, hub.publish({"x": 2})[0].event
     assert (first.source, first.id, second.id, first.time) == ("hub", "1", "2", NOW)
+
+
+def test_a_numbered_event_is_never_taken_for_a_publishers_own(hub):
+    hub.subscribe("all", "true")
+    assert got(hub.publish({"id": "2", "x": 1})) == [("all", "2", 1.0)]
+    assert [got(hub.publish({"x": x})) for x in (1, 2)] == [[("all", "1", 1.0)], [("all", "3", 1.0)]]
+
+
+def test_only_what_is_published_uses_up_a_number(hub):
+    hub.subscribe("all", "true")
+    hub.explain({"x": 1}, "all")
+    hub.matches({"x": 1})
+    with pytest.raises(InvalidEventError):
+        hub.publish({"x": object()})
+    assert got(hub.publish({"x": 1})) == [("all", "1", 1.0)]
 
 
 def test_envelope_names_in_plain_attributes_go_to_the_envelope(hub):
@@ -331,10 +348,57 @@ def test_explain_tells_what_publishing_would_do_and_changes_nothing(hub):
     outcome = hub.explain(flat(2, x=1), "ana")
     assert (outcome.rank, outcome.delivered) == (0.5, False)
     assert [explanation.matched for explanation in outcome.explanations] == [False, True]
-    assert "not delivered now" in str(outcome)
+    assert str(outcome).endswith("ana: not delivered now: with rank 0.5 it is not among the best")
     nothing = hub.explain(flat(3, x=0), "ana")
     assert nothing.rank is None
     assert str(nothing).endswith("ana: not delivered: no subscription matches")
+
+
+@pytest.mark.parametrize(
+    ("policy", "event", "verdict"),
+    [
+        (Sliding(k=1, window=3), flat(1, x=2), Verdict.REPEATED),
+        (AllMatches(), flat(1, x=2), Verdict.REPEATED),
+        (AllMatches(), Event("2", "/flats", expires=NOW, data={"x": 2}), Verdict.EXPIRED),
+        (Sliding(k=1, window=3), flat(2, x=1), Verdict.OUTRANKED),
+        (TopKWindow(k=1, window=3), flat(2, x=1), Verdict.OUTRANKED),
+        (TopKWindow(k=1, window=timedelta(hours=1)), flat(2, x=2, time=NOW - timedelta(hours=2)), Verdict.TOO_OLD),
+        (Periodic(k=1, period=timedelta(hours=1)), flat(2, x=2), Verdict.WAITING),
+        (AllMatches(), flat(2, x=0), Verdict.NO_MATCH),
+        (AllMatches(), flat(2, x=1), Verdict.DELIVERED),
+    ],
+    ids=lambda value: value.name if isinstance(value, Verdict) else "",
+)
+def test_explain_tells_why_an_event_would_not_be_delivered(hub, policy, event, verdict):
+    hub.subscribe("ana", {"x > 1": 1.0, "x > 0": 0.5}, deliver=policy)
+    hub.publish(flat(1, x=2))
+    assert hub.explain(event, "ana").verdict is verdict
+    assert (event.id in [note.event.id for note in hub.publish(event)]) == (verdict is Verdict.DELIVERED)
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "message"),
+    [
+        (attr("furnished"), "attr('furnished') is not a filter expression; compare it with a constant"),
+        (True, "True is not a filter expression"),
+        ([("x > 1", 0.5)], "ranks are given as a mapping {filter: rank}"),
+    ],
+)
+def test_what_is_no_subscription_is_refused_with_what_to_write(hub, subscriptions, message):
+    with pytest.raises(RankcastError, match=re.escape(message)):
+        hub.subscribe("ana", subscriptions)
+    assert hub.subscribers == ()
+
+
+def test_one_subscription_and_one_priority_need_no_list(hub):
+    hub.subscribe("one", Subscription("only", parse_filter("x > 0"), rank=0.25))
+    hub.subscribe("two", ["x > 1", "x > 0"], priorities="1 before 2")
+    assert got(hub.publish(flat(1, x=1))) == [("one", "1", 0.25), ("two", "1", 0.5)]
+
+
+def test_what_is_no_event_is_refused(hub):
+    with pytest.raises(InvalidEventError, match="'x' is not an event; expected an Event or a mapping"):
+        hub.publish("x")
 
 
 def test_threads_may_publish_at_once(hub):

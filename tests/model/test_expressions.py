@@ -23,6 +23,7 @@ from rankcast.model.expressions import (
     any_of,
     attr,
 )
+from rankcast.model.filters import Filter
 from rankcast.model.values import Family
 from rankcast.testing.strategies import constraints, expressions
 
@@ -194,3 +195,34 @@ class TestCombining:
 def test_the_kinds_of_operators_do_not_overlap():
     assert not ORDERINGS & PATTERNS
     assert {Operator.EQ, Operator.NE, Operator.IN, Operator.EXISTS} == set(Operator) - ORDERINGS - PATTERNS
+
+
+class TestPlausibleMistakes:
+    def test_text_is_no_expression(self):
+        with pytest.raises(
+            FilterTypeError, match="'rent < 900' is not a filter expression; text is read by parse_filter"
+        ):
+            Filter.of("rent < 900")
+
+    def test_an_attribute_alone_is_no_expression(self):
+        with pytest.raises(
+            FilterTypeError, match=r"compare it with a constant \(.*\), such as \(attr\('pets'\) == True\)"
+        ):
+            ~attr("pets")
+        with pytest.raises(
+            FilterTypeError, match=r"compare it with a constant \(.*\), such as \(attr\('pets'\) == True\)"
+        ):
+            (attr("rent") < 900) & attr("pets")
+        with pytest.raises(
+            FilterTypeError, match=r"attr\('city'\) is not a filter expression; compare it with a constant"
+        ):
+            attr("rent") < 900 & attr("city") == "Porto"  # noqa: B015
+
+    @pytest.mark.parametrize("values", [["Porto", "Braga"], ("Porto",), {"Porto"}])
+    def test_values_of_a_list_are_given_one_by_one(self, values):
+        with pytest.raises(InvalidValueError, match="city in: the values are given one by one; write is_in"):
+            attr("city").is_in(values)
+
+    def test_none_is_asked_for_with_exists(self):
+        with pytest.raises(InvalidValueError, match="expected a finite constant; whether an attribute is there"):
+            attr("rent") == None  # noqa: B015, E711

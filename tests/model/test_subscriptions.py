@@ -73,6 +73,16 @@ class TestActivation:
 
 
 class TestFields:
+    @pytest.mark.parametrize("wanted", ["rent < 900", attr("rent") < 900, None])
+    def test_a_filter_is_made_before(self, wanted):
+        with refused(r"filter: .* is not a Filter; expected parse_filter\(text\) or Filter.of\(expression\)"):
+            Subscription("a", wanted)
+
+    @pytest.mark.parametrize("policy", [3, "sliding", Sliding, None])
+    def test_delivery_is_a_policy(self, policy):
+        with refused(r"deliver: .* is not a delivery policy; expected AllMatches\(\), Continuous\(k\), "):
+            Subscriber("ana", (subscription(),), policy)
+
     @pytest.mark.parametrize("rank", [0, 1, 0.0, 1.0, 0.5, -0.0, 5e-324])
     def test_a_rank_lies_between_0_and_1(self, rank):
         assert subscription(rank=rank).rank == rank

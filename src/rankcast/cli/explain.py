@@ -129,6 +129,7 @@ def outcome_to_json(outcome: Outcome, event: Event) -> dict[str, Any]:
     return {
         "subscriber": outcome.subscriber,
         "delivered": outcome.delivered,
+        "verdict": outcome.verdict.value,
         "rank": outcome.rank,
         "event": event_to_json(event),
         "subscriptions": [_explanation_to_json(explanation) for explanation in outcome.explanations],

@@ -5,6 +5,6 @@ what it keeps for each subscriber.
 """
 
 from rankcast.hub.engine import Hub, utc_now
-from rankcast.hub.results import CallbackError, Match, Notification, Outcome
+from rankcast.hub.results import CallbackError, Match, Notification, Outcome, Verdict
 
-__all__ = ["CallbackError", "Hub", "Match", "Notification", "Outcome", "utc_now"]
+__all__ = ["CallbackError", "Hub", "Match", "Notification", "Outcome", "Verdict", "utc_now"]

@@ -22,14 +22,14 @@ from threading import RLock
 from typing import Any
 
 from rankcast.delivery.policies import new_queue, with_policy
-from rankcast.delivery.queues import finished, step
-from rankcast.hub.inputs import AnyPriority, AnySubscriptions, priority_of, rank_by_of, subscriptions_of
-from rankcast.hub.members import Callback, Member, candidate_of
-from rankcast.hub.results import CallbackError, Match, Notification, Outcome
+from rankcast.delivery.queues import finished
+from rankcast.hub.inputs import AnyPriority, AnySubscriptions, priorities_of, rank_by_of, subscriptions_of
+from rankcast.hub.members import Callback, Member
+from rankcast.hub.results import CallbackError, Match, Notification, Outcome, Verdict
 from rankcast.matching.builder import Entry
 from rankcast.matching.explain import explain
 from rankcast.matching.index import Index
-from rankcast.model.errors import DuplicateIdError, UnknownIdError, shown
+from rankcast.model.errors import DuplicateIdError, InvalidEventError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, Policy
 from rankcast.model.schema import Schema
@@ -66,7 +66,7 @@ class Hub:
         self._schema = schema
         self._clock = clock
         self._source = source
-        self._event_ids = count(1)
+        self._next_id = 1
         self._numbers = count()
         self._latest = EARLIEST
         self._members: dict[SubscriberId, Member] = {}
@@ -99,7 +99,7 @@ class Hub:
 
         `subscriptions` is a filter, several filters or `Subscription`s, or a mapping from filters to preference ranks;
         a filter is a text, an expression built with `attr`, or a `Filter`. Ids are "1", "2", ... by position.
-        `priorities` are texts "a before b". `callback` is called with each notification.
+        `priorities` are texts "a before b" or pairs of ids. `callback` is called with each notification.
         """
         made = Subscriber(
             SubscriberId(subscriber),
@@ -107,7 +107,7 @@ class Hub:
             deliver,
             rank_by_of(rank_by),
             most_specific,
-            tuple(map(priority_of, priorities)),
+            priorities_of(priorities),
         )
         return self.add(made, callback=callback)
 
@@ -134,7 +134,7 @@ class Hub:
             "deliver": deliver,
             "rank_by": None if rank_by is None else rank_by_of(rank_by),
             "most_specific": most_specific,
-            "priorities": None if priorities is None else tuple(map(priority_of, priorities)),
+            "priorities": None if priorities is None else priorities_of(priorities),
         }
         with self._lock:
             member = self._member(subscriber)
@@ -172,8 +172,8 @@ class Hub:
         """
         closed = now is None
         now = self._clock() if now is None else now
-        event = self._event(event, now)
         with self._lock:
+            event = self._event(event, now)
             delivered = self._due(now, closed=closed)
             if self._is_new(event.identity):
                 for member, match in self._matches(event):
@@ -197,25 +197,25 @@ class Hub:
 
     def matches(self, event: Event | Mapping[str, Any], now: datetime | None = None) -> list[Match]:
         """Return whom an event interests and how much, in the order subscribers came; nothing is delivered."""
-        event = self._event(event, self._clock() if now is None else now)
+        now = self._clock() if now is None else now
         with self._lock:
+            event = self._event(event, now)
             return [match for _, match in self._matches(event)]
 
     def explain(self, event: Event | Mapping[str, Any], subscriber: str, now: datetime | None = None) -> Outcome:
         """Tell what an event would mean to a subscriber if it were published now; nothing is changed."""
         now = self._clock() if now is None else now
-        event = self._event(event, now)
         with self._lock:
+            event = self._event(event, now)
             member = self._member(subscriber)
             explanations = tuple(explain(event, subscription) for subscription in member.subscriber.subscriptions)
             matched = [explanation.subscription.id for explanation in explanations if explanation.matched]
             if not matched:
-                return Outcome(member.subscriber.id, explanations, None, False)
+                return Outcome(member.subscriber.id, explanations, None, Verdict.NO_MATCH)
             match = Match(member.subscriber.id, event, member.preferences.event_rank(matched), tuple(matched))
-            now = max(now, self._latest)
-            _, delivered = step(member.queue, candidate_of(match, now), now)
-            at_once = any(one.candidate.identity == event.identity for one in delivered)
-            return Outcome(member.subscriber.id, explanations, match.rank, at_once)
+            repeated = event.identity in self._seen
+            verdict = Verdict.REPEATED if repeated else member.outlook(match, max(now, self._latest))
+            return Outcome(member.subscriber.id, explanations, match.rank, verdict)
 
     def _welcomed(self, subscriber: Subscriber, callback: Callback | None) -> list[Entry]:
         """Check a new subscriber and take it in; return its subscriptions for the index."""
@@ -298,10 +298,20 @@ class Hub:
         return replace(subscriber, subscriptions=checked)
 
     def _event(self, event: Event | Mapping[str, Any], now: datetime) -> Event:
+        if not isinstance(event, Event | Mapping):
+            raise InvalidEventError(f"{shown(event)} is not an event; expected an Event or a mapping of attributes")
         if not isinstance(event, Event):
-            event = Event.of(event, id=str(next(self._event_ids)), source=self._source)
+            event = self._numbered(event)
         event = event.stamped(now)
         return event if self._schema is None else event.conformed(self._schema)
+
+    def _numbered(self, attributes: Mapping[str, Any]) -> Event:
+        """Return an event of plain attributes; without an id it gets the next number that is no id yet."""
+        event = Event.of(attributes, id=str(self._next_id), source=self._source)
+        while attributes.get("id") is None and event.identity in self._seen:
+            self._next_id += 1
+            event = replace(event, id=str(self._next_id))
+        return event
 
     def _is_new(self, identity: Identity) -> bool:
         if identity in self._seen:

@@ -7,14 +7,14 @@ from typing import Any, TypeAlias
 
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, shown
-from rankcast.model.expressions import And, Constant, Constraint, Expression, Not, Or
+from rankcast.model.expressions import And, Constant, Constraint, Expression, Not, Or, check_expression
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscription, SubscriptionId
 from rankcast.storage.priorities import parse_priority
 
 AnyFilter: TypeAlias = str | Expression | Filter
-AnySubscriptions: TypeAlias = AnyFilter | Mapping[Any, float] | Iterable[AnyFilter | Subscription]
+AnySubscriptions: TypeAlias = AnyFilter | Subscription | Mapping[Any, float] | Iterable[AnyFilter | Subscription]
 AnyPriority: TypeAlias = str | tuple[str, str]
 
 
@@ -24,15 +24,22 @@ def subscriptions_of(given: AnySubscriptions, schema: Schema | None) -> tuple[Su
     >>> [(one.id, one.rank) for one in subscriptions_of({"rent < 900": 0.9, "rooms > 2": 0.6}, None)]
     [('1', 0.9), ('2', 0.6)]
     """
-    if isinstance(given, str | Filter | Constraint | Constant | Not | And | Or):
-        given = (given,)
-    ranked = given.items() if isinstance(given, Mapping) else ((item, None) for item in given)
+    ranked = given.items() if isinstance(given, Mapping) else ((item, None) for item in _several(given))
     return tuple(
         item
         if isinstance(item, Subscription)
         else Subscription(SubscriptionId(str(number)), _filter(item, schema), rank)
         for number, (item, rank) in enumerate(ranked, start=1)
     )
+
+
+def _several(given: object) -> Iterable[object]:
+    """Return a filter or subscription that stands alone as the only one of several."""
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        return given
+    if not isinstance(given, str | Filter | Subscription):
+        check_expression(given)
+    return (given,)
 
 
 def _filter(given: object, schema: Schema | None) -> Filter:
@@ -42,7 +49,8 @@ def _filter(given: object, schema: Schema | None) -> Filter:
         return given
     if isinstance(given, Constraint | Constant | Not | And | Or):
         return Filter.of(given, schema)
-    raise InvalidSubscriptionError(f"{shown(given)} is not a filter; expected text, an expression or a Filter")
+    hint = "; ranks are given as a mapping {filter: rank}" if isinstance(given, tuple) else ""
+    raise InvalidSubscriptionError(f"{shown(given)} is not a filter; expected text, an expression or a Filter{hint}")
 
 
 def rank_by_of(given: RankBy | str) -> RankBy:
@@ -54,7 +62,12 @@ def rank_by_of(given: RankBy | str) -> RankBy:
         raise InvalidSubscriptionError(f"rank_by: {shown(given)} is not one of {known}") from None
 
 
-def priority_of(given: AnyPriority) -> Priority:
+def priorities_of(given: str | Iterable[AnyPriority]) -> tuple[Priority, ...]:
+    """Return priorities; a text alone is one priority."""
+    return tuple(map(_priority, (given,) if isinstance(given, str) else given))
+
+
+def _priority(given: AnyPriority) -> Priority:
     """Return the priority of a text "a before b" or a pair of subscription ids."""
     if isinstance(given, str):
         return parse_priority(given)

@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.queues import Moved, Queue, step
-from rankcast.hub.results import Match, Notification
+from rankcast.hub.results import Match, Notification, Verdict
 from rankcast.model.events import Identity
+from rankcast.model.policies import Periodic, TopKWindow
 from rankcast.model.subscriptions import Subscriber
 from rankcast.ranking.preferences import Preferences
 
@@ -45,6 +46,20 @@ class Member:
             self.held[match.event.identity] = match
         candidate = None if match is None else candidate_of(match, now)
         return self.notified(step(self.queue, candidate, now, closed=closed))
+
+    def outlook(self, match: Match, now: datetime) -> Verdict:
+        """Return what would become of a match that arrived now; nothing is changed."""
+        queue, delivered = step(self.queue, candidate_of(match, now), now)
+        identity = match.event.identity
+        if any(one.candidate.identity == identity for one in delivered):
+            return Verdict.DELIVERED
+        if not match.event.is_valid_at(now):
+            return Verdict.EXPIRED
+        if isinstance(self.subscriber.deliver, Periodic):
+            return Verdict.WAITING
+        if isinstance(self.subscriber.deliver, TopKWindow) and all(one.identity != identity for one in queue.held):
+            return Verdict.TOO_OLD
+        return Verdict.OUTRANKED
 
     def notified(self, moved: Moved) -> list[Notification]:
         """Take over a queue that has moved, and return its deliveries as notifications."""

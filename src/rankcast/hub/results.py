@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 
 from rankcast.matching.explain import Explanation
 from rankcast.model.errors import RankcastError
@@ -41,26 +42,53 @@ class CallbackError(RankcastError):
         super().__init__(f"{len(errors)} callback(s) raised, the first: {type(errors[0]).__name__}: {errors[0]}")
 
 
+class Verdict(Enum):
+    """Whether publishing an event now would deliver it to a subscriber at once and, if not, why not."""
+
+    DELIVERED = "delivered"
+    NO_MATCH = "no match"
+    REPEATED = "published before"
+    EXPIRED = "expired"
+    TOO_OLD = "too old for the window"
+    WAITING = "waiting for the end of the period"
+    OUTRANKED = "not among the best"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What an event means to a subscriber: why each subscription matches or not, its rank, and whether it is delivered.
 
-    `rank` is None when nothing matches. `delivered` tells whether publishing the event now would deliver it at once.
+    `rank` is None when nothing matches.
     """
 
     subscriber: SubscriberId
     explanations: tuple[Explanation, ...]
     rank: float | None
-    delivered: bool
+    verdict: Verdict
+
+    @property
+    def delivered(self) -> bool:
+        """Whether publishing the event now would deliver it at once."""
+        return self.verdict is Verdict.DELIVERED
 
     def __str__(self) -> str:
         pages = [f"[{explanation.subscription.id}] {explanation}" for explanation in self.explanations]
-        if self.rank is None:
-            verdict = "not delivered: no subscription matches"
-        elif self.delivered:
-            verdict = f"delivered with rank {self.rank:g}"
-        else:
-            verdict = (
-                f"not delivered now: rank {self.rank:g} is not enough, it is not yet time, or the event has expired"
-            )
-        return "\n".join((*pages, f"{self.subscriber}: {verdict}"))
+        return "\n".join((*pages, f"{self.subscriber}: {self._in_words}"))
+
+    @property
+    def _in_words(self) -> str:
+        rank = "" if self.rank is None else f"{self.rank:g}"
+        match self.verdict:
+            case Verdict.DELIVERED:
+                return f"delivered with rank {rank}"
+            case Verdict.NO_MATCH:
+                return "not delivered: no subscription matches"
+            case Verdict.REPEATED:
+                return "not delivered now: an event with this source and id was published before"
+            case Verdict.EXPIRED:
+                return "not delivered: the event has expired"
+            case Verdict.TOO_OLD:
+                return "not delivered: the event is too old for the window"
+            case Verdict.WAITING:
+                return f"not delivered now: with rank {rank} it waits for the end of the period"
+        return f"not delivered now: with rank {rank} it is not among the best"

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias, cast
+from typing import NoReturn, TypeAlias, cast
 
-from rankcast.model.errors import FilterTooLargeError, FilterTypeError, shown
+from rankcast.model.errors import FilterTooLargeError, FilterTypeError, InvalidValueError, shown
 from rankcast.model.patterns import Pattern
 from rankcast.model.values import Family, Value, checked_constant, family_of
 
@@ -184,12 +184,27 @@ Expression: TypeAlias = Constraint | Constant | Not | And | Or
 
 def _depth_above(parts: tuple[Expression, ...]) -> int:
     for part in parts:
-        if not isinstance(part, Constraint | Constant | Not | And | Or):
-            raise FilterTypeError(f"{shown(part)} is not a filter expression")
+        check_expression(part)
     depth = 1 + max((part.depth for part in parts), default=0)
     if depth > MAX_DEPTH:
         raise FilterTooLargeError(f"the filter nests and/or/not more than {MAX_DEPTH} deep")
     return depth
+
+
+def check_expression(value: object) -> None:
+    """Raise unless `value` is an expression."""
+    if not isinstance(value, Constraint | Constant | Not | And | Or):
+        raise not_an_expression(value)
+
+
+def not_an_expression(value: object) -> FilterTypeError:
+    """Return the error for what is no expression; it says what to do with the things that are taken for one."""
+    hint = ""
+    if isinstance(value, str):
+        hint = "; text is read by parse_filter"
+    elif isinstance(value, Attribute):
+        hint = f"; compare it with a constant (& and | bind before comparisons), such as ({value!r} == True)"
+    return FilterTypeError(f"{shown(value)} is not a filter expression{hint}")
 
 
 def all_of(*parts: Expression) -> Expression:
@@ -217,6 +232,14 @@ class Attribute:
     def __repr__(self) -> str:
         return f"attr({self.name!r})"
 
+    def __invert__(self) -> NoReturn:
+        raise not_an_expression(self)
+
+    def __and__(self, other: object) -> NoReturn:
+        raise not_an_expression(self)
+
+    __rand__ = __or__ = __ror__ = __and__
+
     def __eq__(self, constant: object) -> Constraint:  # type: ignore[override]
         return self._compared(Operator.EQ, constant)
 
@@ -240,7 +263,10 @@ class Attribute:
         return Constraint(self.name, Operator.BETWEEN, (low, high))
 
     def is_in(self, *constants: Value) -> Constraint:
-        """Hold for any of the given values."""
+        """Hold for any of the given values: `is_in("Porto", "Braga")`, or `is_in(*cities)`."""
+        given: tuple[object, ...] = constants
+        if len(given) == 1 and isinstance(given[0], list | tuple | set | frozenset):
+            raise InvalidValueError(f"{self.name} in: the values are given one by one; write is_in(*values)")
         return Constraint(self.name, Operator.IN, constants)
 
     def like(self, pattern: str) -> Constraint:

@@ -19,7 +19,17 @@ from operator import and_, xor
 from typing import Protocol, TypeAlias, TypeVar, cast
 
 from rankcast.model.errors import FilterTooLargeError
-from rankcast.model.expressions import PATTERNS, And, Constant, Constraint, Expression, Not, Operator, Or
+from rankcast.model.expressions import (
+    PATTERNS,
+    And,
+    Constant,
+    Constraint,
+    Expression,
+    Not,
+    Operator,
+    Or,
+    check_expression,
+)
 from rankcast.model.intervals import Domain, IntervalSet
 from rankcast.model.values import Family, Value
 from rankcast.model.valuesets import DOMAIN_OF_FAMILY, EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet
@@ -150,6 +160,7 @@ class Filter:
 
         Raises FilterTooLargeError past MAX_CONSTRAINTS, or when the normal form exceeds MAX_CONJUNCTIONS.
         """
+        check_expression(expression)
         _check_size(expression)
         conjunctions = _lowered(expression, schema, negated=False)
         return Filter(expression, conjunctions if schema is None else _declared(conjunctions, schema))

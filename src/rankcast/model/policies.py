@@ -76,6 +76,15 @@ class TopKWindow:
 Policy: TypeAlias = AllMatches | Continuous | Periodic | Sliding | TopKWindow
 
 
+def check_policy(value: object) -> None:
+    """Raise unless `value` is a delivery policy."""
+    if not isinstance(value, AllMatches | Continuous | Periodic | Sliding | TopKWindow):
+        raise InvalidSubscriptionError(
+            f"deliver: {shown(value)} is not a delivery policy; expected AllMatches(), Continuous(k), "
+            "Periodic(k, period), Sliding(k, window) or TopKWindow(k, window)"
+        )
+
+
 def check_count(name: str, value: object, *, at_least: int) -> None:
     """Raise unless `value` is a whole number of at least `at_least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
@@ -85,4 +94,4 @@ def check_count(name: str, value: object, *, at_least: int) -> None:
 def check_duration(name: str, value: object) -> None:
     """Raise unless `value` is a duration above zero."""
     if not isinstance(value, timedelta) or value <= timedelta(0):
-        raise InvalidSubscriptionError(f"{name}: {shown(value)} is not a duration above zero")
+        raise InvalidSubscriptionError(f"{name}: {shown(value)} is not a duration above zero; expected a timedelta")

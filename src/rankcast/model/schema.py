@@ -60,7 +60,9 @@ class Schema:
     def __post_init__(self) -> None:
         for name, declared in self.attributes.items():
             if not isinstance(declared, ValueType):
-                raise InvalidSubscriptionError(f"schema: {name!r} has the type {shown(declared)}; expected a ValueType")
+                raise InvalidSubscriptionError(
+                    f"schema: {name!r} has the type {shown(declared)}; expected a ValueType, such as {ValueType.INT}"
+                )
             known = ENVELOPE_TYPES.get(name)
             if known is not None and known is not declared:
                 raise InvalidSubscriptionError(

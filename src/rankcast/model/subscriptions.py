@@ -16,7 +16,7 @@ from typing import NamedTuple, NewType
 
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, shown
 from rankcast.model.filters import Filter
-from rankcast.model.policies import ALL_MATCHES, Policy
+from rankcast.model.policies import ALL_MATCHES, Policy, check_policy
 from rankcast.model.times import format_time
 from rankcast.model.values import checked_value
 
@@ -59,6 +59,10 @@ class Subscription:
 
     def __post_init__(self) -> None:
         check_id("subscription", self.id)
+        if not isinstance(self.filter, Filter):
+            raise InvalidSubscriptionError(
+                f"filter: {shown(self.filter)} is not a Filter; expected parse_filter(text) or Filter.of(expression)"
+            )
         if self.rank is not None and not (_is_number(self.rank) and 0 <= self.rank <= 1):
             raise InvalidSubscriptionError(f"rank: {shown(self.rank)} is not a number from 0 to 1")
         if not (_is_number(self.weight) and 0 <= self.weight < math.inf):
@@ -105,6 +109,7 @@ class Subscriber:
 
     def __post_init__(self) -> None:
         check_id("subscriber", self.id)
+        check_policy(self.deliver)
         known: set[str] = set()
         for subscription in self.subscriptions:
             if subscription.id in known:
@@ -158,5 +163,5 @@ def _checked_time(name: str, raw: object) -> datetime:
     except InvalidValueError as error:
         raise InvalidSubscriptionError(str(error)) from None
     if not isinstance(value, datetime):
-        raise InvalidSubscriptionError(f"{name}: {shown(raw)} is not a datetime")
+        raise InvalidSubscriptionError(f"{name}: {shown(raw)} is not a time; expected an aware datetime")
     return value

@@ -94,7 +94,8 @@ def checked_constant(raw: object, where: str) -> Value:
     """Return `raw` as a constant of a filter: a value that is present and, for floats, finite."""
     value = checked_value(raw, where)
     if value is None or (isinstance(value, float) and math.isinf(value)):
-        raise InvalidValueError(f"{where}: {shown(raw)} cannot be compared with; expected a finite constant")
+        hint = "; whether an attribute is there is asked with `exists`" if raw is None else ""
+        raise InvalidValueError(f"{where}: {shown(raw)} cannot be compared with; expected a finite constant{hint}")
     return value
 
 
