@@ -399,6 +399,8 @@ def test_one_subscription_and_one_priority_need_no_list(hub):
 def test_what_is_no_event_is_refused(hub):
     with pytest.raises(InvalidEventError, match="'x' is not an event; expected an Event or a mapping"):
         hub.publish("x")
+    with pytest.raises(InvalidEventError, match="time: '2026-01-01' is not a time; expected an aware datetime"):
+        hub.publish({"time": "2026-01-01"})
 
 
 def test_threads_may_publish_at_once(hub):

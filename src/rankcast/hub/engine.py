@@ -317,6 +317,7 @@ class Hub:
         if identity in self._seen:
             return False
         self._seen[identity] = None
+        self._next_id += identity.id == str(self._next_id)
         if len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
         return True

@@ -165,7 +165,7 @@ def _check_name(name: object) -> None:
 def _checked_time(name: str, raw: object) -> datetime | None:
     value = checked_value(raw, name)
     if value is not None and not isinstance(value, datetime):
-        raise InvalidEventError(f"{name}: {shown(raw)} is not a time")
+        raise InvalidEventError(f"{name}: {shown(raw)} is not a time; expected an aware datetime")
     return value
 
 
