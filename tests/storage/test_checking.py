@@ -1,5 +1,7 @@
 """Checking a file of either kind."""
 
+import os
+
 import pytest
 
 from rankcast.model.schema import Schema
@@ -84,3 +86,16 @@ def test_an_unusable_file_is_a_problem_not_an_error(tmp_path, name, content, mes
 def test_a_missing_file_is_a_problem(tmp_path, name):
     (problem,) = check_file(tmp_path / name)
     assert problem.message == "cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize("name", ["x.yaml", "x.json", "x.jsonl", "x.csv", "x.parquet"])
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    (problem,) = check_file(tmp_path / name)
+    assert problem.message == "cannot be read: it is not a plain file but a pipe or a device"
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json", ".jsonl", ".parquet"])
+def test_a_name_that_no_file_can_have_is_a_problem(suffix):
+    (problem,) = check_file("a\0b" + suffix)
+    assert "cannot be read: embedded null" in problem.message

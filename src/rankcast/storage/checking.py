@@ -10,7 +10,7 @@ from rankcast.model.schema import Schema
 from rankcast.storage.byte_lines import DamagedError, open_bytes, read_bytes
 from rankcast.storage.event_files import EVENT_SUFFIXES, EventFormat, event_format, read_events
 from rankcast.storage.subscriber_files import SUBSCRIBER_SUFFIXES, load_subscribers
-from rankcast.storage.texts import unreadable
+from rankcast.storage.texts import check_plain, unreadable
 from rankcast.storage.tokens import Kind, json_tokens, walk
 
 _SUBSCRIBER_KEYS = frozenset(("$schema", "version", "schema", "subscribers"))
@@ -54,6 +54,7 @@ def is_subscriber_file(path: str | os.PathLike[str]) -> bool:
     found = event_format(path)
     if found is not EventFormat.JSON or path.suffix.lower() == ".gz":
         return found is None
+    check_plain(path)
     try:
         with open_bytes(path) as stream:
             head = read_bytes(stream, _HEAD_BYTES).decode("utf-8-sig", errors="replace")

@@ -24,7 +24,7 @@ from rankcast.storage.byte_lines import DamagedError, open_bytes, read_bytes, re
 from rankcast.storage.event_csv import events_of_csv, write_csv
 from rankcast.storage.event_lines import events_of_document, events_of_lines, write_lines, write_list
 from rankcast.storage.event_parquet import events_of_parquet, write_parquet
-from rankcast.storage.texts import MAX_FILE_BYTES, decoded, invalid_file, unreadable
+from rankcast.storage.texts import MAX_FILE_BYTES, check_plain, decoded, invalid_file, unreadable
 from rankcast.storage.writing import replacing
 
 MAX_IDENTITIES = 1_000_000
@@ -71,6 +71,7 @@ def read_events(
     """
     path = Path(path)
     known = _known_format(path, format)
+    check_plain(path)
     try:
         path.open("rb").close()
     except OSError as error:

@@ -45,7 +45,8 @@ class SubscriberFile:
 def load_subscribers(path: str | os.PathLike[str], *, format: DocumentFormat | None = None) -> SubscriberFile:  # noqa: A002
     """Load a file; the format is that of its suffix (.yaml, .yml, .json) unless it is given."""
     path = Path(path)
-    return loads_subscribers(read_text(path), format=format or _format_of(path), file=str(path))
+    known = format or _format_of(path)
+    return loads_subscribers(read_text(path), format=known, file=str(path))
 
 
 def loads_subscribers(

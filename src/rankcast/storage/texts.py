@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import stat
 from pathlib import Path
 
 from rankcast.model.errors import InvalidFileError, Problem
@@ -15,12 +16,28 @@ _OTHER_ENCODINGS = ((codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-
 
 def read_text(path: Path) -> str:
     """Return the text of a file; raise InvalidFileError when it cannot be read, is too large or is not UTF-8."""
+    check_plain(path)
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise unreadable(path, error) from None
     return decoded(data, str(path))
+
+
+def check_plain(path: Path) -> None:
+    """Raise InvalidFileError for what is no plain file: opening a pipe may wait for ever, and a device may never end.
+
+    A folder is left to whoever opens it, who is told that it is one.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except ValueError as error:  # a NUL character in the name
+        raise invalid_file(str(path), None, f"cannot be read: {error}") from None
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise invalid_file(str(path), None, "cannot be read: it is not a plain file but a pipe or a device")
 
 
 def decoded(data: bytes, file: str) -> str:
