@@ -92,6 +92,15 @@ def test_a_reader_that_was_never_there_ends_the_command_quietly(arguments):
     assert (result.returncode, result.stderr) == (141, b"")
 
 
+@pytest.fixture
+def interruptible():
+    """A shell's background jobs ignore interrupts, and so would every process they start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_command_with_130_and_one_line():
     with subprocess.Popen(
         [*COMMAND, "generate", "flats", "--events", "10000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
