@@ -39,7 +39,7 @@ def test_a_report_is_strict_json_with_the_promised_fields():
         {"quantity": "W1 10k: index / limit", "required": "at most 4", "measured": 1.5, "holds": True}
     ]
     assert document["correct"] is True
-    assert document["machine"].keys() == {"processor", "system", "python"}
+    assert document["machine"].keys() == {"processor", "processors", "system", "python"}
 
 
 def test_a_ratio_needs_both_engines():
@@ -131,3 +131,12 @@ def test_labels_are_moved_apart_and_keep_their_order(values, gap):
 def test_no_more_items_are_done_than_there_are():
     assert count_within(10.0, lambda count: None, 7) == 7
     assert count_within(0.0, lambda count: None, 7) == 1
+
+
+@pytest.mark.parametrize(("load", "notes"), [(0.1, 0), (0.6, 1)])
+def test_a_busy_machine_is_noted(load, notes, monkeypatch):
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    report = Report("test")
+    report.warn_when_busy()
+    assert len(report.notes) == notes

@@ -67,6 +67,7 @@ class Reads:
 def run(settings: Settings) -> Report:
     """Measure every workload at every number of subscriptions; `events` of the settings is the number of changes."""
     report = Report("matching-churn")
+    report.warn_when_busy()
     for workload in settings.workloads or ("W1",):
         for subscriptions in settings.subscriptions or DEFAULT_SUBSCRIPTIONS:
             _Churn(workload, subscriptions, settings, report).run()

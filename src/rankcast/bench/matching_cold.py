@@ -51,6 +51,7 @@ print(json.dumps({"seconds": seconds, "found": found.tolist()}))
 def run(settings: Settings) -> Report:
     """Measure every workload at every number of subscriptions."""
     report = Report("matching-cold")
+    report.warn_when_busy()
     for workload in settings.workloads or ("W1",):
         for subscriptions in settings.subscriptions or DEFAULT_SUBSCRIPTIONS:
             settings.say(f"{workload}: saving an index of {subscriptions:,} subscriptions")

@@ -34,6 +34,7 @@ COMPARED = 100
 def run(settings: Settings) -> Report:
     """Measure every workload at every number of subscriptions."""
     report = Report("matching-threads")
+    report.warn_when_busy()
     for workload in settings.workloads or ("W1",):
         for subscriptions in settings.subscriptions or DEFAULT_SUBSCRIPTIONS:
             settings.say(f"{workload}: building an index of {subscriptions:,} subscriptions")

@@ -5,6 +5,7 @@ Everything is plain data with a fixed shape, so that `--json` output of differen
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -116,6 +117,12 @@ class Report:
         if measured is not None:
             self.requirements.append(Requirement.of(quantity, bound, limit, measured))
 
+    def warn_when_busy(self) -> None:
+        """Note it when the machine is busy: for benches that go by the wall clock, before they start."""
+        note = busy_note(os.getloadavg()[0], os.cpu_count() or 1)
+        if note is not None:
+            self.notes.append(note)
+
     def add(self, others: Iterable[Comparison]) -> None:
         """Add comparisons."""
         self.comparisons.extend(others)
@@ -127,8 +134,22 @@ class Report:
 
 def machine() -> dict[str, Any]:
     """Return what a reader of the figures should know of the machine."""
-    return {"processor": _processor(), "system": platform.system(), "python": platform.python_version()}
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "processors": os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
 
 
-def _processor() -> str:
-    return platform.processor() or platform.machine()
+def busy_note(load: float, processors: int) -> str | None:
+    """Return a warning that others use the machine too much for times of the wall clock to say anything, or None.
+
+    >>> busy_note(0.4, 2)
+    >>> busy_note(3.1, 2)
+    'The machine is busy (load 3.1 on 2 processors): do not trust times of the wall clock from this run.'
+    """
+    if load <= processors / 2:
+        return None
+    place = f"load {load:.1f} on {processors} processors"
+    return f"The machine is busy ({place}): do not trust times of the wall clock from this run."
