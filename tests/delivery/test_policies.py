@@ -10,6 +10,7 @@ from rankcast.delivery.policies import new_queue, with_policy
 from rankcast.delivery.queues import finished, step
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.times import EARLIEST, LATEST
 from rankcast.testing.definitions import Delivery, Offer, due
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -144,6 +145,13 @@ class TestPeriodic:
         queue, delivered = step(new_queue(Periodic(1, seconds(10))), candidate(1, 0.9), at(1))
         assert (delivered, queue.next_instant) == ([], at(10))
         assert step(queue, None, at(9)) == (queue, [])
+
+    def test_periods_reach_over_both_ends_of_time(self):
+        for period in (timedelta(microseconds=1), timedelta(days=365_000), timedelta.max):
+            for time in (EARLIEST, LATEST):
+                queue, _ = step(new_queue(Periodic(1, period)), Candidate(Identity("s", "1"), time, 0.5), time)
+                assert time <= queue.next_instant <= LATEST
+                assert len(finished(queue)[1]) == 1
 
 
 class TestTopKWindow:

@@ -24,12 +24,15 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def period_end(now: datetime, period: timedelta) -> datetime:
-    """Return the end of the period that an instant lies in.
+    """Return the end of the period that an instant lies in, or the end of time when that is sooner.
 
     >>> period_end(datetime(2026, 1, 1, 0, 30, tzinfo=UTC), timedelta(hours=1)).hour
     1
     """
-    return _plus(EPOCH + (now - EPOCH) // period * period, period)
+    try:
+        return EPOCH + ((now - EPOCH) // period + 1) * period  # not by way of its start, which may be before the year 1
+    except OverflowError:
+        return LATEST
 
 
 def _plus(time: datetime, span: timedelta) -> datetime:
