@@ -170,6 +170,8 @@ def _checked_time(name: str, raw: object) -> datetime | None:
 
 
 def _payload(data: object) -> Iterator[tuple[str, object]]:
+    if isinstance(data, str):
+        checked_value(data, "data")
     if isinstance(data, list | tuple):
         _check_list(data, "data", 0)
     if not isinstance(data, Mapping):
@@ -203,14 +205,21 @@ def _flattened(data: Mapping[Any, object], prefix: str, depth: int) -> Iterator[
 
 
 def _check_list(values: Sequence[object], path: str, depth: int) -> None:
-    """Raise when lists and objects nest too deep: what cannot be filtered on can still be written and copied."""
+    """Raise when lists and objects nest too deep or hold what is not text.
+
+    What cannot be filtered on can still be written and copied.
+    """
     level: list[Any] = [values]
     while level:
         depth += 1
         if depth > MAX_NESTING:
             raise InvalidEventError(f"{shown(path)}: the payload nests more than {MAX_NESTING} objects and lists")
-        inner = (part.values() if isinstance(part, Mapping) else part for part in level)
-        level = [item for part in inner for item in part if isinstance(item, Mapping | list | tuple)]
+        keys = [key for part in level if isinstance(part, Mapping) for key in part]
+        items = [item for part in level for item in (part.values() if isinstance(part, Mapping) else part)]
+        for text in (*keys, *items):
+            if isinstance(text, str) and not text.isascii():
+                checked_value(text, path)
+        level = [item for item in items if isinstance(item, Mapping | list | tuple)]
 
 
 def _payload_list(data: object, path: str) -> Sequence[object] | None:
