@@ -3,8 +3,8 @@
 Rows that neither kernel finds are checked one by one: all of a very small segment, and those that match every event.
 
 An event is a list of (dimension, rank) with ranks above 0; dimensions that it lacks have rank 0. A row found is either
-final, and its subscription is written once per event even when several of its rows match; or it has a residue (string
-patterns that ranks cannot express), and the row itself is written for the caller to verify.
+final, and the number of its subscription is written once per event even when several of its rows match; or it has a
+residue (string patterns that ranks cannot express), and the row itself is written for the caller to verify.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ STAMP, FOUND, OPEN = 0, 1, 2
 def _emit(
     row: int,
     subscription_of: Array,
+    number_of: Array,
     residue: Array,
     died: Array,
     sequence: int,
@@ -46,13 +47,14 @@ def _emit(
         if stamps[subscription] == state[STAMP]:
             return
         stamps[subscription] = state[STAMP]
-    found[state[FOUND]] = subscription
+    found[state[FOUND]] = number_of[row]
     state[FOUND] += 1
 
 
 @inlined
 def _emit_words(
     subscription_of: Array,
+    number_of: Array,
     residue: Array,
     died: Array,
     sequence: int,
@@ -79,10 +81,10 @@ def _emit_words(
             row = first_row + lowest_bit(rest)
             rest &= rest - one
             if plain:
-                found[count] = subscription_of[row]
+                found[count] = number_of[row]
                 count += 1
             else:
-                _emit(row, subscription_of, residue, died, sequence, stamps, state, found, opened)
+                _emit(row, subscription_of, number_of, residue, died, sequence, stamps, state, found, opened)
     if plain:
         state[FOUND] = count
 
@@ -98,6 +100,7 @@ def search(
     gap_start: Array,
     gap_ranges: Array,
     subscription_of: Array,
+    number_of: Array,
     residue: Array,
     layout: Array,
     bucket_of: Array,
@@ -130,8 +133,8 @@ def search(
 ) -> int:
     """Search the events from `event` on; return the first one that was not searched because space ran out.
 
-    The subscriptions of event i are found[offsets[i]:offsets[i+1]], its rows with residues opened[open_offsets[i]:...].
-    An event is only begun when there is room for every row.
+    The subscription numbers of event i are found[offsets[i]:offsets[i+1]], and its rows with residues are
+    opened[open_offsets[i]:open_offsets[i+1]]. An event is only begun when there is room for every row.
     """
     rows = len(subscription_of)
     chunk_count = len(chunks) - 1
@@ -151,16 +154,18 @@ def search(
             and_chunks(values, picked, chunks, parts, bits, words, chunks[chunk_count, 1])
             correct(located, ranks, ends_start, low_ends, high_ends, gaps, words)
             restore_rows(dimensions, layout, picked)
-            _emit_words(subscription_of, residue, died, sequence, stamps, state, words, occupied, found, opened)
+            _emit_words(
+                subscription_of, number_of, residue, died, sequence, stamps, state, words, occupied, found, opened
+            )
         if len(entries):
             count = gather(dimensions, ranks, values, access, cell_of, cell_start, entries, candidates)
             for k in range(count):
                 row = candidates[k]
                 if row_holds(row, values, row_start, predicates, gap_start, gap_ranges, has_gaps):
-                    _emit(row, subscription_of, residue, died, sequence, stamps, state, found, opened)
+                    _emit(row, subscription_of, number_of, residue, died, sequence, stamps, state, found, opened)
         for row in range(first_scanned, rows):
             if row_holds(row, values, row_start, predicates, gap_start, gap_ranges, has_gaps):
-                _emit(row, subscription_of, residue, died, sequence, stamps, state, found, opened)
+                _emit(row, subscription_of, number_of, residue, died, sequence, stamps, state, found, opened)
         for i in range(len(dimensions)):
             values[dimensions[i]] = 0
         event += 1

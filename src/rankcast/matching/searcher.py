@@ -28,7 +28,7 @@ NEVER_DIED = np.zeros(0, np.int64)
 """For segments without removed subscriptions."""
 
 FIRST_ROOM = 1 << 12
-"""Results that fit before the first growth, beyond one result per row."""
+"""Results that fit beyond one per row, when space has to grow."""
 
 
 class Searcher:
@@ -42,12 +42,14 @@ class Searcher:
         flags = np.zeros(len(rows) if len(residues.row) else 0, np.uint8)
         flags[residues.row] = 1
         several = bool((np.bincount(rows.subscription, minlength=1) > 1).any())
+        self._number_of: Array = segment.numbers.take(rows.subscription)
         self._arguments = (
             rows.start,
             rows.predicates,
             rows.gap_start,
             rows.gaps,
             rows.subscription,
+            self._number_of,
             flags,
             wide.layout,
             wide.bucket_of,
@@ -74,7 +76,7 @@ class Searcher:
         )
         self._offsets = np.zeros(2, np.int64)
         self._open_offsets = np.zeros(2, np.int64)
-        self._found = np.empty(len(rows), np.int32)
+        self._found = np.empty(len(rows), np.int64)
         self._opened = np.empty(len(rows) if len(residues.row) else 0, np.int32)
         self._results = (self._offsets, self._found, self._open_offsets, self._opened)
         self._patterns = _patterns_by_row(segment)
@@ -95,23 +97,18 @@ class Searcher:
         (search_holding if hold else search)(
             0, encoded.start, encoded.dimensions, encoded.ranks, *self._arguments, died, sequence, *self._results
         )
-        found = self._found[: self._offsets[1]]
-        numbers: Array = self.segment.numbers.take(found)
+        numbers = self._found[: self._offsets[1]]
         if not self._patterns:
-            return numbers
-        rows = self._opened[: self._open_offsets[1]]
-        return np.concatenate((numbers, self._verified(encoded, 0, rows, found)))
+            return numbers.copy()
+        return np.concatenate((numbers, self._verified(encoded, 0, self._opened[: self._open_offsets[1]], numbers)))
 
     def match_batch(
         self, events: pa.RecordBatch | EncodedEvents, died: Array = NEVER_DIED, sequence: int = 0
     ) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""
         encoded = events if isinstance(events, EncodedEvents) else self.encoder.encode_batch(events)
-        rows = len(self.segment.rows)
         offsets = np.zeros(len(encoded) + 1, np.int64)
         open_offsets = np.zeros(len(encoded) + 1, np.int64)
-        found = np.empty(rows + FIRST_ROOM, np.int32)
-        opened = np.empty(rows + FIRST_ROOM if self._patterns else 0, np.int32)
         done = 0
         while True:
             done = search(
@@ -123,21 +120,27 @@ class Searcher:
                 died,
                 sequence,
                 offsets,
-                found,
+                self._found,
                 open_offsets,
-                opened,
+                self._opened,
             )
             if done == len(encoded):
                 break
-            found = _with_room(found, int(offsets[done]), rows)
-            opened = _with_room(opened, int(open_offsets[done]), rows) if self._patterns else opened
-        numbers = self.segment.numbers.take(found[: offsets[-1]])
+            self._make_room(int(offsets[done]), int(open_offsets[done]))
+        numbers = self._found[: offsets[-1]]
         if not self._patterns:
-            return offsets, numbers
-        return self._completed(encoded, offsets, numbers, found, open_offsets, opened)
+            return offsets, numbers.copy()
+        return self._completed(encoded, offsets, numbers, open_offsets, self._opened)
+
+    def _make_room(self, found: int, opened: int) -> None:
+        """Double the space for results, which is kept for later batches."""
+        self._found = _wider(self._found, found)
+        if self._patterns:
+            self._opened = _wider(self._opened, opened)
+        self._results = (self._offsets, self._found, self._open_offsets, self._opened)
 
     def _completed(
-        self, encoded: EncodedEvents, offsets: Array, numbers: Array, found: Array, open_offsets: Array, opened: Array
+        self, encoded: EncodedEvents, offsets: Array, numbers: Array, open_offsets: Array, opened: Array
     ) -> tuple[Array, Array]:
         """Add the rows with residues that hold to what was found."""
         pieces: list[Array] = []
@@ -147,23 +150,23 @@ class Searcher:
             pieces.append(numbers[own])
             if open_offsets[event] < open_offsets[event + 1]:
                 rows = opened[open_offsets[event] : open_offsets[event + 1]]
-                verified = self._verified(encoded, event, rows, found[own])
+                verified = self._verified(encoded, event, rows, numbers[own])
                 pieces.append(verified)
                 sizes[event] += len(verified)
         completed = np.zeros(len(offsets), np.int64)
         np.cumsum(sizes, out=completed[1:])
-        return completed, np.concatenate(pieces) if pieces else numbers
+        return completed, np.concatenate(pieces) if pieces else numbers.copy()
 
     def _verified(self, encoded: EncodedEvents, event: int, rows: Array, found: Array) -> Array:
-        """Return the subscriptions of rows whose residues hold, less those found already."""
+        """Return the numbers of rows whose residues hold, less those found already."""
         seen = set(found.tolist()) if len(rows) else set()
         verified: list[int] = []
         for row in rows.tolist():
-            subscription = int(self.segment.rows.subscription[row])
-            if subscription not in seen and self._residues_hold(encoded, event, row):
-                seen.add(subscription)
-                verified.append(subscription)
-        return self.segment.numbers[np.array(verified, np.int64)]
+            number = int(self._number_of[row])
+            if number not in seen and self._residues_hold(encoded, event, row):
+                seen.add(number)
+                verified.append(number)
+        return np.array(verified, np.int64)
 
     def _residues_hold(self, encoded: EncodedEvents, event: int, row: int) -> bool:
         for attribute, pattern, negated in self._patterns[row]:
@@ -173,8 +176,8 @@ class Searcher:
         return True
 
 
-def _with_room(array: Array, used: int, room: int) -> Array:
-    wider = np.empty(2 * len(array) + room, array.dtype)
+def _wider(array: Array, used: int) -> Array:
+    wider = np.empty(2 * len(array) + FIRST_ROOM, array.dtype)
     wider[:used] = array[:used]
     return wider
 
