@@ -23,8 +23,9 @@ from rankcast.model.errors import (
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import RankBy, Subscription
+from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.values import ValueType
 from rankcast.testing.clock import FakeClock
 
@@ -414,3 +415,53 @@ def test_threads_may_publish_at_once(hub):
     for thread in threads:
         thread.join()
     assert sorted(int(note.event.id) for note in seen) == list(range(500))
+
+
+def test_events_are_ranked_by_relevance(hub):
+    near = Subscription("near", parse_filter("true"), relevance=IdealPoint([Target("x", 10)]))
+    hub.subscribe("ana", near, deliver=TopKWindow(k=1, window=2))
+    published = [got(hub.publish(flat(number, x=x))) for number, x in enumerate((4, 9, 8), start=1)]
+    assert published == [[("ana", "1", -6.0)], [("ana", "2", -1.0)], []]
+    assert got(hub.publish(flat(4, x=0))) == [("ana", "3", -2.0)]
+
+
+def test_an_event_without_relevance_does_not_compete(hub):
+    near = Subscription("near", parse_filter("true"), relevance=Closeness([Target("x", 10)]))
+    hub.subscribe("ana", near, deliver=Sliding(k=1, window=1))
+    assert hub.publish(flat(1, y=1)) == []
+    assert hub.matches(flat(2, y=1)) == []
+    outcome = hub.explain(flat(3, x="ten"), "ana")
+    assert (outcome.rank, outcome.verdict) == (None, Verdict.NO_RELEVANCE)
+    assert str(outcome).endswith(
+        "ana: not delivered: the event lacks the numbers that its relevance is worked out from"
+    )
+
+
+def test_with_decay_newer_events_count_more(hub):
+    wishes = tuple(Subscription(str(x), parse_filter(f"x = {x}"), rank=x / 4) for x in (1, 2, 4))
+    hub.add(Subscriber("ana", wishes, Continuous(k=1), decay=Decay(timedelta(hours=1))))
+    hub.add(Subscriber("rui", wishes, Continuous(k=1)))
+    hub.publish(flat(1, x=4), now=NOW)
+    assert got(hub.publish(flat(2, x=2), now=NOW + timedelta(minutes=59))) == []
+    assert got(hub.publish(flat(3, x=2), now=NOW + timedelta(minutes=61))) == [("ana", "3", 0.5)]
+    assert got(hub.publish(flat(4, x=1), now=NOW + timedelta(minutes=62))) == []
+
+
+def test_an_event_that_needs_a_refresh_makes_room(hub):
+    wishes = (
+        Subscription("short", parse_filter("x = 2"), rank=1.0, refresh=timedelta(hours=1)),
+        Subscription("long", parse_filter("x = 1"), rank=0.5),
+    )
+    hub.subscribe("ana", wishes, deliver=Continuous(k=1))
+    hub.publish(flat(1, x=2), now=NOW)
+    assert got(hub.publish(flat(2, x=1), now=NOW + timedelta(minutes=59))) == []
+    assert got(hub.publish(flat(3, x=1), now=NOW + timedelta(minutes=60))) == [("ana", "3", 0.5)]
+    old = flat(4, x=2, time=NOW - timedelta(hours=1))
+    assert hub.explain(old, "ana", now=NOW + timedelta(hours=2)).verdict is Verdict.EXPIRED
+
+
+def test_a_relevance_is_checked_against_the_schema():
+    hub = Hub(schema=Schema({"rent": ValueType.INT}))
+    with pytest.raises(UnknownAttributeError, match="did you mean 'rent'"):
+        hub.subscribe("ana", Subscription("a", parse_filter("true"), relevance=Closeness([Target("rents", 1)])))
+    assert hub.subscribers == ()

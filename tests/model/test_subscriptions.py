@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 
 from rankcast.model.advertisements import Advertisement
-from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, PriorityCycleError
+from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, PriorityCycleError, UnknownAttributeError
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant, attr
 from rankcast.model.filters import Filter
 from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription, SubscriptionKey, unique_subscribers
 from rankcast.model.times import EARLIEST, LATEST
@@ -231,3 +232,42 @@ class TestAdvertisements:
     def test_an_id_is_needed(self):
         with refused("advertisement id: ''"):
             Advertisement("", "/s", EVERYTHING)
+
+
+class TestRelevance:
+    NEAR = Closeness([Target("x", 1)])
+    DISTANCE = IdealPoint([Target("x", 1)])
+    WITHIN = IdealPoint([Target("x", 1)], reach=2)
+
+    def test_a_relevance_a_refresh_and_a_decay_are_what_they_should_be(self):
+        with refused("relevance: 0.5 is not an IdealPoint, a Closeness or a Cosine"):
+            subscription(relevance=0.5)
+        with refused("refresh: .* is not a duration above zero"):
+            subscription(refresh=timedelta(0))
+        with refused("decay: .* is not a Decay"):
+            Subscriber("ana", decay=HOUR)
+
+    def test_a_distance_is_not_combined_with_a_rank(self):
+        with refused("an ideal point needs a reach to be combined with a rank"):
+            subscription(relevance=self.DISTANCE, rank=0.5)
+        assert subscription(relevance=self.WITHIN, rank=0.5).rank == 0.5
+
+    @pytest.mark.parametrize("other", [{}, {"rank": 0.5}, {"relevance": NEAR}, {"relevance": WITHIN}])
+    def test_distances_compete_with_distances_only(self, other):
+        with refused("subscription 'b': relevance: an ideal point needs a reach .* another subscription's ranks"):
+            Subscriber("ana", (subscription("a", **other), subscription("b", relevance=self.DISTANCE)))
+        both = tuple(subscription(name, relevance=self.DISTANCE) for name in "ab")
+        assert Subscriber("ana", both).subscriptions == both
+
+    def test_distances_are_not_combined_with_priorities_or_decay(self):
+        both = tuple(subscription(name, relevance=self.DISTANCE) for name in "ab")
+        with refused("needs a reach to be combined with priorities"):
+            Subscriber("ana", both, priorities=(Priority("a", "b"),))
+        with refused("needs a reach to be combined with decay"):
+            Subscriber("ana", both, decay=Decay(HOUR))
+
+    def test_filter_and_relevance_are_checked_against_a_schema(self):
+        schema = Schema({"x": ValueType.FLOAT})
+        assert subscription(relevance=self.NEAR).under(schema).relevance == self.NEAR
+        with pytest.raises(UnknownAttributeError, match="unknown attribute 'x'"):
+            subscription(relevance=self.NEAR).under(Schema({"price": ValueType.FLOAT}))

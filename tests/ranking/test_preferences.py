@@ -1,13 +1,22 @@
 """Preference ranks and event ranks, rule by rule."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import PriorityCycleError
+from rankcast.model.events import Event
+from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
+from rankcast.model.times import LATEST
+from rankcast.ranking.decay import decayed
 from rankcast.ranking.preferences import Preferences, preference_ranks, winnow
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 def subscriber(filters, *, ranks=None, weights=None, **options):
@@ -93,3 +102,108 @@ def test_most_specific_leaves_out_what_strictly_covers_another_match():
 def test_most_specific_keeps_equal_subscriptions():
     ranked = subscriber({"a": "x > 1", "b": "not (x <= 1)"}, ranks={"a": 0.3, "b": 0.7}, most_specific=True)
     assert Preferences.of(ranked).counted(["a", "b"]) == ["a", "b"]
+
+
+def near(attribute, value, scale=10):
+    return Closeness([Target(attribute, value, scale)])
+
+
+def with_relevance(*subscriptions, **options):
+    """Return preferences over subscriptions given as (id, rank, relevance), with weights 1, 2, ..."""
+    made = tuple(
+        Subscription(name, parse_filter("true"), rank, weight, relevance=relevance)
+        for weight, (name, rank, relevance) in enumerate(subscriptions, start=1)
+    )
+    return Preferences.of(Subscriber("ana", made, **options))
+
+
+def event(**attributes):
+    return Event.of(attributes, id="1", source="/s")
+
+
+class TestRelevance:
+    def test_without_a_rank_the_relevance_alone_counts(self):
+        preferences = with_relevance(("a", None, near("x", 0)))
+        assert preferences.ranked(event(x=3), ["a"]) == (1 - 3 / 10, ("a",))
+
+    def test_with_a_rank_the_product_counts(self):
+        preferences = with_relevance(("a", 0.4, near("x", 0)))
+        assert preferences.ranked(event(x=5), ["a"]) == (0.4 * 0.5, ("a",))
+
+    def test_priorities_count_as_ranks(self):
+        preferences = with_relevance(
+            ("a", None, near("x", 0)), ("b", None, near("x", 0)), priorities=(Priority("a", "b"),)
+        )
+        assert preferences.ranked(event(x=5), ["b"]) == (0.5 * 0.5, ("b",))
+
+    @pytest.mark.parametrize(
+        ("rank_by", "expected"),
+        [
+            (RankBy.MAX, 0.75),
+            (RankBy.MIN, 0.25),
+            (RankBy.MEAN, (0.75 + 0.25 + 0.5) / 3),
+            (RankBy.WEIGHTED_SUM, 0.75 + 2 * 0.25 + 3 * 0.5),
+        ],
+    )
+    def test_relevances_and_ranks_are_combined_alike(self, rank_by, expected):
+        preferences = with_relevance(
+            ("a", None, near("x", 0, 4)), ("b", 0.5, near("x", 0, 2)), ("c", 0.5, None), rank_by=rank_by
+        )
+        assert preferences.ranked(event(x=1), ["a", "b", "c"]) == (expected, ("a", "b", "c"))
+
+    def test_a_top_k_window_subscription_ranks_by_the_distance_itself(self):
+        preferences = with_relevance(("a", None, IdealPoint([Target("x", 0), Target("y", 0)])))
+        assert preferences.ranked(event(x=3, y=4), ["a"]) == (-5, ("a",))
+
+    def test_of_several_ideal_points_the_nearest_counts(self):
+        points = [IdealPoint([Target("x", value)]) for value in (0, 10)]
+        preferences = with_relevance(("a", None, points[0]), ("b", None, points[1]))
+        assert preferences.ranked(event(x=8), ["a", "b"]) == (-2, ("a", "b"))
+
+    def test_a_subscription_to_which_an_event_is_not_relevant_does_not_rank_it(self):
+        preferences = with_relevance(("a", None, near("x", 0)), ("b", 0.1, None), rank_by=RankBy.MIN)
+        assert preferences.ranked(event(y=0), ["a", "b"]) == (0.1, ("b",))
+        assert preferences.ranked(event(y=0), ["a"]) is None
+
+    def test_such_a_subscription_hides_no_more_general_one(self):
+        wide = Subscription("wide", parse_filter("true"), 0.9)
+        narrow = Subscription("narrow", parse_filter("y = 0"), relevance=near("x", 0))
+        preferences = Preferences.of(Subscriber("ana", (wide, narrow), most_specific=True))
+        assert preferences.ranked(event(y=0), ["wide", "narrow"]) == (0.9, ("wide",))
+        assert preferences.ranked(event(y=0, x=10), ["wide", "narrow"]) == (0.0, ("wide", "narrow"))
+
+
+def test_the_score_is_the_rank_unless_there_is_decay():
+    daily = Decay(timedelta(days=1))
+    assert with_relevance(("a", 0.5, None)).score(0.5, NOON) == 0.5
+    assert with_relevance(("a", 0.5, None), decay=daily).score(0.5, NOON) == decayed(0.5, NOON, daily)
+
+
+class TestRefresh:
+    @staticmethod
+    def expires(*refreshes, time=NOON, stated=None):
+        names = [str(number) for number in range(len(refreshes))]
+        owned = [
+            Subscription(name, parse_filter("true"), refresh=refresh)
+            for name, refresh in zip(names, refreshes, strict=True)
+        ]
+        others = (Subscription("other", parse_filter("true"), refresh=timedelta(days=9)),)
+        return Preferences.of(Subscriber("ana", (*owned, *others))).expires(names, time, stated)
+
+    def test_an_event_needs_a_refresh_some_time_after_its_own_time(self):
+        assert self.expires(2 * HOUR) == NOON + 2 * HOUR
+
+    @pytest.mark.parametrize(("stated", "sooner"), [(HOUR, HOUR), (3 * HOUR, 2 * HOUR)])
+    def test_the_smaller_of_its_own_expiry_and_the_refresh_counts(self, stated, sooner):
+        assert self.expires(2 * HOUR, stated=NOON + stated) == NOON + sooner
+
+    def test_of_several_matching_subscriptions_the_largest_counts(self):
+        assert self.expires(HOUR, 3 * HOUR, 2 * HOUR) == NOON + 3 * HOUR
+
+    def test_no_refresh_is_larger_than_every_other(self):
+        assert self.expires(HOUR, None) is None
+        assert self.expires(HOUR, None, stated=NOON + 2 * HOUR) == NOON + 2 * HOUR
+
+    def test_a_refresh_beyond_the_end_of_time_is_none(self):
+        assert self.expires(timedelta.max) is None
+        assert self.expires(HOUR, time=LATEST, stated=LATEST) == LATEST

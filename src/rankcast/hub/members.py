@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
@@ -10,17 +10,12 @@ from typing import TypeAlias
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.queues import Moved, Queue, step
 from rankcast.hub.results import Match, Notification, Verdict
-from rankcast.model.events import Identity
+from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Periodic, TopKWindow
-from rankcast.model.subscriptions import Subscriber
+from rankcast.model.subscriptions import Subscriber, SubscriptionId
 from rankcast.ranking.preferences import Preferences
 
 Callback: TypeAlias = Callable[[Notification], object]
-
-
-def candidate_of(match: Match, now: datetime) -> Candidate:
-    """Return a match as it competes for delivery."""
-    return Candidate(match.event.identity, match.event.time or now, match.rank, match.event.expires)
 
 
 @dataclass(slots=True, eq=False)
@@ -40,20 +35,32 @@ class Member:
     timer: datetime | None = None
     held: dict[Identity, Match] = field(default_factory=dict)
 
+    def match(self, event: Event, satisfied: Collection[SubscriptionId]) -> Match | None:
+        """Return what an event means to the subscriber, given the filters it satisfies; None when it is not ranked."""
+        ranked = self.preferences.ranked(event, satisfied)
+        return None if ranked is None else Match(self.subscriber.id, event, ranked.rank, ranked.matched)
+
+    def candidate(self, match: Match, now: datetime) -> Candidate:
+        """Return a match as it competes for delivery."""
+        time = match.event.time or now
+        expires = self.preferences.expires(match.matched, time, match.event.expires)
+        return Candidate(match.event.identity, time, self.preferences.score(match.rank, time), expires)
+
     def moved(self, match: Match | None, now: datetime, *, closed: bool) -> list[Notification]:
         """Let time pass and a match arrive, or none; return what is delivered."""
         if match is not None:
             self.held[match.event.identity] = match
-        candidate = None if match is None else candidate_of(match, now)
+        candidate = None if match is None else self.candidate(match, now)
         return self.notified(step(self.queue, candidate, now, closed=closed))
 
     def outlook(self, match: Match, now: datetime) -> Verdict:
         """Return what would become of a match that arrived now; nothing is changed."""
-        queue, delivered = step(self.queue, candidate_of(match, now), now)
+        candidate = self.candidate(match, now)
+        queue, delivered = step(self.queue, candidate, now)
         identity = match.event.identity
         if any(one.candidate.identity == identity for one in delivered):
             return Verdict.DELIVERED
-        if not match.event.is_valid_at(now):
+        if not candidate.is_valid_at(now):
             return Verdict.EXPIRED
         if isinstance(self.subscriber.deliver, Periodic):
             return Verdict.WAITING

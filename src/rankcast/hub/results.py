@@ -47,6 +47,7 @@ class Verdict(Enum):
 
     DELIVERED = "delivered"
     NO_MATCH = "no match"
+    NO_RELEVANCE = "no relevance"
     REPEATED = "published before"
     EXPIRED = "expired"
     TOO_OLD = "too old for the window"
@@ -58,7 +59,7 @@ class Verdict(Enum):
 class Outcome:
     """What an event means to a subscriber: why each subscription matches or not, its rank, and whether it is delivered.
 
-    `rank` is None when nothing matches.
+    `rank` is None when nothing matches, or when what matches ranks by a relevance that the event does not have.
     """
 
     subscriber: SubscriberId
@@ -83,6 +84,8 @@ class Outcome:
                 return f"delivered with rank {rank}"
             case Verdict.NO_MATCH:
                 return "not delivered: no subscription matches"
+            case Verdict.NO_RELEVANCE:
+                return "not delivered: the event lacks the numbers that its relevance is worked out from"
             case Verdict.REPEATED:
                 return "not delivered now: an event with this source and id was published before"
             case Verdict.EXPIRED:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple, NewType
 
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, shown
 from rankcast.model.filters import Filter
-from rankcast.model.policies import ALL_MATCHES, Policy, check_policy
+from rankcast.model.policies import ALL_MATCHES, Policy, check_duration, check_policy
+from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, check_relevance
+from rankcast.model.schema import Schema
 from rankcast.model.times import format_time
 from rankcast.model.values import checked_value
 
@@ -47,7 +49,8 @@ class Subscription:
     """A filter, how much its events are wanted, and when it is active (in event time).
 
     `rank` is the preference rank in [0, 1]; None leaves it to the subscriber's priorities or, without any, means 1.
-    `weight` counts only when ranks are combined by weighted sum.
+    With a `relevance` each event's rank is that times its relevance; an event that has none is not seen. `weight`
+    counts only when ranks are combined by weighted sum. Events are valid for the time `refresh`, if one is given.
     """
 
     id: SubscriptionId
@@ -56,6 +59,8 @@ class Subscription:
     weight: float = 1.0
     active_from: datetime | None = None
     active_until: datetime | None = None
+    relevance: Relevance | None = None
+    refresh: timedelta | None = None
 
     def __post_init__(self) -> None:
         check_id("subscription", self.id)
@@ -67,6 +72,14 @@ class Subscription:
             raise InvalidSubscriptionError(f"rank: {shown(self.rank)} is not a number from 0 to 1")
         if not (_is_number(self.weight) and 0 <= self.weight < math.inf):
             raise InvalidSubscriptionError(f"weight: {shown(self.weight)} is not a finite number of at least 0")
+        if not isinstance(self.relevance, IdealPoint | Closeness | Cosine | None):
+            raise InvalidSubscriptionError(
+                f"relevance: {shown(self.relevance)} is not an IdealPoint, a Closeness or a Cosine"
+            )
+        if self.rank is not None and self.scores_by_distance:
+            raise InvalidSubscriptionError("relevance: an ideal point needs a reach to be combined with a rank")
+        if self.refresh is not None:
+            check_duration("refresh", self.refresh)
         for name in ("active_from", "active_until"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _checked_time(name, getattr(self, name)))
@@ -75,6 +88,17 @@ class Subscription:
                 f"active_until: {format_time(self.active_until)} is not after active_from, "
                 f"{format_time(self.active_from)}"
             )
+
+    @property
+    def scores_by_distance(self) -> bool:
+        """Whether events are ranked by a negated distance, which is no rank in [0, 1]."""
+        return self.relevance is not None and not self.relevance.is_bounded
+
+    def under(self, schema: Schema) -> Subscription:
+        """Return the subscription with its filter under a schema; raise when filter or relevance do not fit it."""
+        if self.relevance is not None:
+            check_relevance(self.relevance, schema)
+        return replace(self, filter=self.filter.under(schema))
 
     def is_active_at(self, time: datetime | None) -> bool:
         """Whether events of this time are seen."""
@@ -97,7 +121,8 @@ class Subscriber:
     """One who gets notifications: subscriptions that compete for one delivery policy.
 
     Preferences are either ranks on the subscriptions or `priorities` among them, not both. With `most_specific`, a
-    matching subscription that strictly covers another matching one does not count towards an event's rank.
+    matching subscription that strictly covers another matching one does not count towards an event's rank. With a
+    `decay`, newer events count more.
     """
 
     id: SubscriberId
@@ -106,6 +131,7 @@ class Subscriber:
     rank_by: RankBy = RankBy.MAX
     most_specific: bool = False
     priorities: tuple[Priority, ...] = ()
+    decay: Decay | None = None
 
     def __post_init__(self) -> None:
         check_id("subscriber", self.id)
@@ -127,6 +153,25 @@ class Subscriber:
                 f"subscriber {shown(self.id)}: subscription {shown(ranked[0])} has a rank although there are "
                 "priorities; use one or the other"
             )
+        if not isinstance(self.decay, Decay | None):
+            raise InvalidSubscriptionError(f"decay: {shown(self.decay)} is not a Decay")
+        self._check_distances()
+
+    def _check_distances(self) -> None:
+        """Raise when distances would be combined with anything but distances."""
+        by_distance = [subscription.id for subscription in self.subscriptions if subscription.scores_by_distance]
+        if not by_distance:
+            return
+        if len(by_distance) < len(self.subscriptions):
+            other = "another subscription's ranks"
+        elif self.priorities or self.decay is not None:
+            other = "priorities" if self.priorities else "decay"
+        else:
+            return
+        raise InvalidSubscriptionError(
+            f"subscriber {shown(self.id)}: subscription {shown(by_distance[0])}: relevance: an ideal point needs a "
+            f"reach to be combined with {other}"
+        )
 
     def subscription(self, id: str) -> Subscription | None:  # noqa: A002
         """Return one subscription by its id."""

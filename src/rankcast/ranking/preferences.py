@@ -4,9 +4,13 @@ Quantitative preferences are ranks in [0, 1] on subscriptions. Qualitative ones 
 multi-level winnow, the subscriptions that nothing remaining is before form the next level, and level l gets rank 1/l.
 Subscriptions named in no condition are on level 1. Conditions in a cycle are an error that names the cycle.
 
+A subscription with a relevance function ranks each event by its preference rank times the event's relevance, which is
+the relevance alone where no rank is stated. An event that has no relevance is none of its matches.
+
 The rank of an event is F(ranks of the matching subscriptions), with F max, min, mean or weighted sum; optionally over
 the most specific ones only: a matching subscription that strictly covers another matching one is left out first. F is
 computed in the order of the subscriber's subscriptions, so that equal inputs give bit-equal ranks on every path.
+Queues order events by their `score`: the rank, or what forward decay makes of it.
 
 Paper: Preference-aware publish/subscribe delivery with diversity (PrefSIENA), its event ranks and winnow levels.
 """
@@ -15,10 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from rankcast.covering.relation import Relation, relation
 from rankcast.model.errors import PriorityCycleError
+from rankcast.model.events import Event
+from rankcast.model.relevance import Decay, Relevance
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriptionId
+from rankcast.model.times import LATEST
+from rankcast.ranking.decay import decayed
+from rankcast.ranking.relevance import relevance_of
 
 
 def preference_ranks(subscriber: Subscriber) -> dict[SubscriptionId, float]:
@@ -66,26 +77,41 @@ def _cycle(before: Mapping[SubscriptionId, set[SubscriptionId]]) -> tuple[Subscr
         path.append(previous)
 
 
+class Ranked(NamedTuple):
+    """The rank of an event for a subscriber, and the subscriptions that rank it."""
+
+    rank: float
+    matched: tuple[SubscriptionId, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """What ranking an event for one subscriber needs, worked out once.
 
-    `more_general` names, for each subscription, the others that strictly cover it (only where `most_specific` asks).
+    `more_general` names, for each subscription, the others that strictly cover it (only where `most_specific` asks);
+    `relevances` and `refreshes` have the subscriptions that state one.
     """
 
     ranks: Mapping[SubscriptionId, float]
     weights: Mapping[SubscriptionId, float]
     rank_by: RankBy
     more_general: Mapping[SubscriptionId, frozenset[SubscriptionId]]
+    relevances: Mapping[SubscriptionId, Relevance]
+    refreshes: Mapping[SubscriptionId, timedelta]
+    decay: Decay | None
 
     @staticmethod
     def of(subscriber: Subscriber) -> Preferences:
         """Work out the preferences of a subscriber; raise PriorityCycleError for contradictory priorities."""
+        owned = subscriber.subscriptions
         return Preferences(
             preference_ranks(subscriber),
-            {subscription.id: float(subscription.weight) for subscription in subscriber.subscriptions},
+            {subscription.id: float(subscription.weight) for subscription in owned},
             subscriber.rank_by,
             _more_general(subscriber) if subscriber.most_specific else {},
+            {subscription.id: subscription.relevance for subscription in owned if subscription.relevance is not None},
+            {subscription.id: subscription.refresh for subscription in owned if subscription.refresh is not None},
+            subscriber.decay,
         )
 
     def counted(self, matched: Collection[SubscriptionId]) -> list[SubscriptionId]:
@@ -94,7 +120,7 @@ class Preferences:
         return [name for name in self.ranks if name in matched and name not in general]
 
     def event_rank(self, matched: Collection[SubscriptionId]) -> float:
-        """Return the rank of an event that satisfies the given subscriptions (at least one).
+        """Return the rank of an event that satisfies the given subscriptions (at least one), by their ranks alone.
 
         >>> from rankcast.model.expressions import Constant
         >>> from rankcast.model.filters import Filter
@@ -104,16 +130,46 @@ class Preferences:
         >>> Preferences.of(ana).event_rank(["a", "b"])
         0.9
         """
-        counted = self.counted(set(matched))
-        ranks = [self.ranks[name] for name in counted]
+        return self._combined({name: self.ranks[name] for name in matched})
+
+    def ranked(self, event: Event, matched: Collection[SubscriptionId]) -> Ranked | None:
+        """Return the rank of an event whose filters the given subscriptions have; None when it is relevant to none."""
+        ranks: dict[SubscriptionId, float] = {}
+        for name in matched:
+            wanted = self.relevances.get(name)
+            relevance = 1.0 if wanted is None else relevance_of(event, wanted)
+            if relevance is not None:
+                ranks[name] = self.ranks[name] * relevance
+        return Ranked(self._combined(ranks), tuple(ranks)) if ranks else None
+
+    def score(self, rank: float, time: datetime) -> float:
+        """Return what orders events in a queue, for one of this rank and time."""
+        return rank if self.decay is None else decayed(rank, time, self.decay)
+
+    def expires(self, matched: Collection[SubscriptionId], time: datetime, stated: datetime | None) -> datetime | None:
+        """Return when an event expires: as it states itself or when it needs a refresh, whichever is sooner.
+
+        Of several matching subscriptions the largest refresh time counts; one without any never needs a refresh.
+        """
+        refreshes = [self.refreshes.get(name) for name in matched]
+        if not refreshes or None in refreshes:
+            return stated
+        largest = max(refresh for refresh in refreshes if refresh is not None)
+        if largest >= LATEST - time:  # nothing outlives the end of time
+            return stated
+        return time + largest if stated is None else min(time + largest, stated)
+
+    def _combined(self, ranks: Mapping[SubscriptionId, float]) -> float:
+        counted = self.counted(ranks)
+        combined = [ranks[name] for name in counted]
         match self.rank_by:
             case RankBy.MAX:
-                return max(ranks)
+                return max(combined)
             case RankBy.MIN:
-                return min(ranks)
+                return min(combined)
             case RankBy.MEAN:
-                return sum(ranks) / len(ranks)
-        return sum(rank * self.weights[name] for name, rank in zip(counted, ranks, strict=True))
+                return sum(combined) / len(combined)
+        return sum(rank * self.weights[name] for name, rank in zip(counted, combined, strict=True))
 
 
 def _more_general(subscriber: Subscriber) -> dict[SubscriptionId, frozenset[SubscriptionId]]:

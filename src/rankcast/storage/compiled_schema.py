@@ -106,6 +106,10 @@ def _minimum(bound: float, _schema: Any, _definitions: Tests) -> Test:
     return lambda value: not _TYPES["number"](value) or not value < bound
 
 
+def _exclusive_minimum(bound: float, _schema: Any, _definitions: Tests) -> Test:
+    return lambda value: not _TYPES["number"](value) or not value <= bound
+
+
 def _maximum(bound: float, _schema: Any, _definitions: Tests) -> Test:
     return lambda value: not _TYPES["number"](value) or not value > bound
 
@@ -148,6 +152,7 @@ _KEYWORDS: Mapping[str, Callable[[Any, Mapping[str, Any], Tests], Test]] = {
     "const": _constant,
     "enum": _enum,
     "minimum": _minimum,
+    "exclusiveMinimum": _exclusive_minimum,
     "maximum": _maximum,
     "minLength": _min_length,
     "maxLength": _max_length,

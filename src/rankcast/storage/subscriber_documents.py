@@ -17,6 +17,8 @@ from rankcast.language.printer import format_expression
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, RankcastError, shown
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
+from rankcast.model.policies import ALL_MATCHES
+from rankcast.model.relevance import Relevance, check_relevance
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import (
     RankBy,
@@ -29,8 +31,15 @@ from rankcast.model.subscriptions import (
 from rankcast.model.times import format_time, parse_time
 from rankcast.model.values import ValueType
 from rankcast.ranking.preferences import preference_ranks
+from rankcast.storage.durations import format_duration, parse_duration
 from rankcast.storage.policy_documents import policy_from_document, policy_to_document
 from rankcast.storage.priorities import format_priority, parse_priority
+from rankcast.storage.relevance_documents import (
+    decay_from_document,
+    decay_to_document,
+    relevance_from_document,
+    relevance_to_document,
+)
 from rankcast.storage.structure import Finding, structure_findings
 from rankcast.storage.tokens import Path
 
@@ -123,15 +132,17 @@ class _Reader:
     def _made(self, entry: Any, path: Path, subscriptions: tuple[Subscription, ...]) -> Subscriber | None:
         place = path
         try:
-            policy = policy_from_document(entry["deliver"]) if "deliver" in entry else None
-            place = (*path, "priorities")
+            policy = policy_from_document(entry["deliver"]) if "deliver" in entry else ALL_MATCHES
+            decay = decay_from_document(entry["decay"]) if "decay" in entry else None
+            place = (*path, "priorities") if "priorities" in entry else path
             subscriber = Subscriber(
                 SubscriberId(entry["id"]),
                 subscriptions,
+                deliver=policy,
                 rank_by=RankBy(entry.get("rank_by", RankBy.MAX.value)),
                 most_specific=entry.get("most_specific", False),
                 priorities=tuple(map(parse_priority, entry.get("priorities", ()))),
-                **({} if policy is None else {"deliver": policy}),
+                decay=decay,
             )
             preference_ranks(subscriber)
         except DuplicateIdError as error:
@@ -151,13 +162,21 @@ class _Reader:
             if not wanted.is_satisfiable:
                 message = f"{where}: no event can match this filter"
                 self.found.append(Finding(place, message, warning=True))
+            place = (*path, "relevance")
+            relevance = self.relevance(entry["relevance"]) if "relevance" in entry else None
             place = path
-            times = {bound: _time(entry[bound], bound) for bound in ("active_from", "active_until") if bound in entry}
             return Subscription(
-                SubscriptionId(name), wanted, entry.get("rank"), weight=entry.get("weight", 1.0), **times
+                SubscriptionId(name),
+                wanted,
+                entry.get("rank"),
+                weight=entry.get("weight", 1.0),
+                active_from=_time(entry, "active_from"),
+                active_until=_time(entry, "active_until"),
+                relevance=relevance,
+                refresh=parse_duration(entry["refresh"]) if "refresh" in entry else None,
             )
         except RankcastError as error:
-            what = "filter: " if place != path else ""
+            what = f"{place[-1]}: " if place != path else ""
             self.found.append(Finding(place, f"{where}: {what}{error}"))
         return None
 
@@ -171,10 +190,17 @@ class _Reader:
             self.filters[entry] = parse_filter(entry, self.schema)
         return self.filters[entry]
 
+    def relevance(self, entry: Mapping[str, Any]) -> Relevance:
+        """Return a relevance function; InvalidSubscriptionError and FilterError say why it cannot be."""
+        relevance = relevance_from_document(entry)
+        if self.schema is not None:
+            check_relevance(relevance, self.schema)
+        return relevance
 
-def _time(text: str, name: str) -> datetime:
+
+def _time(entry: Mapping[str, Any], name: str) -> datetime | None:
     try:
-        return parse_time(text, exact=True)
+        return parse_time(entry[name], exact=True) if name in entry else None
     except InvalidValueError as error:
         raise InvalidSubscriptionError(f"{name}: {error}") from None
 
@@ -218,6 +244,8 @@ def _subscriber_entry(subscriber: Subscriber) -> dict[str, Any]:
     entry["subscriptions"] = [_subscription_entry(subscription) for subscription in subscriber.subscriptions]
     if subscriber.priorities:
         entry["priorities"] = [format_priority(priority) for priority in subscriber.priorities]
+    if subscriber.decay is not None:
+        entry["decay"] = decay_to_document(subscriber.decay)
     return entry
 
 
@@ -227,6 +255,10 @@ def _subscription_entry(subscription: Subscription) -> dict[str, Any]:
         entry["rank"] = subscription.rank
     if subscription.weight != 1:
         entry["weight"] = subscription.weight
+    if subscription.relevance is not None:
+        entry["relevance"] = relevance_to_document(subscription.relevance)
+    if subscription.refresh is not None:
+        entry["refresh"] = format_duration(subscription.refresh)
     for bound in ("active_from", "active_until"):
         time = getattr(subscription, bound)
         if time is not None:
