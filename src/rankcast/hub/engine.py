@@ -8,34 +8,55 @@ one instant, which is over when a later one comes; by the clock, each publicatio
 A second publication of the same identity is ignored for as long as it is remembered (`REMEMBERED` identities). Calls
 may come from several threads; one lock makes each call a whole. Callbacks run after the call's work is done and outside
 the lock, so a callback may call the hub.
+
+Every call that changes something becomes a command, which is complete and checked; with a `path` it is in the hub's log
+before it is applied, and a hub that is opened again applies the log. `rankcast.hub.durable` and docs/hub.md tell what
+that guarantees.
 """
 
 from __future__ import annotations
 
 import heapq
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from threading import RLock
-from typing import Any
+from types import TracebackType
+from typing import Any, NamedTuple, assert_never
 
 from rankcast.delivery.policies import new_queue, with_policy
 from rankcast.delivery.queues import finished
+from rankcast.hub.commands import (
+    Advance,
+    Command,
+    Finish,
+    HubState,
+    Journal,
+    MemberState,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+    Update,
+)
+from rankcast.hub.durable import SNAPSHOT_EVERY, FileJournal
 from rankcast.hub.inputs import AnyPriority, AnySubscriptions, priorities_of, rank_by_of, subscriptions_of
 from rankcast.hub.members import Callback, Member
 from rankcast.hub.results import CallbackError, Match, Notification, Outcome, Verdict
 from rankcast.matching.builder import Entry
 from rankcast.matching.explain import explain
 from rankcast.matching.index import Index
-from rankcast.model.errors import DuplicateIdError, InvalidEventError, UnknownIdError, shown
+from rankcast.model.errors import DuplicateIdError, InvalidEventError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, Policy
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, SubscriptionId
+from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, SubscriptionId, unique_subscribers
 from rankcast.model.times import EARLIEST
-from rankcast.ranking.preferences import Preferences
+from rankcast.model.values import checked_value
+from rankcast.ranking.preferences import Preferences, preference_ranks
+from rankcast.storage.hub_log import Sync
 
 REMEMBERED = 100_000
 """Identities remembered to recognise a repeated publication: some 20 MB at most."""
@@ -46,8 +67,15 @@ def utc_now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 (the hub is where the clock comes in)
 
 
+class _Done(NamedTuple):
+    """What commands deliver, and their number in the journal, if there is one."""
+
+    number: int | None
+    delivered: list[tuple[Member, Notification]]
+
+
 class Hub:
-    """An engine in one process.
+    """An engine in one process. With a `path` it is durable: opened again, it goes on where it was.
 
     >>> hub = Hub()
     >>> _ = hub.subscribe("ana", {"city = 'Porto' and rent < 900": 0.9, "rooms >= 3": 0.6})
@@ -62,7 +90,16 @@ class Hub:
         schema: Schema | None = None,
         clock: Callable[[], datetime] = utc_now,
         source: str = "hub",
+        path: str | os.PathLike[str] | None = None,
+        sync: Sync | str = Sync.FULL,
+        snapshot_every: int = SNAPSHOT_EVERY,
     ) -> None:
+        """Make a hub with subscribers or, with the `path` of a file, bring back the one that it holds.
+
+        Subscribers that a brought back hub does not know are added and those that differ are updated. `sync` says what
+        the file outlasts: power failures ("full") or only the end of the process ("normal"). Raises InvalidFileError
+        when the file is in use, damaged, of another program, of a newer format or of a hub with another schema.
+        """
         self._schema = schema
         self._clock = clock
         self._source = source
@@ -74,9 +111,35 @@ class Hub:
         self._timers: list[tuple[datetime, int, SubscriberId]] = []
         self._seen: OrderedDict[Identity, None] = OrderedDict()
         self._lock = RLock()
-        entries = [entry for subscriber in subscribers for entry in self._welcomed(subscriber, None)]
-        self._index = Index(entries)
-        self._reader = self._index.reader()
+        self._journal: Journal | None = None
+        self._recovered: tuple[Notification, ...] = ()
+        if path is None:
+            self._start(HubState(), subscribers)
+        else:
+            journal = FileJournal.opened(path, schema, Sync(sync), snapshot_every)
+            self._recovered = journal.restore(self._start, lambda command: _notes(self._apply(command)))
+            self._journal = journal
+            self._declare(subscribers)
+
+    def __enter__(self) -> Hub:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write a durable hub's state down and free its file; its calls that change something fail from now on."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.close(self._state())
+
+    @property
+    def recovered(self) -> tuple[Notification, ...]:
+        """What was in doubt when a durable hub was opened: notifications of calls that may not have handed them over.
+
+        The hub does not deliver them again. They stay in doubt until the hub's next input.
+        """
+        return self._recovered
 
     @property
     def subscribers(self) -> tuple[Subscriber, ...]:
@@ -114,9 +177,15 @@ class Hub:
     def add(self, subscriber: Subscriber, *, callback: Callback | None = None) -> Subscriber:
         """Add a subscriber that is made already, such as one from a subscriber file."""
         with self._lock:
-            for entry in self._welcomed(subscriber, callback):
-                self._index.add(entry)
-            return self._members[subscriber.id].subscriber
+            subscriber = self._checked_newcomer(subscriber)
+            self._done(Subscribe(subscriber))
+            self._members[subscriber.id].callback = callback
+            return subscriber
+
+    def listen(self, subscriber: str, callback: Callback | None) -> None:
+        """Call `callback` with each notification of a subscriber from now on; None calls nothing any more."""
+        with self._lock:
+            self._member(subscriber).callback = callback
 
     def update(
         self,
@@ -140,11 +209,8 @@ class Hub:
             member = self._member(subscriber)
             given = {name: new for name, new in changes.items() if new is not None}
             after = self._checked(replace(member.subscriber, **given))
-            member.preferences = Preferences.of(after)
-            if deliver is not None:
-                member.queue = with_policy(member.queue, deliver)
-                self._set_timer(member)
-            self._replace(member, after)
+            preference_ranks(after)
+            self._done(Update(after))
             return after
 
     def unsubscribe(self, subscriber: str, subscription: str | None = None) -> None:
@@ -152,16 +218,13 @@ class Hub:
         with self._lock:
             member = self._member(subscriber)
             if subscription is None:
-                self._replace(member, replace(member.subscriber, subscriptions=(), priorities=()))
-                del self._members[member.subscriber.id]
+                self._done(Unsubscribe(member.subscriber.id))
                 return
             if member.subscriber.subscription(subscription) is None:
                 raise UnknownIdError(f"subscriber {shown(subscriber)} has no subscription {shown(subscription)}")
             left = tuple(kept for kept in member.subscriber.subscriptions if kept.id != subscription)
             priorities = tuple(kept for kept in member.subscriber.priorities if subscription not in kept)
-            after = replace(member.subscriber, subscriptions=left, priorities=priorities)
-            member.preferences = Preferences.of(after)
-            self._replace(member, after)
+            self._done(Update(replace(member.subscriber, subscriptions=left, priorities=priorities)))
 
     def publish(self, event: Event | Mapping[str, Any], now: datetime | None = None) -> list[Notification]:
         """Publish an event; return everything that is delivered by now: what was due before, then in the order of
@@ -171,40 +234,34 @@ class Hub:
         InvalidEventError, and changes nothing, when the event is malformed or does not fit the schema.
         """
         closed = now is None
-        now = self._clock() if now is None else now
+        now = self._now(now)
         with self._lock:
-            event = self._event(event, now)
-            delivered = self._due(now, closed=closed)
-            if self._is_new(event.identity):
-                for member, match in self._matches(event):
-                    delivered += ((member, note) for note in member.moved(match, self._latest, closed=closed))
-                    self._set_timer(member)
-        return _called_back(delivered)
+            done = self._done(Publish(self._event(event, now), now, closed, self._next_id))
+        return self._handed_over(done)
 
     def advance(self, now: datetime | None = None) -> list[Notification]:
         """Let time pass without an event; return what is delivered up to now, `now` itself included."""
+        now = self._now(now)
         with self._lock:
-            delivered = self._due(self._clock() if now is None else now, closed=True)
-        return _called_back(delivered)
+            done = self._done(Advance(now))
+        return self._handed_over(done)
 
     def finish(self) -> list[Notification]:
         """End the input: complete open periods and windows as if time went on for ever; return what they deliver."""
         with self._lock:
-            delivered = [
-                (member, note) for member in self._members.values() for note in member.notified(finished(member.queue))
-            ]
-        return _called_back(sorted(delivered, key=_instant))
+            done = self._done(Finish())
+        return self._handed_over(done)
 
     def matches(self, event: Event | Mapping[str, Any], now: datetime | None = None) -> list[Match]:
         """Return whom an event interests and how much, in the order subscribers came; nothing is delivered."""
-        now = self._clock() if now is None else now
+        now = self._now(now)
         with self._lock:
             event = self._event(event, now)
             return [match for _, match in self._matches(event)]
 
     def explain(self, event: Event | Mapping[str, Any], subscriber: str, now: datetime | None = None) -> Outcome:
         """Tell what an event would mean to a subscriber if it were published now; nothing is changed."""
-        now = self._clock() if now is None else now
+        now = self._now(now)
         with self._lock:
             event = self._event(event, now)
             member = self._member(subscriber)
@@ -218,14 +275,132 @@ class Hub:
             verdict = Verdict.REPEATED if repeated else member.outlook(match, max(now, self._latest))
             return Outcome(member.subscriber.id, explanations, match.rank, verdict)
 
-    def _welcomed(self, subscriber: Subscriber, callback: Callback | None) -> list[Entry]:
-        """Check a new subscriber and take it in; return its subscriptions for the index."""
+    def _done(self, *commands: Command) -> _Done:
+        """Write commands down, if there is a journal, and apply them."""
+        journal = self._journal
+        if journal is None:
+            return _Done(None, [one for command in commands for one in self._apply(command)])
+        if journal.wants_state:
+            journal.keep_state(self._state())
+        number: int | None = None
+        try:
+            number = journal.record(*commands)
+            done = _Done(number, [one for command in commands for one in self._apply(command)])
+            journal.applied(number, _notes(done.delivered))
+        except BaseException as error:
+            if number is not None or not isinstance(error, RankcastError):
+                journal.abandon()  # the log may be ahead of the state now: only opening it again brings them together
+            raise
+        return done
+
+    def _handed_over(self, done: _Done) -> list[Notification]:
+        """Call the subscribers' callbacks and return the notifications; then they are settled."""
+        try:
+            notifications = _called_back(done.delivered)
+        except CallbackError:
+            self._settle(done)
+            raise
+        self._settle(done)
+        return notifications
+
+    def _settle(self, done: _Done) -> None:
+        if self._journal is not None and done.number is not None:
+            with self._lock:
+                self._journal.settle(done.number)
+
+    def _apply(self, command: Command) -> list[tuple[Member, Notification]]:
+        """Change the state as a command says; return what is delivered."""
+        match command:
+            case Publish():
+                return self._published(command)
+            case Advance():
+                return self._due(command.now, closed=True)
+            case Finish():
+                every = self._members.values()
+                delivered = [(member, note) for member in every for note in member.notified(finished(member.queue))]
+                return sorted(delivered, key=_instant)
+            case Subscribe():
+                for entry in self._welcomed(MemberState(command.subscriber, new_queue(command.subscriber.deliver))):
+                    self._index.add(entry)
+            case Update():
+                self._update(self._members[command.subscriber.id], command.subscriber)
+            case Unsubscribe():
+                member = self._members[command.subscriber]
+                self._replace(member, replace(member.subscriber, subscriptions=(), priorities=()))
+                del self._members[command.subscriber]
+            case _:
+                assert_never(command)
+        return []
+
+    def _published(self, command: Publish) -> list[tuple[Member, Notification]]:
+        self._next_id = command.next_id
+        delivered = self._due(command.now, closed=command.closed)
+        if self._is_new(command.event.identity):
+            for member, match in self._matches(command.event):
+                delivered += ((member, note) for note in member.moved(match, self._latest, closed=command.closed))
+                self._set_timer(member)
+        return delivered
+
+    def _update(self, member: Member, after: Subscriber) -> None:
+        member.preferences = Preferences.of(after)
+        if after.deliver != member.subscriber.deliver:
+            member.queue = with_policy(member.queue, after.deliver)
+            self._set_timer(member)
+        self._replace(member, after)
+
+    def _start(self, state: HubState, newcomers: Iterable[Subscriber] = ()) -> None:
+        """Take over a state, and subscribers that are new, with one building of the index."""
+        self._latest, self._next_id = state.latest, state.next_id
+        self._seen = OrderedDict.fromkeys(state.seen)
+        entries = [entry for kept in state.members for entry in self._welcomed(kept)]
+        for subscriber in newcomers:
+            checked = self._checked_newcomer(subscriber)
+            entries += self._welcomed(MemberState(checked, new_queue(checked.deliver)))
+        self._index = Index(entries)
+        self._reader = self._index.reader()
+
+    def _state(self) -> HubState:
+        members = (
+            MemberState(member.subscriber, member.queue, tuple(member.held[one.identity] for one in member.queue.held))
+            for member in self._members.values()
+        )
+        return HubState(self._latest, self._next_id, tuple(self._seen), tuple(members))
+
+    def _declare(self, subscribers: Iterable[Subscriber]) -> None:
+        """Add those of the given subscribers that are unknown and update those that differ, all or none."""
+        try:
+            commands: list[Command] = []
+            for subscriber in unique_subscribers(subscribers).values():
+                known = self._members.get(subscriber.id)
+                checked = self._checked_newcomer(subscriber) if known is None else self._checked(subscriber)
+                if known is None:
+                    commands.append(Subscribe(checked))
+                elif known.subscriber != checked:
+                    preference_ranks(checked)
+                    commands.append(Update(checked))
+            if commands:
+                self._done(*commands)
+        except BaseException:
+            if self._journal is not None:
+                self._journal.abandon()
+            raise
+
+    def _checked_newcomer(self, subscriber: Subscriber) -> Subscriber:
+        """Return a new subscriber under the schema; raise when it cannot be taken in."""
         subscriber = self._checked(subscriber)
         if subscriber.id in self._members:
             raise DuplicateIdError(f"there is a subscriber {shown(subscriber.id)} already; use update to change it")
-        preferences, queue = Preferences.of(subscriber), new_queue(subscriber.deliver)
-        member = Member(next(self._numbers), subscriber, preferences, queue, callback)
+        preference_ranks(subscriber)
+        return subscriber
+
+    def _welcomed(self, state: MemberState) -> list[Entry]:
+        """Take a subscriber in; return its subscriptions for the index."""
+        subscriber = state.subscriber
+        held = {match.event.identity: match for match in state.held}
+        preferences = Preferences.of(subscriber)
+        member = Member(next(self._numbers), subscriber, preferences, state.queue, None, held=held)
         self._members[subscriber.id] = member
+        self._set_timer(member)
         return self._entries(member)
 
     def _entries(self, member: Member) -> list[Entry]:
@@ -294,6 +469,12 @@ class Hub:
         checked = tuple(subscription.under(self._schema) for subscription in subscriber.subscriptions)
         return replace(subscriber, subscriptions=checked)
 
+    def _now(self, given: datetime | None) -> datetime:
+        now = checked_value(self._clock() if given is None else given, "now")
+        if not isinstance(now, datetime):
+            raise InvalidEventError(f"now: {shown(given)} is not a time; expected an aware datetime")
+        return now
+
     def _event(self, event: Event | Mapping[str, Any], now: datetime) -> Event:
         if not isinstance(event, Event | Mapping):
             raise InvalidEventError(f"{shown(event)} is not an event; expected an Event or a mapping of attributes")
@@ -320,13 +501,17 @@ class Hub:
         return True
 
 
+def _notes(delivered: list[tuple[Member, Notification]]) -> list[Notification]:
+    return [note for _, note in delivered]
+
+
 def _instant(delivered: tuple[Member, Notification]) -> datetime:
     return delivered[1].time
 
 
 def _called_back(delivered: list[tuple[Member, Notification]]) -> list[Notification]:
     """Call the subscribers' callbacks; raise CallbackError, once all have been called, when some raised."""
-    notifications = [note for _, note in delivered]
+    notifications = _notes(delivered)
     errors: list[Exception] = []
     for member, note in delivered:
         if member.callback is not None:

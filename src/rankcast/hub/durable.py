@@ -1,0 +1,285 @@
+"""The journal of a durable hub: commands and states to and from the rows of a log file.
+
+An input is in the log before anything of it happens: after a crash it is left out or all there. Reopening takes the
+last snapshot and applies the inputs after it with the `now` they had then; callbacks are not called again.
+
+Every input also names the earlier ones that were *open* when it was written: their calls had not handed over their
+notifications yet. So after a crash the inputs in doubt are known without a second write per call: the last one, and
+those that it names as open. Their notifications are `recovered`; all others were handed over. A snapshot carries the
+notifications of the inputs that are open, because it replaces those inputs.
+
+Snapshots are written every so many inputs, and at least as many as there are subscribers, so that their cost per input
+stays bounded; and on closing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from rankcast.delivery.snapshots import restored, snapshot
+from rankcast.hub.commands import (
+    Advance,
+    Command,
+    Finish,
+    HubState,
+    MemberState,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+    Update,
+)
+from rankcast.hub.results import Match, Notification
+from rankcast.model.errors import InvalidEventError, InvalidFileError, InvalidSubscriptionError, RankcastError
+from rankcast.model.events import Event, Identity
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
+from rankcast.model.times import format_time, parse_time
+from rankcast.storage.hub_log import HubLog, HubLogError, Row, Snapshot, Sync
+from rankcast.storage.subscriber_files import subscribers_from_document, subscribers_to_document
+from rankcast.storage.texts import invalid_file
+from rankcast.storage.typed_events import event_from_record, event_to_record
+
+SNAPSHOT_EVERY = 10_000
+"""Inputs between snapshots: they are applied again on reopening, which takes about a second."""
+
+
+@dataclass(slots=True)
+class FileJournal:
+    """A journal in a log file. Calls must not overlap; the hub's lock sees to that."""
+
+    log: HubLog
+    codec: Codec
+    every: int
+    last: int = 0
+    since: int = 0
+    opened_at: int = 0
+    members: int = 0
+    unsettled: dict[int, list[Notification]] = field(default_factory=dict)
+    open: bool = True
+
+    @staticmethod
+    def opened(
+        path: str | os.PathLike[str],
+        schema: Schema | None,
+        sync: Sync = Sync.FULL,
+        every: int = SNAPSHOT_EVERY,
+    ) -> FileJournal:
+        """Open or make the file of a hub; a file that was made under another schema is refused."""
+        stated = json.dumps(_schema_document(schema), sort_keys=True)
+        log = HubLog.open(path, about={"schema": stated}, sync=sync)
+        if log.about.get("schema") != stated:
+            log.close()
+            raise invalid_file(str(log.path), None, "belongs to a hub with another schema")
+        return FileJournal(log, Codec(schema), every)
+
+    def restore(
+        self, start: Callable[[HubState], None], apply: Callable[[Command], list[Notification]]
+    ) -> tuple[Notification, ...]:
+        """Start from the state that was kept and apply the commands after it; return the notifications in doubt."""
+        try:
+            return self._restored(start, apply)
+        except (InvalidFileError, KeyboardInterrupt):
+            self.abandon()
+            raise
+        except (RankcastError, LookupError, TypeError, ValueError) as error:
+            self.abandon()
+            raise invalid_file(str(self.log.path), None, f"is damaged after input {self.last}: {error}") from error
+
+    def _restored(
+        self, start: Callable[[HubState], None], apply: Callable[[Command], list[Notification]]
+    ) -> tuple[Notification, ...]:
+        kept = self.log.snapshot()
+        state = HubState()
+        given: dict[int, list[Notification]] = {}
+        if kept is not None:
+            self.last = kept.number
+            state, given = self.codec.state(kept.body)
+        start(state)
+        for row in self.log.rows(self.last):
+            given = {number: given[number] for number in row.open}
+            given[row.number] = apply(self.codec.command(row))
+            self.last = row.number
+            self.since += 1
+        self.opened_at = self.last
+        return tuple(note for number in sorted(given) for note in given[number])
+
+    @property
+    def wants_state(self) -> bool:
+        """Whether so many inputs have come since the last snapshot that it is time for another."""
+        return self.since >= max(self.every, self.members)
+
+    def keep_state(self, state: HubState) -> None:
+        """Write a snapshot and drop the inputs before it."""
+        self._check_open()
+        self.log.replace(Snapshot(self.last, self.codec.body(state, self.unsettled)))
+        self.since, self.members = 0, len(state.members)
+
+    def record(self, *commands: Command) -> int:
+        """Write commands to the log, all or none; return the number of the last one."""
+        self._check_open()
+        unsettled = tuple(sorted(self.unsettled))
+        self.log.append(
+            self.codec.row(number, command, unsettled) for number, command in enumerate(commands, start=self.last + 1)
+        )
+        self.last += len(commands)
+        self.since += len(commands)
+        return self.last
+
+    def applied(self, number: int, notifications: list[Notification]) -> None:
+        """Hold on to what a command gave until it is settled; nothing needs no settling."""
+        if notifications:
+            self.unsettled[number] = notifications
+
+    def settle(self, number: int) -> None:
+        """Forget what a command gave: the call has handed it over."""
+        self.unsettled.pop(number, None)
+
+    def abandon(self) -> None:
+        """Close without a snapshot."""
+        self.open = False
+        self.log.close()
+
+    def close(self, state: HubState) -> None:
+        """Write a snapshot if there were inputs since the file was opened, and close."""
+        if not self.open:
+            return
+        try:
+            if self.last > self.opened_at:
+                self.keep_state(state)
+        finally:
+            self.abandon()
+
+    def _check_open(self) -> None:
+        if not self.open:
+            raise HubLogError(f"{self.log.path}: the hub is closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Commands and states as JSON, and back, under the schema of a hub."""
+
+    schema: Schema | None
+
+    def row(self, number: int, command: Command, unsettled: tuple[int, ...]) -> Row:
+        """Return a command as a row of the log; raise InvalidEventError for a payload that cannot be stored."""
+        now: datetime | None = None
+        body: dict[str, Any] = {}
+        match command:
+            case Publish(event=event, now=now, closed=closed, next_id=next_id):
+                body = {**event_to_record(event), "closed": closed, "next_id": next_id}
+            case Subscribe(subscriber=subscriber) | Update(subscriber=subscriber):
+                body = subscribers_to_document([subscriber])
+            case Unsubscribe(subscriber=name):
+                body = {"id": name}
+            case Advance(now=now):
+                pass
+        try:
+            text = json.dumps(body, separators=(",", ":"))
+        except ValueError as error:  # an integer in a list that is too long to be written
+            raise InvalidEventError(f"data: cannot be stored: {error}") from None
+        return Row(number, now, type(command).__name__.lower(), unsettled, text)
+
+    def command(self, row: Row) -> Command:
+        """Return the command of a row."""
+        body = json.loads(row.body)
+        match row.kind, row.now:
+            case "publish", datetime() as now:
+                return Publish(self._event(body), now, body["closed"], body["next_id"])
+            case "subscribe", None:
+                return Subscribe(*self._subscribers(body))
+            case "update", None:
+                return Update(*self._subscribers(body))
+            case "unsubscribe", None:
+                return Unsubscribe(SubscriberId(body["id"]))
+            case "advance", datetime() as now:
+                return Advance(now)
+            case "finish", None:
+                return Finish()
+        raise InvalidSubscriptionError(f"there is no input {row.kind!r} with the time {row.now}")
+
+    def body(self, state: HubState, unsettled: Mapping[int, list[Notification]]) -> bytes:
+        """Return a state, and the notifications of open inputs, as the body of a snapshot. Events are stored once."""
+        events: dict[int, int] = {}
+        records: list[dict[str, Any]] = []
+
+        def place(event: Event) -> int:
+            if id(event) not in events:
+                events[id(event)] = len(records)
+                records.append(event_to_record(event))
+            return events[id(event)]
+
+        document = {
+            "latest": format_time(state.latest),
+            "next_id": state.next_id,
+            "seen": state.seen,
+            "subscribers": subscribers_to_document(member.subscriber for member in state.members),
+            "queues": [base64.b64encode(snapshot(member.queue)).decode("ascii") for member in state.members],
+            "held": [[(place(one.event), one.rank, one.matched) for one in member.held] for member in state.members],
+            "open": {
+                number: [
+                    (one.subscriber, place(one.event), one.rank, one.matched, format_time(one.time)) for one in notes
+                ]
+                for number, notes in unsettled.items()
+            },
+            "events": records,
+        }
+        return json.dumps(document, separators=(",", ":")).encode("ascii")
+
+    def state(self, body: bytes) -> tuple[HubState, dict[int, list[Notification]]]:
+        """Return the state of a snapshot and the notifications of the inputs that were open."""
+        document = json.loads(body)
+        events = [self._event(record) for record in document["events"]]
+        members = [
+            MemberState(
+                subscriber,
+                restored(_decoded(queue)),
+                tuple(Match(subscriber.id, events[at], rank, _ids(matched)) for at, rank, matched in held),
+            )
+            for subscriber, queue, held in zip(
+                self._subscribers(document["subscribers"]), document["queues"], document["held"], strict=True
+            )
+        ]
+        unsettled = {
+            int(number): [
+                Notification(SubscriberId(name), events[at], rank, _ids(matched), parse_time(time))
+                for name, at, rank, matched, time in notes
+            ]
+            for number, notes in document["open"].items()
+        }
+        seen = tuple(Identity(source, name) for source, name in document["seen"])
+        state = HubState(parse_time(document["latest"]), document["next_id"], seen, tuple(members))
+        return state, unsettled
+
+    def _event(self, record: Mapping[str, Any]) -> Event:
+        event = event_from_record(record)
+        return event if self.schema is None else event.conformed(self.schema)
+
+    def _subscribers(self, document: dict[str, Any]) -> tuple[Subscriber, ...]:
+        declared = {} if self.schema is None else {"schema": _schema_document(self.schema)}
+        found = subscribers_from_document({**document, **declared})
+        problems = [problem.message for problem in found.problems if not problem.warning]
+        if problems:
+            raise InvalidSubscriptionError(problems[0])
+        return found.subscribers
+
+
+def _schema_document(schema: Schema | None) -> dict[str, Any] | None:
+    return None if schema is None else dict(subscribers_to_document((), schema)["schema"])
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise InvalidSubscriptionError(f"the state of a queue is not base64: {error}") from None
+
+
+def _ids(names: Iterable[str]) -> tuple[SubscriptionId, ...]:
+    return tuple(map(SubscriptionId, names))
