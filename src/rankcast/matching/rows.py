@@ -1,9 +1,9 @@
 """Rows: conjunctions as ranges of ranks, in columns.
 
 A predicate restricts one dimension to the ranks low..high (both included), less some gaps inside; a row is a
-conjunction of predicates on distinct dimensions, sorted by dimension; a subscription is a disjunction of rows. This is
-the form that segments are built from, and merged in. Most predicates have no gap, so gaps are kept apart and a set of
-rows without any keeps an empty `gap_start`.
+conjunction of predicates on distinct dimensions, in any order; a subscription is a disjunction of rows. This is the
+form that segments are built from, and merged in. Most predicates have no gap, so gaps are kept apart and a set of rows
+without any keeps an empty `gap_start`.
 """
 
 from __future__ import annotations
