@@ -242,6 +242,11 @@ def test_with_expiry_sliding_may_deliver_several_at_once():
     assert run(Sliding(2, 4), stream)[-1] == ["6", "4"]
 
 
+def test_an_event_that_has_expired_before_its_time_does_not_date_back_what_arrives_with_it():
+    arrivals = [candidate(5, 0.5, name="good"), candidate(5, 0.9, expires=3, name="expired")]
+    assert timeline(TopKWindow(1, seconds(10)), arrivals) == [(5, "good")]
+
+
 POLICIES = st.one_of(
     st.just(AllMatches()),
     st.builds(Continuous, st.integers(0, 4)),

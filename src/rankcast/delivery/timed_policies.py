@@ -95,6 +95,8 @@ class TopKWindowQueue(Queue):
     def arrived(self, candidate: Candidate, now: datetime) -> Moved:
         """Let the candidate enter; a window of so many events is evaluated at once, one of time when `now` is over."""
         if isinstance(self.policy.window, timedelta):
+            if self._end(candidate) <= now:
+                return self, []  # its end, in the past, would date back what else arrived at this instant
             return replace(self, living=(*self.living, candidate), unseen=now), []
         living = tuple(one for one in (*self.living, candidate) if one.is_valid_at(now))[-self.policy.window :]
         return replace(self, living=living, delivered=self.delivered & frozenset(living))._evaluated(now)
