@@ -3,8 +3,9 @@
 import pytest
 
 from rankcast.language.parser import MAX_TEXT, parse_expression, parse_filter
+from rankcast.language.printer import format_filter
 from rankcast.model.errors import FilterSyntaxError, FilterTooLargeError
-from rankcast.model.expressions import MAX_DEPTH, Not, attr
+from rankcast.model.expressions import MAX_DEPTH, MAX_PATTERN_LENGTH, Not, attr
 from rankcast.model.filters import MAX_CONSTRAINTS
 
 MANY = 100_000
@@ -114,3 +115,27 @@ def test_a_disjunctive_form_that_explodes_is_refused():
     text = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(40))
     with pytest.raises(FilterTooLargeError, match="256 alternatives"):
         parse_filter(text)
+
+
+@pytest.mark.parametrize("operator", ["like", "prefix", "suffix", "contains"])
+def test_a_pattern_at_the_bound_is_read_and_one_beyond_is_not(operator):
+    longest = "a" * MAX_PATTERN_LENGTH
+    assert parse_filter(f"s {operator} '{longest}'").accepts({"s": longest})
+    with pytest.raises(FilterTooLargeError, match="a pattern has at most 1,000 characters"):
+        parse_filter(f"s {operator} '{longest}a'")
+
+
+@pytest.mark.parametrize("word", [" and ", " or "])
+def test_many_long_patterns_on_one_attribute_are_compared_in_time(word):
+    """Each is compared with each; when every comparison laid both out anew, this took minutes."""
+    likes = word.join(f"s like '%a_{'a' * (300 + 9 * i)}b{i:02}%'" for i in range(60))
+    texts = word.join(f"s contains '{'a' * (900 + i)}b{i}'" for i in range(60))
+    assert len(parse_filter(likes).conjunctions) == (1 if word == " and " else 60)
+    assert len(parse_filter(texts).conjunctions) == (1 if word == " and " else 60)
+
+
+def test_a_range_that_is_a_prefix_longer_than_a_pattern_may_be_is_printed_as_a_range():
+    stem = "x" * MAX_PATTERN_LENGTH
+    for text in (f"s >= '{stem}a' and s < '{stem}b'", f"not (s >= '{stem}a' and s < '{stem}b')"):
+        wanted = parse_filter(text)
+        assert parse_filter(format_filter(wanted)) == wanted

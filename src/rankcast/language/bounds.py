@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rankcast.model.expressions import Constraint, Operator
+from rankcast.model.expressions import MAX_PATTERN_LENGTH, Constraint, Operator
 from rankcast.model.intervals import END, START, Cut, Domain
 from rankcast.model.strings import prefix_range
 from rankcast.model.times import TICK, format_time
@@ -39,8 +39,10 @@ def bounded(name: str, domain: Domain, start: Cut, end: Cut) -> list[Constraint]
 
 
 def is_prefix(domain: Domain, start: Cut, end: Cut) -> bool:
-    """Whether the strings between two cuts are those that start with the first of them."""
-    return domain is Domain.STRING and start != START and (start, end) == prefix_range(start[1]).cuts
+    """Whether the strings between two cuts are those that start with the first of them, if a prefix may be as long."""
+    if domain is not Domain.STRING or start == START or len(start[1]) > MAX_PATTERN_LENGTH:
+        return False
+    return (start, end) == prefix_range(start[1]).cuts
 
 
 def _low(domain: Domain, start: Cut) -> _Bound:

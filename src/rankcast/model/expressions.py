@@ -24,6 +24,10 @@ tree must stay far away from Python's own limit."""
 
 MAX_NAME_LENGTH = 1_000
 
+MAX_PATTERN_LENGTH = 1_000
+"""Characters of a `like`, `prefix`, `suffix` or `contains`. Searching for a pattern with `_` takes time that grows with
+the length of text and pattern multiplied, and all patterns on one attribute are compared with each other."""
+
 
 class Operator(Enum):
     """What a constraint asks of its attribute."""
@@ -87,6 +91,10 @@ class Constraint(_Combinable):
             raise FilterTypeError(f"{where}: constants of one kind are needed, these mix {names}: {shown(constants)}")
         if self.operator in PATTERNS and families != {Family.STRING}:
             raise FilterTypeError(f"{where}: {shown(constants[0])} is not a string")
+        if self.operator in PATTERNS and len(str(constants[0])) > MAX_PATTERN_LENGTH:
+            raise FilterTooLargeError(
+                f"{where}: {shown(constants[0])} is too long; a pattern has at most {MAX_PATTERN_LENGTH:,} characters"
+            )
         if self.operator in ORDERINGS and families == {Family.BOOL}:
             raise FilterTypeError(f"{where}: true and false have no order; use = or !=")
         if self.operator is Operator.LIKE:

@@ -10,11 +10,11 @@ Matching is greedy from left to right, segment by segment: O(text length x segme
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from rankcast.model.errors import FilterTypeError, shown
 
@@ -40,6 +40,18 @@ class Pattern:
     """A canonical pattern; build it with `like`, `prefix`, `suffix` or `contains`."""
 
     segments: tuple[Segment, ...]
+    laid_out: str = field(init=False, repr=False, compare=False)
+    """The pattern as one text, worked out once: patterns of one filter are compared with each other many times."""
+
+    def __post_init__(self) -> None:
+        segments = ("".join(symbol or ANY_ONE for symbol in segment) for segment in self.segments)
+        object.__setattr__(self, "laid_out", ANY_TEXT.join(segments))
+
+    def __eq__(self, other: object) -> bool:
+        return self.laid_out == other.laid_out if isinstance(other, Pattern) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.laid_out)  # which the text remembers
 
     @staticmethod
     def like(text: str) -> Pattern:
@@ -119,7 +131,7 @@ class Pattern:
 
     def matches(self, text: str) -> bool:
         """Whether the pattern describes the whole of `text`."""
-        return _covers(self.segments, text)
+        return _covers(self.laid_out, text)
 
     def implies(self, other: Pattern) -> bool:
         """Whether every text of this pattern is also one of `other`. True is certain; False may mean "not proven".
@@ -127,8 +139,9 @@ class Pattern:
         >>> Pattern.suffix("abc").implies(Pattern.contains("b"))
         True
         """
-        laid_out = ANY_TEXT.join("".join(symbol or ANY_ONE for symbol in segment) for segment in self.segments)
-        return _covers(other.segments, laid_out)
+        if ANY_ONE in other.laid_out:
+            return _covers_remembered(other.laid_out, self.laid_out)
+        return _covers(other.laid_out, self.laid_out)
 
     def sample(self) -> str:
         """Return a short text that matches."""
@@ -155,9 +168,9 @@ def _escaped(symbol: str | None) -> str:
     return ESCAPE + symbol if symbol in "%_\\" else symbol
 
 
-def _covers(segments: Sequence[Segment], text: str) -> bool:
-    """Match segments against a text, or against another pattern that is laid out (then "covers every text of")."""
-    first, *rest = segments
+def _covers(pattern: str, text: str) -> bool:
+    """Match a laid-out pattern against a text, or against another one that is laid out ("covers every text of")."""
+    first, *rest = pattern.split(ANY_TEXT)
     if not rest:
         return len(first) == len(text) and _fits(first, text, 0)
     *middle, last = rest
@@ -172,27 +185,24 @@ def _covers(segments: Sequence[Segment], text: str) -> bool:
     return True
 
 
-def _find(segment: Segment, text: str, start: int, end: int) -> int:
-    literal = _literal(segment)
-    if literal is not None:
-        return text.find(literal, start, end)
+_covers_remembered = lru_cache(maxsize=8192)(_covers)
+"""For two patterns of one filter: searching for wildcards is slow, and the same two meet again and again."""
+
+
+def _find(segment: str, text: str, start: int, end: int) -> int:
+    if ANY_ONE not in segment:
+        return text.find(segment, start, end)
     found = _with_wildcards(segment).search(text, start, end)
     return -1 if found is None else found.start()
 
 
-def _fits(segment: Segment, text: str, at: int) -> bool:
-    literal = _literal(segment)
-    if literal is not None:
-        return text.startswith(literal, at)
+def _fits(segment: str, text: str, at: int) -> bool:
+    if ANY_ONE not in segment:
+        return text.startswith(segment, at)
     return _with_wildcards(segment).match(text, at) is not None
 
 
-def _literal(segment: Segment) -> str | None:
-    """Return the segment as a text when it has no `_`."""
-    return None if None in segment else "".join(cast(tuple[str, ...], segment))
-
-
 @lru_cache(maxsize=4096)
-def _with_wildcards(segment: Segment) -> re.Pattern[str]:
+def _with_wildcards(segment: str) -> re.Pattern[str]:
     """Return a segment as a regular expression of fixed length: it never backtracks, and it is searched for in C."""
-    return re.compile("".join(f"[^{ANY_TEXT}]" if symbol is None else re.escape(symbol) for symbol in segment))
+    return re.compile(f"[^{ANY_TEXT}]".join(map(re.escape, segment.split(ANY_ONE))))
