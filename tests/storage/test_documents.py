@@ -73,6 +73,8 @@ def test_a_yaml_key_is_text_whatever_it_looks_like():
         ("a: 1\nb: 2\na: 3", 3, "the key 'a' occurs twice"),
         ("a: 1\n---\nb: 2", 2, "a second document"),
         ("a: 1\nb: c: d", 2, "not YAML: mapping values are not allowed"),
+        ("a: 1\nfilter: title = 'a: b'", 2, "a text with ': ' in it, such as a filter, needs quotes"),
+        ("a: 1\nb:\n\t- c", 3, "indent with spaces, not tabs"),
         ("a: 1\nb: [1", 2, "not YAML"),
         ("a: 1\nb: \x01", 2, "not YAML: the character '\\x01'"),
         ("a: 1\n? [b]\n: 2", 2, "cannot be a key"),

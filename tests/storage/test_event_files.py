@@ -237,6 +237,8 @@ class TestCsv:
             ("a:integer", "'a:integer' has the unknown type 'integer'"),
             ("time:int", "'time' belongs to the envelope and is a time, not a int"),
             ('"a', "header: the quoted cell that starts here is never closed"),
+            ("id;city;rent", "header: 'id;city;rent' is one column with ';' in it; cells are separated by commas"),
+            ("id\tcity", "is one column with '\\t' in it"),
         ],
     )
     def test_a_header_that_cannot_be_used_makes_the_file_unusable(self, read, header, message):

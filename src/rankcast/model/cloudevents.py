@@ -77,7 +77,8 @@ def event_from_json(document: object, *, id: str | None = None, source: str | No
     700
     """
     if not isinstance(document, Mapping):
-        raise InvalidEventError(f"{shown(document)} is not a JSON object")
+        found = "null" if document is None else shown(document)
+        raise InvalidEventError(f"{found} is not a JSON object")
     if "specversion" in document:
         return _cloud_event(document)
     plain = {**document, **_times(document)}

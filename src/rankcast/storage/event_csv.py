@@ -220,6 +220,9 @@ def _columns(header: _Record, file: str, schema: Schema | None) -> list[Column]:
         cells = _cells(header.content)
     except UnicodeDecodeError as error:
         raise InvalidFileError([not_utf8(file, header.line, header.content, error)]) from None
+    if len(cells) == 1 and (other := next((mark for mark in ";\t|" if mark in cells[0]), None)):
+        message = f"header: {shown(cells[0])} is one column with {other!r} in it; cells are separated by commas"
+        raise invalid_file(file, header.line, message)
     columns: dict[str, Column] = {}
     for cell in cells:
         try:

@@ -181,11 +181,18 @@ def yaml_tokens(text: str, file: str) -> Iterator[Token]:
         raise invalid_file(file, at, f"not YAML: the character{character}: {error.reason}") from None
 
 
+_YAML_HINTS = {
+    "mapping values are not allowed": "; a text with ': ' in it, such as a filter, needs quotes",
+    "cannot start any token": "; indent with spaces, not tabs, and put quotes around a text that starts with % @ or `",
+}
+
+
 def _yaml_syntax(error: yaml.MarkedYAMLError, text: str) -> tuple[int | None, str]:
     """Return the line and the message of a syntax error; at the end of the text libyaml counts a line too many."""
     mark = error.problem_mark or error.context_mark
     start = f" that starts on line {error.context_mark.line + 1}" if error.context and error.context_mark else ""
     message = ": ".join(filter(None, (error.context and error.context + start, error.problem)))
+    message += next((hint for problem, hint in _YAML_HINTS.items() if problem in (error.problem or "")), "")
     return min(mark.line, text.count("\n")) + 1 if mark else None, f"not YAML: {message}"
 
 
