@@ -1,6 +1,7 @@
 """The commands as a user calls them, through typer's test runner: output, errors and exit codes."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -84,13 +85,26 @@ class TestHelp:
 
 
 class TestMatch:
+    def test_when_nobody_gets_anything_the_way_to_find_out_why_is_shown(self, people, tmp_path):
+        untyped = tmp_path / "flats.csv"
+        untyped.write_text("id,city,rent\n1,Porto,700\n")
+        result = run("match", untyped, "--subscribers", people)
+        assert "First notifications" not in result.stdout
+        hint = result.stdout.splitlines()[-1]
+        assert hint.startswith("nobody got anything; to see why: rankcast explain ")
+        way = run(*shlex.split(hint.partition("rankcast ")[2]))
+        assert "rent is '700', a string, not comparable with a number" in way.stdout
+
+    def test_the_way_is_not_shown_to_those_who_asked_for_no_rows(self, people, events):
+        assert "to see why" not in run("match", events, "--subscribers", people, "--limit", 0).stdout
+
     def test_counts_matches_and_deliveries_with_their_mean_ranks(self, people, events):
         result = run("match", events, "--subscribers", people)
         assert result.exit_code == 0
         assert result.stderr == ""
         rows = [line.split() for line in result.stdout.splitlines()]
-        assert ["ana", "the", "best", "1", "of", "the", "last", "10", "2", "1", "0.750", "0.900"] in rows
-        assert ["rui", "every", "match", "1", "1", "1.000", "1.000"] in rows
+        assert ["ana", "the", "best", "1", "of", "the", "last", "10", "2", "1", "0.750", "->", "0.900"] in rows
+        assert ["rui", "every", "match", "1", "1", "1.000", "->", "1.000"] in rows
         assert "3 events, 2 subscribers, 3 subscriptions: 3 matches, 2 delivered" in result.stdout
 
     def test_json_is_one_line_per_notification_and_nothing_else(self, people, events):
@@ -217,7 +231,7 @@ class TestExplain:
     def test_an_unknown_subscription_is_one_clear_message(self, people):
         result = run("explain", "{}", "-s", people, "--subscriber", "ana", "--subscription", "x")
         assert result.exit_code == 1
-        assert "has no subscription 'x': 'fair', 'large'" in result.stderr
+        assert "has no subscription 'x'; it has 'fair', 'large'" in result.stderr
 
 
 class TestGenerate:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from rich.console import Console
+from rich.text import Text
 
 from rankcast.cli.demo_people import ANA, ANA_POLICY, BRUNO, BRUNO_CITY, PEOPLE
 from rankcast.cli.notifications import notification_to_json
-from rankcast.cli.replay import Published, Replay, shown_policy
+from rankcast.cli.replay import Published, Replay, compile_kernels, shown_policy
 from rankcast.cli.streams import write_json
 from rankcast.cli.terminal import console, progress, shown_attributes, table
 from rankcast.hub import Match, Notification
@@ -40,6 +41,7 @@ class Story:
 
 def run_demo(events: int, seed: int, *, as_json: bool) -> None:
     """Run the command."""
+    compile_kernels()
     people = [person.subscriber(flats.schema) for person in PEOPLE]
     replay = Replay([*people, *flats.subscribers(STRANGERS, seed)], flats.schema)
     story = Story()
@@ -89,8 +91,10 @@ def _tell(page: Console, people: list[Subscriber], replay: Replay, story: Story,
         f"here are {len(people)}.\n"
     )
     for person, subscriber in zip(PEOPLE, people, strict=True):
-        page.print(f"{person.name:<6}", style="bold", end="")
-        page.print(f"{person.story}; gets {shown_policy(person.deliver)}")
+        story_line = Text.assemble(
+            (f"{person.name:<6}", "bold"), f"{person.story}; gets {shown_policy(person.deliver)}"
+        )
+        page.print(story_line)
         ranks = preference_ranks(subscriber)
         for subscription in subscriber.subscriptions:
             text = format_expression(subscription.filter.expression)
@@ -114,9 +118,8 @@ def _tell_counts(page: Console, people: list[Subscriber], replay: Replay, story:
     for person in people:
         tally = replay.tallies[person.id]
         got = story.delivered[person.id]
-        ranks = f"{tally.matched.shown_mean} -> {tally.delivered.shown_mean}"
         last = _flat(got[-1].event) if got else "-"
-        rows.append((person.id, f"{tally.matched.events:,}", f"{tally.delivered.events:,}", ranks, last))
+        rows.append((person.id, f"{tally.matched.events:,}", f"{tally.delivered.events:,}", tally.shown_means, last))
     page.print(table("What they got", columns, rows))
     page.print()
 

@@ -39,7 +39,9 @@ def explain_event(
     subscriber = _chosen(loaded.subscribers, subscriber_id)
     if subscription_id is not None and subscriber.subscription(subscription_id) is None:
         known = ", ".join(repr(subscription.id) for subscription in subscriber.subscriptions)
-        raise UnknownIdError(f"subscriber {shown(subscriber_id)} has no subscription {shown(subscription_id)}: {known}")
+        raise UnknownIdError(
+            f"subscriber {shown(subscriber_id)} has no subscription {shown(subscription_id)}; it has {known or 'none'}"
+        )
     replay = Replay([subscriber], loaded.schema)
     found = _published_up_to(event, loaded.schema, replay, problems)
     problems.close()

@@ -166,7 +166,7 @@ def generate(
 
 @app.command(epilog="Example: rankcast check people.yaml flats.jsonl")
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Subscriber and event files.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Subscriber and event files.")],
     json: AsJson = False,
 ) -> None:
     """Report every problem in subscriber and event files, with line numbers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,8 +10,8 @@ from pathlib import Path
 from time import perf_counter
 
 from rankcast.cli.notifications import COLUMNS, notification_row, notification_to_json
-from rankcast.cli.replay import Replay, shown_policy
-from rankcast.cli.streams import Problems, counted, json_line, write_json
+from rankcast.cli.replay import Replay, compile_kernels, shown_policy
+from rankcast.cli.streams import Problems, counted, json_line, printable, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.hub import Notification
 from rankcast.model.errors import Problem
@@ -28,6 +29,7 @@ def match_file(events: str, subscribers: Path, *, as_json: bool, out: Path | Non
     loaded = load_subscribers(subscribers)
     for problem in loaded.problems:
         problems.add(problem)
+    compile_kernels()
     replay = Replay(loaded.subscribers, loaded.schema)
     first: list[Notification] = []
     started = perf_counter()
@@ -43,6 +45,8 @@ def match_file(events: str, subscribers: Path, *, as_json: bool, out: Path | Non
     problems.close()
     if not as_json:
         _show(replay, first, limit, seconds)
+        if replay.events and replay.tallies and not any(tally.delivered.events for tally in replay.tallies.values()):
+            _show_way_on(events, subscribers, next(iter(replay.tallies)))
     return 1 if problems.errors else 0
 
 
@@ -76,16 +80,15 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
     shown = console()
     subscribers = {subscriber.id: subscriber for subscriber in replay.hub.subscribers}
     busiest = sorted(replay.tallies, key=lambda name: (-replay.tallies[name].matched.events, name))
-    columns = {"Subscriber": "left", "Delivery": "left"} | dict.fromkeys(
-        ("Matched", "Delivered", "Rank of matched", "Rank of delivered"), "right"
-    )
+    columns = {"Subscriber": "left", "Delivery": "left", "Matched": "right", "Delivered": "right", "Mean rank": "left"}
     rows = [_row(subscribers[name], replay) for name in busiest[:limit]]
     shown.print(table("Subscribers", columns, rows))
     if len(busiest) > limit:
         shown.print(f"... and {len(busiest) - limit:,} more with fewer matches; --limit sets how many are shown")
     shown.print()
-    shown.print(table("First notifications", COLUMNS, map(notification_row, first)))
-    shown.print()
+    if first:
+        shown.print(table("First notifications", COLUMNS, map(notification_row, first)))
+        shown.print()
     matched = sum(tally.matched.events for tally in replay.tallies.values())
     delivered = sum(tally.delivered.events for tally in replay.tallies.values())
     subscriptions = sum(len(subscriber.subscriptions) for subscriber in subscribers.values())
@@ -96,6 +99,11 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
     )
 
 
+def _show_way_on(events: str, subscribers: Path, somebody: str) -> None:
+    command = shlex.join(["rankcast", "explain", f"{events}#1", "-s", str(subscribers), "-i", somebody])
+    console().print(printable(f"nobody got anything; to see why: {command}"), soft_wrap=True)
+
+
 def _row(subscriber: Subscriber, replay: Replay) -> tuple[str, ...]:
     tally = replay.tallies[subscriber.id]
     counts = (f"{tally.matched.events:,}", f"{tally.delivered.events:,}")
@@ -103,6 +111,5 @@ def _row(subscriber: Subscriber, replay: Replay) -> tuple[str, ...]:
         subscriber.id,
         shown_policy(subscriber.deliver),
         *counts,
-        tally.matched.shown_mean,
-        tally.delivered.shown_mean,
+        tally.shown_means,
     )

@@ -10,11 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from rankcast.cli.terminal import progress
 from rankcast.hub import Hub, Match, Notification, utc_now
+from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Subscriber
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.storage.durations import format_duration
 
 
 @dataclass(slots=True)
@@ -46,6 +49,11 @@ class Tally:
 
     matched: Count = field(default_factory=Count)
     delivered: Count = field(default_factory=Count)
+
+    @property
+    def shown_means(self) -> str:
+        """The mean ranks of what matched and of what was delivered, as a cell of a table."""
+        return f"{self.matched.shown_mean} -> {self.delivered.shown_mean}" if self.matched.events else "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,18 @@ class Replay:
         return max(times) if times else utc_now()
 
 
+def compile_kernels() -> None:
+    """Match an event once, before anything is timed: compiling for this machine takes seconds, the first time only."""
+    texts = (
+        "number > 1 and not exists other",
+        "text contains 'a' and number != 3",
+        "text prefix 'x' or text like 'a%_b'",
+    )
+    wanted = (Subscription(SubscriptionId(text), parse_filter(text)) for text in texts)
+    with progress("compiling"):
+        Hub([Subscriber(SubscriberId("anyone"), tuple(wanted))]).publish({"number": 2, "text": "ab"})
+
+
 def shown_policy(policy: Policy) -> str:
     """Return a delivery policy in words.
 
@@ -114,5 +134,6 @@ def shown_policy(policy: Policy) -> str:
     if isinstance(policy, Sliding):
         return f"the best {policy.k} of the last {policy.window}"
     if isinstance(policy, Periodic):
-        return f"the best {policy.k} every {policy.period}"
-    return f"the best {policy.k} within {policy.window}"
+        return f"the best {policy.k} every {format_duration(policy.period)}"
+    window = policy.window if isinstance(policy.window, int) else format_duration(policy.window)
+    return f"the best {policy.k} at any time within {window}"
