@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-import rankcast.hub.engine
+import rankcast.hub.core
 from rankcast.hub import CallbackError, Hub, Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import (
@@ -134,7 +134,7 @@ def test_the_same_identity_is_delivered_once(hub):
 
 
 def test_identities_are_forgotten_past_the_bound(hub, monkeypatch):
-    monkeypatch.setattr(rankcast.hub.engine, "REMEMBERED", 2)
+    monkeypatch.setattr(rankcast.hub.core, "REMEMBERED", 2)
     hub.subscribe("all", "true")
     assert [len(hub.publish(flat(number))) for number in (1, 2, 3, 3, 1)] == [1, 1, 1, 0, 1]
 

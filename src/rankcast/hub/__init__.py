@@ -1,10 +1,11 @@
 """The embedded engine: subscribe, publish and explain in one process.
 
-`engine` is the hub itself, `results` what it answers with, `inputs` what it accepts for subscriptions and `members`
-what it keeps for each subscriber.
+`engine` is the hub itself, `results` what it answers with and `inputs` what it accepts for subscriptions. Calls become
+`commands`, which change the `core`; `members` is what that keeps for each subscriber; `durable` writes commands down.
 """
 
 from rankcast.hub.engine import Hub, utc_now
 from rankcast.hub.results import CallbackError, Match, Notification, Outcome, Verdict
+from rankcast.storage.hub_log import HubLogError, Sync
 
-__all__ = ["CallbackError", "Hub", "Match", "Notification", "Outcome", "Verdict", "utc_now"]
+__all__ = ["CallbackError", "Hub", "HubLogError", "Match", "Notification", "Outcome", "Sync", "Verdict", "utc_now"]

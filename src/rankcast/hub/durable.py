@@ -18,7 +18,7 @@ import base64
 import binascii
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -35,8 +35,16 @@ from rankcast.hub.commands import (
     Unsubscribe,
     Update,
 )
+from rankcast.hub.core import Core
 from rankcast.hub.results import Match, Notification
-from rankcast.model.errors import InvalidEventError, InvalidFileError, InvalidSubscriptionError, RankcastError
+from rankcast.model.errors import (
+    InvalidEventError,
+    InvalidFileError,
+    InvalidSubscriptionError,
+    InvalidValueError,
+    RankcastError,
+    shown,
+)
 from rankcast.model.events import Event, Identity
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
@@ -61,6 +69,7 @@ class FileJournal:
     since: int = 0
     opened_at: int = 0
     members: int = 0
+    restored: bool = False
     unsettled: dict[int, list[Notification]] = field(default_factory=dict)
     open: bool = True
 
@@ -68,47 +77,49 @@ class FileJournal:
     def opened(
         path: str | os.PathLike[str],
         schema: Schema | None,
-        sync: Sync = Sync.FULL,
+        sync: Sync | str = Sync.FULL,
         every: int = SNAPSHOT_EVERY,
     ) -> FileJournal:
         """Open or make the file of a hub; a file that was made under another schema is refused."""
+        if sync not in (*Sync, *(kind.value for kind in Sync)):
+            raise InvalidValueError(f"sync: {shown(sync)} is not one of {', '.join(kind.value for kind in Sync)}")
+        if every < 1:
+            raise InvalidValueError(f"snapshot_every: {shown(every)} is not a whole number of at least 1")
         stated = json.dumps(_schema_document(schema), sort_keys=True)
-        log = HubLog.open(path, about={"schema": stated}, sync=sync)
+        log = HubLog.open(path, about={"schema": stated}, sync=Sync(sync))
         if log.about.get("schema") != stated:
             log.close()
             raise invalid_file(str(log.path), None, "belongs to a hub with another schema")
         return FileJournal(log, Codec(schema), every)
 
-    def restore(
-        self, start: Callable[[HubState], None], apply: Callable[[Command], list[Notification]]
-    ) -> tuple[Notification, ...]:
-        """Start from the state that was kept and apply the commands after it; return the notifications in doubt."""
+    def restore(self) -> tuple[Core, tuple[Notification, ...]]:
+        """Start from the state that was kept and apply the commands after it; return what is in doubt too."""
         try:
-            return self._restored(start, apply)
-        except (InvalidFileError, KeyboardInterrupt):
-            self.abandon()
-            raise
+            return self._restored()
         except (RankcastError, LookupError, TypeError, ValueError) as error:
-            self.abandon()
+            if isinstance(error, InvalidFileError):
+                raise
             raise invalid_file(str(self.log.path), None, f"is damaged after input {self.last}: {error}") from error
+        finally:
+            if not self.restored:
+                self.abandon()
 
-    def _restored(
-        self, start: Callable[[HubState], None], apply: Callable[[Command], list[Notification]]
-    ) -> tuple[Notification, ...]:
+    def _restored(self) -> tuple[Core, tuple[Notification, ...]]:
         kept = self.log.snapshot()
         state = HubState()
         given: dict[int, list[Notification]] = {}
         if kept is not None:
             self.last = kept.number
             state, given = self.codec.state(kept.body)
-        start(state)
+        core = Core(state)
         for row in self.log.rows(self.last):
             given = {number: given[number] for number in row.open}
-            given[row.number] = apply(self.codec.command(row))
+            given[row.number] = [note for _, note in core.apply(self.codec.command(row))]
             self.last = row.number
             self.since += 1
         self.opened_at = self.last
-        return tuple(note for number in sorted(given) for note in given[number])
+        self.restored = True
+        return core, tuple(note for number in sorted(given) for note in given[number])
 
     @property
     def wants_state(self) -> bool:

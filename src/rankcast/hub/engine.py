@@ -5,30 +5,25 @@ caller passes `now` (a replay passes an event's own time), and it never goes bac
 so at the next call: `publish`, or `advance` when nothing is published. Publications with the same explicit `now` are
 one instant, which is over when a later one comes; by the clock, each publication is an instant of its own.
 
-A second publication of the same identity is ignored for as long as it is remembered (`REMEMBERED` identities). Calls
-may come from several threads; one lock makes each call a whole. Callbacks run after the call's work is done and outside
-the lock, so a callback may call the hub.
+A second publication of the same identity is ignored for as long as it is remembered (`core.REMEMBERED` identities).
+Calls may come from several threads; one lock makes each call a whole. Callbacks run after the call's work is done and
+outside the lock, so a callback may call the hub.
 
-Every call that changes something becomes a command, which is complete and checked; with a `path` it is in the hub's log
-before it is applied, and a hub that is opened again applies the log. `rankcast.hub.durable` and docs/hub.md tell what
-that guarantees.
+Here calls are checked and become commands; `core` is what commands change. With a `path` a command is in the hub's log
+before it is applied, and a hub that is opened again applies the log: `durable` and docs/hub.md tell what that gives.
 """
 
 from __future__ import annotations
 
-import heapq
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import count
 from threading import RLock
 from types import TracebackType
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
-from rankcast.delivery.policies import new_queue, with_policy
-from rankcast.delivery.queues import finished
+from rankcast.delivery.policies import new_queue
 from rankcast.hub.commands import (
     Advance,
     Command,
@@ -41,25 +36,20 @@ from rankcast.hub.commands import (
     Unsubscribe,
     Update,
 )
+from rankcast.hub.core import Core, Delivered
 from rankcast.hub.durable import SNAPSHOT_EVERY, FileJournal
 from rankcast.hub.inputs import AnyPriority, AnySubscriptions, priorities_of, rank_by_of, subscriptions_of
 from rankcast.hub.members import Callback, Member
 from rankcast.hub.results import CallbackError, Match, Notification, Outcome, Verdict
-from rankcast.matching.builder import Entry
 from rankcast.matching.explain import explain
-from rankcast.matching.index import Index
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, RankcastError, UnknownIdError, shown
-from rankcast.model.events import Event, Identity
+from rankcast.model.events import Event
 from rankcast.model.policies import ALL_MATCHES, Policy
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, SubscriptionId, unique_subscribers
-from rankcast.model.times import EARLIEST
+from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, unique_subscribers
 from rankcast.model.values import checked_value
-from rankcast.ranking.preferences import Preferences, preference_ranks
+from rankcast.ranking.preferences import preference_ranks
 from rankcast.storage.hub_log import Sync
-
-REMEMBERED = 100_000
-"""Identities remembered to recognise a repeated publication: some 20 MB at most."""
 
 
 def utc_now() -> datetime:
@@ -71,7 +61,7 @@ class _Done(NamedTuple):
     """What commands deliver, and their number in the journal, if there is one."""
 
     number: int | None
-    delivered: list[tuple[Member, Notification]]
+    delivered: Delivered
 
 
 class Hub:
@@ -103,21 +93,15 @@ class Hub:
         self._schema = schema
         self._clock = clock
         self._source = source
-        self._next_id = 1
-        self._numbers = count()
-        self._latest = EARLIEST
-        self._members: dict[SubscriberId, Member] = {}
-        self._owners: dict[int, tuple[Member, SubscriptionId]] = {}
-        self._timers: list[tuple[datetime, int, SubscriberId]] = []
-        self._seen: OrderedDict[Identity, None] = OrderedDict()
         self._lock = RLock()
         self._journal: Journal | None = None
         self._recovered: tuple[Notification, ...] = ()
         if path is None:
-            self._start(HubState(), subscribers)
+            checked = map(self._checked, unique_subscribers(subscribers).values())
+            self._core = Core(HubState(members=tuple(MemberState(one, new_queue(one.deliver)) for one in checked)))
         else:
-            journal = FileJournal.opened(path, schema, Sync(sync), snapshot_every)
-            self._recovered = journal.restore(self._start, lambda command: _notes(self._apply(command)))
+            journal = FileJournal.opened(path, schema, sync, snapshot_every)
+            self._core, self._recovered = journal.restore()
             self._journal = journal
             self._declare(subscribers)
 
@@ -131,7 +115,7 @@ class Hub:
         """Write a durable hub's state down and free its file; its calls that change something fail from now on."""
         with self._lock:
             if self._journal is not None:
-                self._journal.close(self._state())
+                self._journal.close(self._core.state())
 
     @property
     def recovered(self) -> tuple[Notification, ...]:
@@ -145,7 +129,7 @@ class Hub:
     def subscribers(self) -> tuple[Subscriber, ...]:
         """The subscribers, in the order they came."""
         with self._lock:
-            return tuple(member.subscriber for member in self._members.values())
+            return tuple(member.subscriber for member in self._core.members.values())
 
     def subscribe(
         self,
@@ -179,7 +163,7 @@ class Hub:
         with self._lock:
             subscriber = self._checked_newcomer(subscriber)
             self._done(Subscribe(subscriber))
-            self._members[subscriber.id].callback = callback
+            self._core.members[subscriber.id].callback = callback
             return subscriber
 
     def listen(self, subscriber: str, callback: Callback | None) -> None:
@@ -236,7 +220,7 @@ class Hub:
         closed = now is None
         now = self._now(now)
         with self._lock:
-            done = self._done(Publish(self._event(event, now), now, closed, self._next_id))
+            done = self._done(Publish(self._event(event, now), now, closed, self._core.next_id))
         return self._handed_over(done)
 
     def advance(self, now: datetime | None = None) -> list[Notification]:
@@ -257,7 +241,7 @@ class Hub:
         now = self._now(now)
         with self._lock:
             event = self._event(event, now)
-            return [match for _, match in self._matches(event)]
+            return [match for _, match in self._core.matches(event)]
 
     def explain(self, event: Event | Mapping[str, Any], subscriber: str, now: datetime | None = None) -> Outcome:
         """Tell what an event would mean to a subscriber if it were published now; nothing is changed."""
@@ -271,21 +255,21 @@ class Hub:
             if match is None:
                 verdict = Verdict.NO_RELEVANCE if matched else Verdict.NO_MATCH
                 return Outcome(member.subscriber.id, explanations, None, verdict)
-            repeated = event.identity in self._seen
-            verdict = Verdict.REPEATED if repeated else member.outlook(match, max(now, self._latest))
+            repeated = self._core.is_known(event.identity)
+            verdict = Verdict.REPEATED if repeated else member.outlook(match, max(now, self._core.latest))
             return Outcome(member.subscriber.id, explanations, match.rank, verdict)
 
     def _done(self, *commands: Command) -> _Done:
         """Write commands down, if there is a journal, and apply them."""
         journal = self._journal
         if journal is None:
-            return _Done(None, [one for command in commands for one in self._apply(command)])
+            return _Done(None, [one for command in commands for one in self._core.apply(command)])
         if journal.wants_state:
-            journal.keep_state(self._state())
+            journal.keep_state(self._core.state())
         number: int | None = None
         try:
             number = journal.record(*commands)
-            done = _Done(number, [one for command in commands for one in self._apply(command)])
+            done = _Done(number, [one for command in commands for one in self._core.apply(command)])
             journal.applied(number, _notes(done.delivered))
         except BaseException as error:
             if number is not None or not isinstance(error, RankcastError):
@@ -308,70 +292,12 @@ class Hub:
             with self._lock:
                 self._journal.settle(done.number)
 
-    def _apply(self, command: Command) -> list[tuple[Member, Notification]]:
-        """Change the state as a command says; return what is delivered."""
-        match command:
-            case Publish():
-                return self._published(command)
-            case Advance():
-                return self._due(command.now, closed=True)
-            case Finish():
-                every = self._members.values()
-                delivered = [(member, note) for member in every for note in member.notified(finished(member.queue))]
-                return sorted(delivered, key=_instant)
-            case Subscribe():
-                for entry in self._welcomed(MemberState(command.subscriber, new_queue(command.subscriber.deliver))):
-                    self._index.add(entry)
-            case Update():
-                self._update(self._members[command.subscriber.id], command.subscriber)
-            case Unsubscribe():
-                member = self._members[command.subscriber]
-                self._replace(member, replace(member.subscriber, subscriptions=(), priorities=()))
-                del self._members[command.subscriber]
-            case _:
-                assert_never(command)
-        return []
-
-    def _published(self, command: Publish) -> list[tuple[Member, Notification]]:
-        self._next_id = command.next_id
-        delivered = self._due(command.now, closed=command.closed)
-        if self._is_new(command.event.identity):
-            for member, match in self._matches(command.event):
-                delivered += ((member, note) for note in member.moved(match, self._latest, closed=command.closed))
-                self._set_timer(member)
-        return delivered
-
-    def _update(self, member: Member, after: Subscriber) -> None:
-        member.preferences = Preferences.of(after)
-        if after.deliver != member.subscriber.deliver:
-            member.queue = with_policy(member.queue, after.deliver)
-            self._set_timer(member)
-        self._replace(member, after)
-
-    def _start(self, state: HubState, newcomers: Iterable[Subscriber] = ()) -> None:
-        """Take over a state, and subscribers that are new, with one building of the index."""
-        self._latest, self._next_id = state.latest, state.next_id
-        self._seen = OrderedDict.fromkeys(state.seen)
-        entries = [entry for kept in state.members for entry in self._welcomed(kept)]
-        for subscriber in newcomers:
-            checked = self._checked_newcomer(subscriber)
-            entries += self._welcomed(MemberState(checked, new_queue(checked.deliver)))
-        self._index = Index(entries)
-        self._reader = self._index.reader()
-
-    def _state(self) -> HubState:
-        members = (
-            MemberState(member.subscriber, member.queue, tuple(member.held[one.identity] for one in member.queue.held))
-            for member in self._members.values()
-        )
-        return HubState(self._latest, self._next_id, tuple(self._seen), tuple(members))
-
     def _declare(self, subscribers: Iterable[Subscriber]) -> None:
         """Add those of the given subscribers that are unknown and update those that differ, all or none."""
         try:
             commands: list[Command] = []
             for subscriber in unique_subscribers(subscribers).values():
-                known = self._members.get(subscriber.id)
+                known = self._core.members.get(subscriber.id)
                 checked = self._checked_newcomer(subscriber) if known is None else self._checked(subscriber)
                 if known is None:
                     commands.append(Subscribe(checked))
@@ -388,77 +314,13 @@ class Hub:
     def _checked_newcomer(self, subscriber: Subscriber) -> Subscriber:
         """Return a new subscriber under the schema; raise when it cannot be taken in."""
         subscriber = self._checked(subscriber)
-        if subscriber.id in self._members:
+        if subscriber.id in self._core.members:
             raise DuplicateIdError(f"there is a subscriber {shown(subscriber.id)} already; use update to change it")
         preference_ranks(subscriber)
         return subscriber
 
-    def _welcomed(self, state: MemberState) -> list[Entry]:
-        """Take a subscriber in; return its subscriptions for the index."""
-        subscriber = state.subscriber
-        held = {match.event.identity: match for match in state.held}
-        preferences = Preferences.of(subscriber)
-        member = Member(next(self._numbers), subscriber, preferences, state.queue, None, held=held)
-        self._members[subscriber.id] = member
-        self._set_timer(member)
-        return self._entries(member)
-
-    def _entries(self, member: Member) -> list[Entry]:
-        """Number a member's subscriptions anew; return them for the index."""
-        subscriptions = member.subscriber.subscriptions
-        member.numbers = tuple(next(self._numbers) for _ in subscriptions)
-        for number, subscription in zip(member.numbers, subscriptions, strict=True):
-            self._owners[number] = (member, subscription.id)
-        return [
-            Entry.of(number, subscription.filter, subscription.active_from, subscription.active_until)
-            for number, subscription in zip(member.numbers, subscriptions, strict=True)
-        ]
-
-    def _replace(self, member: Member, after: Subscriber) -> None:
-        """Put other subscriptions in the place of a member's."""
-        before, member.subscriber = member.subscriber, after
-        if before.subscriptions == after.subscriptions:
-            return
-        for number in member.numbers:
-            self._index.remove(number)
-            del self._owners[number]
-        for entry in self._entries(member):
-            self._index.add(entry)
-
-    def _due(self, now: datetime, *, closed: bool) -> list[tuple[Member, Notification]]:
-        """Let time pass to `now`; return what queues deliver by themselves, in the order of their instants."""
-        self._latest = now = max(now, self._latest)
-        delivered: list[tuple[Member, Notification]] = []
-        waiting: list[Member] = []
-        while self._timers and (self._timers[0][0] < now or (closed and self._timers[0][0] == now)):
-            instant, place, name = heapq.heappop(self._timers)
-            member = self._members.get(name)
-            if member is not None and member.place == place and member.timer == instant:
-                member.timer = None
-                waiting.append(member)
-        for member in waiting:
-            delivered += ((member, note) for note in member.moved(None, now, closed=closed))
-            self._set_timer(member)
-        return sorted(delivered, key=_instant)
-
-    def _set_timer(self, member: Member) -> None:
-        """Note when a member's queue acts next; an older note in the heap no longer counts."""
-        instant = member.queue.next_instant
-        if instant is not None and instant != member.timer:
-            heapq.heappush(self._timers, (instant, member.place, member.subscriber.id))
-        member.timer = instant
-
-    def _matches(self, event: Event) -> list[tuple[Member, Match]]:
-        found: dict[Member, list[SubscriptionId]] = {}
-        for number in sorted(self._reader.match_one(event.attributes).tolist()):
-            member, subscription = self._owners[number]
-            found.setdefault(member, []).append(subscription)
-        by_place = sorted(found.items(), key=lambda item: item[0].place)
-        ranked = ((member, member.match(event, matched)) for member, matched in by_place)
-        return [(member, match) for member, match in ranked if match is not None]
-
     def _member(self, subscriber: str) -> Member:
-        member = self._members.get(SubscriberId(subscriber))
+        member = self._core.members.get(SubscriberId(subscriber))
         if member is None:
             raise UnknownIdError(f"there is no subscriber {shown(subscriber)}")
         return member
@@ -485,31 +347,18 @@ class Hub:
 
     def _numbered(self, attributes: Mapping[str, Any]) -> Event:
         """Return an event of plain attributes; without an id it gets the next number that is no id yet."""
-        event = Event.of(attributes, id=str(self._next_id), source=self._source)
-        while attributes.get("id") is None and event.identity in self._seen:
-            self._next_id += 1
-            event = replace(event, id=str(self._next_id))
+        event = Event.of(attributes, id=str(self._core.next_id), source=self._source)
+        while attributes.get("id") is None and self._core.is_known(event.identity):
+            self._core.next_id += 1
+            event = replace(event, id=str(self._core.next_id))
         return event
 
-    def _is_new(self, identity: Identity) -> bool:
-        if identity in self._seen:
-            return False
-        self._seen[identity] = None
-        self._next_id += identity.id == str(self._next_id)
-        if len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
-        return True
 
-
-def _notes(delivered: list[tuple[Member, Notification]]) -> list[Notification]:
+def _notes(delivered: Delivered) -> list[Notification]:
     return [note for _, note in delivered]
 
 
-def _instant(delivered: tuple[Member, Notification]) -> datetime:
-    return delivered[1].time
-
-
-def _called_back(delivered: list[tuple[Member, Notification]]) -> list[Notification]:
+def _called_back(delivered: Delivered) -> list[Notification]:
     """Call the subscribers' callbacks; raise CallbackError, once all have been called, when some raised."""
     notifications = _notes(delivered)
     errors: list[Exception] = []
