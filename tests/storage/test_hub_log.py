@@ -1,0 +1,225 @@
+"""The file of a durable hub: what is written is there after a crash, and what is wrong with a file is said."""
+
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+
+from rankcast.model.errors import InvalidEventError, InvalidFileError
+from rankcast.model.events import Event
+from rankcast.model.times import EARLIEST, LATEST
+from rankcast.storage.hub_log import FORMAT, HubLog, HubLogError, Row, Snapshot, Sync
+from rankcast.storage.typed_events import event_from_record, event_to_record
+from rankcast.testing.strategies import events
+
+NOW = datetime(2026, 1, 1, 12, 30, 0, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "hub.log"
+
+
+@pytest.fixture
+def log(path):
+    log = opened(path)
+    yield log
+    log.close()
+
+
+def opened(path, **options):
+    return HubLog.open(path, about={"schema": "null"}, **options)
+
+
+def rows(*numbers):
+    return [Row(number, NOW, "publish", (), f'{{"x":{number}}}') for number in numbers]
+
+
+def test_what_was_appended_is_there_when_the_file_is_opened_again(path, log):
+    stored = [
+        Row(1, None, "subscribe", (), '{"id":"ana"}'),
+        Row(2, EARLIEST, "advance", (1,), "{}"),
+        Row(3, LATEST, "publish", (1, 2), '{"x":"é"}'),
+    ]
+    log.append(stored[:1])
+    log.append(stored[1:])
+    log.close()
+    again = opened(path)
+    assert (list(again.rows(0)), list(again.rows(2)), again.snapshot()) == (stored, stored[2:], None)
+    again.close()
+
+
+def test_a_snapshot_takes_the_place_of_the_inputs_before_it(log):
+    log.append(rows(1, 2, 3))
+    log.replace(Snapshot(2, b"two"))
+    assert (log.snapshot(), list(log.rows(2))) == (Snapshot(2, b"two"), rows(3))
+    log.replace(Snapshot(3, b"three"))
+    assert (log.snapshot(), list(log.rows(0))) == (Snapshot(3, b"three"), [])
+
+
+def test_a_file_keeps_what_was_said_of_it_first(path, log):
+    log.close()
+    again = HubLog.open(path, about={"schema": "other"})
+    assert again.about == {"schema": "null"}
+    again.close()
+
+
+@pytest.mark.parametrize(("sync", "expected"), [(Sync.FULL, 2), (Sync.NORMAL, 1)])
+def test_sync_is_that_of_sqlite(path, sync, expected):
+    log = opened(path, sync=sync)
+    connection = log._connection
+    assert connection.execute("PRAGMA synchronous").fetchone() == (expected,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    log.close()
+
+
+class TestOneHubAtATime:
+    def test_a_second_opening_is_refused(self, path, log):
+        with pytest.raises(InvalidFileError, match=r"hub\.log: is in use: another hub has it open"):
+            opened(path)
+        log.append(rows(1))
+
+    def test_another_process_is_refused_and_the_end_of_a_process_frees_the_file(self, path):
+        code = (
+            "import sys; from rankcast.storage.hub_log import HubLog; "
+            "log = HubLog.open(sys.argv[1], about={}); print('open', flush=True); sys.stdin.read()"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as other:
+            assert other.stdout.readline() == b"open\n"
+            with pytest.raises(InvalidFileError, match="in use"):
+                opened(path)
+            other.kill()
+            other.wait()
+            opened(path).close()
+
+
+class TestFilesThatCannotBeUsed:
+    def test_not_a_database(self, path):
+        path.write_text("version: 1\nsubscribers: []\n" * 100)
+        with pytest.raises(InvalidFileError, match="is not the log of a hub"):
+            opened(path)
+        assert path.read_text().startswith("version")
+
+    def test_a_database_of_another_program_is_left_alone(self, path):
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE flats (rent)")
+        connection.close()
+        before = path.read_bytes()
+        with pytest.raises(InvalidFileError, match="another program"):
+            opened(path)
+        assert path.read_bytes() == before
+
+    def test_a_newer_format(self, path, log):
+        log._connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+        log.close()
+        with pytest.raises(InvalidFileError, match="has format 2; this rankcast reads up to 1"):
+            opened(path)
+
+    def test_no_such_folder(self, tmp_path):
+        with pytest.raises(InvalidFileError, match="cannot be opened"):
+            opened(tmp_path / "missing" / "hub.log")
+
+    def test_a_folder(self, tmp_path):
+        with pytest.raises(InvalidFileError, match="cannot be opened"):
+            opened(tmp_path)
+
+    def test_a_damaged_page(self, path, log):
+        log.append(Row(number, NOW, "publish", (), "x" * 500) for number in range(1, 200))
+        log.close()
+        content = bytearray(path.read_bytes())
+        content[4096 * 3 : 4096 * 20] = bytes(4096 * 17)
+        path.write_bytes(content)
+        with pytest.raises(InvalidFileError, match="is damaged"):
+            opened(path)
+
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            ("DELETE FROM inputs WHERE number = 2", "input 2 is missing"),
+            ("UPDATE inputs SET body = '{}' WHERE number = 3", "input 3 is not what was written"),
+            ("UPDATE inputs SET now = now + 1 WHERE number = 1", "input 1 is not what was written"),
+        ],
+    )
+    def test_inputs_that_were_changed(self, log, change, problem):
+        log.append(rows(1, 2, 3))
+        log._connection.execute(change)
+        with pytest.raises(InvalidFileError, match=problem):
+            list(log.rows(0))
+
+    @pytest.mark.parametrize("change", ["number = 2", "body = x'00'"])
+    def test_a_snapshot_that_was_changed(self, log, change):
+        log.replace(Snapshot(1, b"state"))
+        log._connection.execute(f"UPDATE snapshots SET {change}")
+        with pytest.raises(InvalidFileError, match=r"snapshot after input . is not what was written"):
+            log.snapshot()
+
+
+def test_a_file_that_a_crash_left_empty_is_a_new_one(path):
+    path.touch()
+    log = opened(path)
+    assert list(log.rows(0)) == []
+    log.close()
+
+
+def test_a_full_disk_fails_the_append_and_leaves_the_file_as_it_was(log):
+    log.append(rows(1))
+    (pages,) = log._connection.execute("PRAGMA page_count").fetchone()
+    log._connection.execute(f"PRAGMA max_page_count = {pages}")
+    large = Row(3, NOW, "publish", (), "x" * 100_000)
+    with pytest.raises(HubLogError, match=r"hub.log: cannot be written: database or disk is full; nothing was changed"):
+        log.append([*rows(2), large])
+    assert list(log.rows(0)) == rows(1)
+    log._connection.execute("PRAGMA max_page_count = 1000000")
+    log.append([*rows(2), large])
+    assert list(log.rows(2)) == [large]
+
+
+def test_a_closed_log_cannot_be_written(log):
+    log.close()
+    log.close()
+    with pytest.raises(HubLogError, match="closed"):
+        log.append(rows(1))
+
+
+class TestTypedEvents:
+    @given(events())
+    def test_every_event_comes_back_as_it_was(self, event):
+        again = event_from_record(event_to_record(event))
+        assert repr(again) == repr(event)
+        assert repr(again.attributes) == repr(event.attributes)
+
+    def test_what_json_has_no_form_for(self):
+        data = {
+            "times": [NOW, (1, 2.0, (NOW, date(2026, 1, 2)))],
+            "day": date(2026, 1, 1),
+            "big": 2**63 - 1,
+            "whole": 1.0,
+            "none": None,
+            "far": float("inf"),
+        }
+        event = replace(Event.of(data, id="1", source="s"), extensions={"seen": NOW}, expires=NOW + timedelta(days=1))
+        again = event_from_record(event_to_record(event))
+        assert again == event
+        assert repr(again) == repr(event)
+
+    def test_bytes(self):
+        event = Event("1", "s", data=b"\x00\xff")
+        assert event_from_record(event_to_record(event)) == event
+
+    @pytest.mark.parametrize(
+        ("value", "place"),
+        [([{1, 2}], r"data\.x\.0: {1, 2}"), ([b"x"], r"data\.x\.0"), ([{1: 2}], r"data\.x\.0: 1 .*name of a value")],
+    )
+    def test_what_cannot_be_stored_is_refused(self, value, place):
+        with pytest.raises(InvalidEventError, match=place):
+            event_to_record(Event.of({"x": value}, id="1", source="s"))
+
+    def test_a_time_without_a_zone_is_refused(self):
+        with pytest.raises(InvalidEventError, match="a time with its zone"):
+            event_to_record(Event.of({"x": [NOW.replace(tzinfo=None)]}, id="1", source="s"))
