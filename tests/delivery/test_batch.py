@@ -1,0 +1,309 @@
+"""Batched queues do what the step functions do, however the rows are divided and wherever state is packed."""
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.delivery.batch import BatchedQueues, Rows
+from rankcast.delivery.batch_layout import COUNT, EPOCH, LAST_INSTANT, LINE, NEVER, microseconds
+from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.policies import new_queue
+from rankcast.delivery.queues import finished, step
+from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.events import Identity
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+
+
+def ticks(number):
+    return timedelta(microseconds=number)
+
+
+POLICIES = st.one_of(
+    st.just(AllMatches()),
+    st.builds(Continuous, st.integers(0, 4)),
+    st.builds(Periodic, st.integers(0, 4), st.integers(1, 9).map(ticks)),
+    st.builds(Sliding, st.integers(0, 4), st.integers(1, 9)),
+    st.builds(TopKWindow, st.integers(0, 4), st.integers(1, 9) | st.integers(1, 9).map(ticks)),
+)
+
+SCORES = st.sampled_from([-np.inf, -2.5, -1.0, -0.0, 0.0, 1e-300, 0.5, 1.0, np.inf])
+
+
+@st.composite
+def streams(draw, queues):
+    """Rows (queue, event, time, expires, score) in the order of their times, with ties of time and score."""
+    steps = draw(
+        st.lists(
+            st.tuples(st.integers(0, queues - 1), st.integers(0, 3), st.none() | st.integers(-1, 12), SCORES),
+            max_size=60,
+        )
+    )
+    events = draw(st.permutations(range(len(steps))))
+    time, stream = -20, []
+    for event, (queue, wait, lifetime, score) in zip(events, steps, strict=True):
+        time += wait
+        stream.append((queue, event, time, NEVER if lifetime is None else time + lifetime, score))
+    return stream
+
+
+@st.composite
+def runs(draw):
+    """Policies, a stream for their queues, and how many rows each batch has."""
+    policies = draw(st.lists(POLICIES, min_size=1, max_size=5))
+    stream = draw(streams(len(policies)))
+    return policies, stream, draw(st.lists(st.integers(1, 20), min_size=len(stream), max_size=len(stream)))
+
+
+def rows_of(part):
+    """Rows sorted by queue, and within a queue as they came."""
+    columns = list(zip(*sorted(part, key=lambda row: row[0]), strict=True)) or [()] * 5
+    return Rows(*(np.array(column, np.int64) for column in columns[:4]), np.array(columns[4], np.float64))
+
+
+def batches(stream, sizes):
+    start = 0
+    for size in sizes:
+        yield stream[start : start + size]
+        start += size
+
+
+def instant(number):
+    return None if number == NEVER else EPOCH + ticks(number)
+
+
+def stepped(policies, stream):
+    """What the step functions deliver: lists of (event, time) by queue."""
+    queues, found = [new_queue(policy) for policy in policies], [[] for _ in policies]
+    for queue, event, time, expires, score in stream:
+        arriving = Candidate(Identity("s", f"{event:06}"), instant(time), score, instant(expires))
+        queues[queue], delivered = step(queues[queue], arriving, arriving.time, closed=False)
+        found[queue] += delivered
+    for at, queue in enumerate(queues):
+        found[at] += finished(queue)[1]
+    return [[(int(one.candidate.identity.id), microseconds(one.time)) for one in own] for own in found]
+
+
+def gathered(count, parts):
+    found = [[] for _ in range(count)]
+    for part in parts:
+        assert (np.diff(part.queue) >= 0).all()
+        for queue, event, time in zip(*(column.tolist() for column in part), strict=True):
+            found[queue].append((event, time))
+    return found
+
+
+@given(runs())
+def test_batches_deliver_what_the_steps_deliver(run):
+    policies, stream, sizes = run
+    queues = BatchedQueues.of(policies)
+    parts = [queues.take(rows_of(part)) for part in batches(stream, sizes)]
+    assert gathered(len(policies), [*parts, queues.finish()]) == stepped(policies, stream)
+
+
+@given(runs())
+def test_packed_queues_go_on_as_if_nothing_happened_at_every_point(run):
+    policies, stream, _ = run
+    queues, parts = BatchedQueues.of(policies), []
+    for at, row in enumerate(stream):
+        parts.append(queues.take(rows_of([row])))
+        queues = (
+            BatchedQueues.from_bytes(queues.to_bytes()) if at % 2 else BatchedQueues.from_arrays(queues.to_arrays())
+        )
+    assert gathered(len(policies), [*parts, queues.finish()]) == stepped(policies, stream)
+
+
+@given(runs(), st.lists(st.integers(0, 5), min_size=60, max_size=60))
+def test_letting_time_pass_in_between_only_brings_forward_what_is_due(run, waits):
+    policies, stream, sizes = run
+    queues, parts = BatchedQueues.of(policies), []
+    for part, wait in zip(batches(stream, sizes), waits, strict=False):
+        if part:
+            parts.append(queues.advance(max(part[0][2] - wait, queues.clocks.min())))
+        parts.append(queues.take(rows_of(part)))
+        if part:
+            parts.append(queues.advance(part[-1][2]))
+    assert gathered(len(policies), [*parts, queues.finish()]) == stepped(policies, stream)
+
+
+@pytest.mark.parametrize("expiring", [False, True])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Continuous(3),
+        Periodic(20, ticks(50)),
+        Sliding(3, 40),
+        TopKWindow(3, 40),
+        TopKWindow(20, ticks(100)),
+        TopKWindow(10**9, timedelta.max),
+    ],
+    ids=str,
+)
+def test_long_streams_that_outgrow_every_first_room(policy, expiring):
+    generator = np.random.default_rng(5)
+    count, rows = 7, 1_000
+    times = np.cumsum(generator.integers(0, 3, rows))
+    lives = generator.integers(0, 60, rows)
+    stream = [
+        (int(queue), event, int(time), int(time + life) if expiring else NEVER, float(score))
+        for event, (queue, time, life, score) in enumerate(
+            zip(generator.integers(0, count, rows), times, lives, generator.integers(0, 50, rows), strict=True)
+        )
+    ]
+    queues = BatchedQueues.of([policy] * count)
+    parts = [queues.take(rows_of(part)) for part in batches(stream, [1, 2, 300, 5, 692])]
+    assert gathered(count, [*parts, queues.finish()]) == stepped([policy] * count, stream)
+
+
+def test_more_deliveries_than_rows_find_room():
+    """One late row lets many events, held back until then, be delivered when the better ones expire."""
+    stream = [(0, event, 0, 10, 1.0) for event in range(2_000)]
+    stream += [(0, 2_000 + event, 0, NEVER, 0.0) for event in range(2_000)]
+    queues = BatchedQueues.of([TopKWindow(2_000, ticks(100))])
+    assert len(queues.take(rows_of(stream)).event) == 0
+    delivered = queues.take(rows_of([(0, 5_000, 50, NEVER, 0.5)]))
+    assert delivered.event.tolist() == list(range(4_000))
+    assert delivered.time.tolist() == [0] * 2_000 + [10] * 2_000
+
+
+class TestSize:
+    @pytest.mark.parametrize("policy", [Sliding(10, 100), TopKWindow(10, 100)], ids=str)
+    def test_a_full_queue_packs_into_four_kilobytes(self, policy):
+        queues = BatchedQueues.of([policy])
+        queues.take(rows_of([(0, event, event, NEVER, event % 7) for event in range(250)]))
+        assert queues.to_arrays()["queues"][0, COUNT] == 100
+        assert len(queues.to_bytes()) <= 4096
+
+    def test_what_left_is_not_kept(self):
+        queues = BatchedQueues.of([TopKWindow(3, ticks(10))])
+        for start in range(0, 20_000, 1_000):
+            queues.take(rows_of([(0, event, event, NEVER, 0.0) for event in range(start, start + 1_000)]))
+        assert queues.nbytes < 16_000
+        assert len(queues.to_bytes()) < 600
+
+    def test_continuous_keeps_k_without_expiry(self):
+        queues = BatchedQueues.of([Continuous(3)])
+        queues.take(rows_of([(0, event, event, NEVER, float(event)) for event in range(100)]))
+        assert queues.to_arrays()["queues"][0, COUNT] == 3
+
+    def test_k_0_keeps_nothing(self):
+        policies = [Continuous(0), Sliding(0, 5), TopKWindow(0, 5), TopKWindow(0, ticks(5)), Periodic(0, ticks(5))]
+        queues = BatchedQueues.of(policies)
+        queues.take(rows_of([(queue, 1, 1, NEVER, 0.5) for queue in range(5)]))
+        assert len(queues.to_arrays()["held"]) == 0
+        assert len(queues.finish().queue) == 0
+
+    def test_no_queues_and_no_rows(self):
+        queues = BatchedQueues.from_bytes(BatchedQueues.of([]).to_bytes())
+        assert len(queues) == 0
+        assert len(queues.take(rows_of([])).queue) == 0
+        assert len(queues.finish().queue) == 0
+
+
+class TestRefusedRows:
+    GOOD = ((0, 1, 5, NEVER, 0.5), (1, 2, 7, NEVER, 0.5))
+
+    @pytest.mark.parametrize(
+        ("bad", "message"),
+        [
+            ((0, 3, 8, NEVER, 0.5), r"row 2: queue 0 after queue 1; expected rows sorted by queue"),
+            (
+                (1, 3, 6, NEVER, 0.5),
+                r"row 2: time 6 of queue 1 is before 7; expected the rows of a queue in time order",
+            ),
+            ((2, 3, 8, NEVER, 0.5), r"row 2: there is no queue 2; expected 0 to 1"),
+            ((1, -3, 8, NEVER, 0.5), r"row 2: event -3 of queue 1; expected a number of at least 0"),
+            ((1, 3, NEVER, NEVER, 0.5), r"row 2: time \d+ of queue 1 is not within the years 1 to 9999"),
+            ((1, 3, 8, NEVER, np.nan), r"row 2: score nan of queue 1 is not a number"),
+        ],
+    )
+    def test_a_bad_row_is_named_and_nothing_is_changed(self, bad, message):
+        queues = BatchedQueues.of([Sliding(1, 2), Continuous(1)])
+        before = queues.to_bytes()
+        columns = list(zip(*self.GOOD, bad, strict=True))
+        with pytest.raises(InvalidEventError, match=message):
+            queues.take(Rows(*map(np.array, columns)))
+        assert queues.to_bytes() == before
+
+    def test_a_row_before_what_the_queue_has_seen(self):
+        queues = BatchedQueues.of([Sliding(1, 2), Continuous(1)])
+        queues.take(rows_of(self.GOOD))
+        with pytest.raises(InvalidEventError, match=r"row 0: time 4 of queue 0 is before 5;"):
+            queues.take(rows_of([(0, 3, 4, NEVER, 0.5)]))
+        queues.advance(9)
+        assert queues.clocks.tolist() == [9, 9]
+        with pytest.raises(InvalidEventError, match=r"row 0: time 8 of queue 1 is before 9;"):
+            queues.take(rows_of([(1, 3, 8, NEVER, 0.5)]))
+
+    def test_columns_of_another_type_or_length(self):
+        queues = BatchedQueues.of([AllMatches()])
+        good = rows_of(self.GOOD[:1])
+        for name, bad in (("time", np.array([1.5])), ("score", np.array(["high"])), ("queue", np.array([[0]]))):
+            with pytest.raises(InvalidEventError, match=f"rows: {name} is a column of"):
+                queues.take(good._replace(**{name: bad}))
+        with pytest.raises(InvalidEventError, match=r"rows: columns of \[1, 2\] rows; expected the same length"):
+            queues.take(good._replace(event=np.array([1, 2])))
+        with pytest.raises(InvalidEventError, match="rows: event has 18446744073709551615; expected at most"):
+            queues.take(good._replace(event=np.array([2**64 - 1], np.uint64)))
+
+    def test_now_after_the_end_of_time(self):
+        with pytest.raises(InvalidValueError, match="is after the end of time"):
+            BatchedQueues.of([AllMatches()]).advance(LAST_INSTANT + 1)
+
+
+class TestRefusedState:
+    @pytest.fixture
+    def packed(self):
+        queues = BatchedQueues.of([Sliding(2, 5), TopKWindow(1, ticks(9)), Continuous(2)])
+        queues.take(rows_of([(queue, event, event, NEVER, event / 8) for queue in range(3) for event in range(8)]))
+        return queues
+
+    def test_bytes_that_are_something_else_or_cut(self, packed):
+        data = packed.to_bytes()
+        for bad in (b"", b"something else", data[:-8], data + bytes(8), data[:20]):
+            with pytest.raises(InvalidValueError, match="packed queues: "):
+                BatchedQueues.from_bytes(bad)
+
+    def test_another_version(self, packed):
+        with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[1\]"):
+            BatchedQueues.from_arrays({**packed.to_arrays(), "version": np.array([2])})
+        data = packed.to_bytes()
+        with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[1\]"):
+            BatchedQueues.from_bytes(data[:8] + (2).to_bytes(8, "little") + data[16:])
+
+    def test_arrays_that_are_missing_or_of_another_shape(self, packed):
+        arrays = packed.to_arrays()
+        with pytest.raises(InvalidValueError, match="there is no array 'held'"):
+            BatchedQueues.from_arrays({name: arrays[name] for name in ("version", "queues")})
+        for bad in ({"queues": arrays["queues"][:, :-1]}, {"held": arrays["held"].astype(float)}):
+            with pytest.raises(InvalidValueError, match=f"queues with {LINE} columns"):
+                BatchedQueues.from_arrays({**arrays, **bad})
+
+    def test_a_list_that_names_slots_of_nobody(self, packed):
+        arrays = packed.to_arrays()
+        held = arrays["held"].copy()
+        held[20 + 4] = 2 * 5  # the first queue holds 5 events of 4 words, and lists 4 scores before its places
+        with pytest.raises(InvalidValueError, match="contradict each other"):
+            BatchedQueues.from_arrays({**arrays, "held": held})
+
+    @given(st.integers(0, 2), st.integers(0, LINE - 1), st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 8))
+    def test_no_number_in_a_line_leads_a_kernel_astray(self, queue, word, value):
+        """Such state is refused, or it can be worked with; nothing is read or written outside the arrays."""
+        arrays = BatchedQueues.of([Sliding(2, 5), TopKWindow(1, ticks(9)), Continuous(2)])
+        arrays.take(rows_of([(queue, event, event, NEVER, event / 8) for queue in range(3) for event in range(8)]))
+        changed = arrays.to_arrays()
+        changed["queues"][queue, word] = value
+        with suppress(InvalidValueError):
+            queues = BatchedQueues.from_arrays(changed)
+            last = int(queues.clocks.max())
+            if 0 <= last < LAST_INSTANT:
+                queues.take(rows_of([(queue, 9, last + 1, NEVER, 0.9) for queue in range(3)]))
+            assert len(queues.finish().queue) <= 8 * 3
+
+
+def test_times_are_microseconds_since_1970():
+    assert microseconds(datetime.fromisoformat("1969-12-31T23:59:59.999999+00:00")) == -1
+    assert microseconds(None) == NEVER
