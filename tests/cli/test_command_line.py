@@ -289,6 +289,7 @@ class TestGenerate:
         [
             (["houses"], "there is no feed 'houses'; expected one of flats, movies, trades"),
             (["flats", "--start", "noon"], "'noon' is not a time"),
+            (["flats", "--start", "9999-12-31T23:59:59Z"], "--start 9999-12-31T23:59:59Z is too late"),
             (["flats", "--out", "x.txt"], "'.txt' is not that of an event file"),
             (["flats", "--out", "no/such/folder/x.jsonl"], "No such file or directory"),
         ],

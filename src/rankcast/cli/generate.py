@@ -10,8 +10,9 @@ from pathlib import Path
 from rankcast.cli.streams import complain, counted, write_json
 from rankcast.cli.terminal import progress
 from rankcast.model.cloudevents import event_to_json
+from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
-from rankcast.model.times import parse_time
+from rankcast.model.times import format_time, parse_time
 from rankcast.storage.event_files import write_events
 from rankcast.storage.subscriber_files import save_subscribers
 from rankcast.workloads.feeds import DEFAULT_START, Feed, feed_named
@@ -31,9 +32,14 @@ def generate_feed(
     """Run the command."""
     feed = feed_named(name)
     begin = DEFAULT_START if start is None else parse_time(start)
-    if subscribers_out is not None:
-        save_subscribers(subscribers_out, feed.subscribers(subscribers, seed, begin), feed.schema)
-    _write_events(feed, events, seed, begin, out)
+    try:
+        if subscribers_out is not None:
+            save_subscribers(subscribers_out, feed.subscribers(subscribers, seed, begin), feed.schema)
+        _write_events(feed, events, seed, begin, out)
+    except OverflowError:
+        raise InvalidValueError(
+            f"--start {format_time(begin)} is too late: the feed would go on after the year 9999"
+        ) from None
     written = [("event", events, out)]
     if subscribers_out is not None:
         written.append(("subscriber", subscribers, str(subscribers_out)))

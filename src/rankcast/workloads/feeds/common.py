@@ -132,7 +132,10 @@ class Pulse:
     tick: timedelta = timedelta(seconds=1)
 
     def times(self, random: np.random.Generator, start: datetime, elapsed: float) -> tuple[list[datetime], float]:
-        """Return the next BLOCK times, and the days of activity that have elapsed since `start` after them."""
+        """Return the next BLOCK times, and the days of activity that have elapsed since `start` after them.
+
+        Raises OverflowError when they go beyond the year 9999.
+        """
         shares, hours = np.array(self.day).T
         active_seconds = (hours[-1] - hours[0]) * 3600
         days = elapsed + np.cumsum(random.exponential(self.gap / active_seconds, BLOCK))
@@ -145,6 +148,8 @@ class Pulse:
         # Up to the next tick, so that no event comes before `start`, which a feed may begin with.
         micros = -(-(np.interp(share, shares, hours) * 3.6e9) // tick) * tick
         moments = day.astype("datetime64[us]") + micros.astype("timedelta64[us]")
+        if moments.max() > np.datetime64("9999-12-31T23:59:59.999999"):
+            raise OverflowError("the feed goes on after the year 9999")
         return [moment.replace(tzinfo=UTC) for moment in moments.tolist()], float(days[-1])
 
     def _share_gone(self, start: datetime) -> float:
