@@ -141,3 +141,21 @@ def test_start_up_imports_nothing_heavy():
     code = f"import sys, rankcast.cli.main; print(*{heavy} & sys.modules.keys())"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout.split() == []
+
+
+@pytest.mark.parametrize("command", ["version", "version --json", "check $FILE", "match $FILE -s $PEOPLE --json"])
+def test_closed_streams_lead_nowhere(people, tmp_path, command):
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"rent": 500}\n')
+    rankcast = f"{sys.executable} -c 'from rankcast.cli.main import app; app()' {command}"
+    environment = {**os.environ, "FILE": str(events), "PEOPLE": str(people)}
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        result = subprocess.run(
+            ["bash", "-c", f"{rankcast} {closed}"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=60,
+            check=True,
+        )
+        assert result.stderr == ""

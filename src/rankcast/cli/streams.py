@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 from rankcast.model.errors import Problem
@@ -19,10 +21,16 @@ SHOWN_PROBLEMS = 20
 
 
 def make_streams_safe() -> None:
-    """Let a stream that cannot encode a character write its escape instead of failing."""
+    """Let a stream that cannot encode a character write its escape, and one that was closed lead nowhere."""
+    sys.stdout = sys.stdout or _nowhere()  # Python has None for a stream that the caller closed
+    sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def printable(text: str) -> str:
