@@ -93,7 +93,7 @@ class TestFields:
         with refused("rank: .* is not a number from 0 to 1"):
             subscription(rank=rank)
 
-    @pytest.mark.parametrize("weight", [-1, math.nan, math.inf, True, "1", None])
+    @pytest.mark.parametrize("weight", [-1, math.nan, math.inf, 1e308, 10**400, True, "1", None])
     def test_a_weight_is_finite_and_not_negative(self, weight):
         with refused("weight: .* is not a finite number of at least 0"):
             subscription(weight=weight)

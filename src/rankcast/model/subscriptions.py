@@ -7,7 +7,6 @@ only by subscriptions without such bounds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -26,6 +25,9 @@ SubscriberId = NewType("SubscriberId", str)
 SubscriptionId = NewType("SubscriptionId", str)
 
 MAX_ID_LENGTH = 1_000
+
+MAX_WEIGHT = 1e100
+"""Weight of one subscription: far from where a sum of weighted ranks is no longer a finite number."""
 
 
 class SubscriptionKey(NamedTuple):
@@ -70,8 +72,10 @@ class Subscription:
             )
         if self.rank is not None and not (_is_number(self.rank) and 0 <= self.rank <= 1):
             raise InvalidSubscriptionError(f"rank: {shown(self.rank)} is not a number from 0 to 1")
-        if not (_is_number(self.weight) and 0 <= self.weight < math.inf):
-            raise InvalidSubscriptionError(f"weight: {shown(self.weight)} is not a finite number of at least 0")
+        if not (_is_number(self.weight) and 0 <= self.weight <= MAX_WEIGHT):
+            raise InvalidSubscriptionError(
+                f"weight: {shown(self.weight)} is not a finite number of at least 0 and at most {MAX_WEIGHT:g}"
+            )
         if not isinstance(self.relevance, IdealPoint | Closeness | Cosine | None):
             raise InvalidSubscriptionError(
                 f"relevance: {shown(self.relevance)} is not an IdealPoint, a Closeness or a Cosine"
