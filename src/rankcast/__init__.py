@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rankcast.model.expressions import all_of, any_of, attr
     from rankcast.model.filters import Filter
     from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+    from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
     from rankcast.model.schema import Schema
     from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
     from rankcast.model.values import ValueType
@@ -32,10 +33,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AllMatches",
     "CallbackError",
+    "Closeness",
     "Continuous",
+    "Cosine",
+    "Decay",
     "Event",
     "Filter",
     "Hub",
+    "IdealPoint",
     "Notification",
     "Outcome",
     "Periodic",
@@ -46,6 +51,7 @@ __all__ = [
     "Sliding",
     "Subscriber",
     "Subscription",
+    "Target",
     "TopKWindow",
     "ValueType",
     "Verdict",
@@ -68,6 +74,7 @@ _HOMES = {
     "rankcast.model.expressions": ("all_of", "any_of", "attr"),
     "rankcast.model.filters": ("Filter",),
     "rankcast.model.policies": ("AllMatches", "Continuous", "Periodic", "Sliding", "TopKWindow"),
+    "rankcast.model.relevance": ("Closeness", "Cosine", "Decay", "IdealPoint", "Target"),
     "rankcast.model.schema": ("Schema",),
     "rankcast.model.subscriptions": ("Priority", "RankBy", "Subscriber", "Subscription"),
     "rankcast.model.values": ("ValueType",),

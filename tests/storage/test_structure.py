@@ -42,6 +42,23 @@ GOOD = {
         {"id": "gil", "deliver": {"policy": "continuous", "k": 0}, "subscriptions": []},
         {"id": "leo", "deliver": {"policy": "topkw", "k": 1, "window": 10}, "subscriptions": []},
         {"id": "mia", "deliver": {"policy": "topkw", "k": 1, "window": "1d"}, "subscriptions": []},
+        {
+            "id": "noa",
+            "decay": {"half_life": "1d"},
+            "subscriptions": [
+                {
+                    "filter": True,
+                    "relevance": {
+                        "function": "ideal_point",
+                        "targets": {"rent": 700, "rooms": {"value": 3, "scale": 0.5, "weight": 2}},
+                        "reach": 5,
+                    },
+                    "refresh": "2h",
+                },
+                {"filter": True, "relevance": {"function": "closeness", "targets": {"rent": {"value": 1}}}},
+                {"filter": True, "relevance": {"function": "cosine", "attribute": "v", "vector": [1, 0.5]}},
+            ],
+        },
         {"id": "ivo", "deliver": {"policy": "all"}, "subscriptions": [], "priorities": [{"first": "a", "then": "b"}]},
     ],
 }
@@ -75,7 +92,7 @@ def changed_documents(draw):
         elif change == "remove" and path[-1] in (container if isinstance(container, dict) else range(len(container))):
             del container[path[-1]]
         elif isinstance(container, dict):
-            container[draw(st.sampled_from(["k", "window", "period", "rank", "id", "other"]))] = copy.deepcopy(
+            container[draw(st.sampled_from(["k", "window", "period", "rank", "id", "reach", "other"]))] = copy.deepcopy(
                 draw(st.sampled_from(ODD))
             )
     return document

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from jsonschema import Draft202012Validator
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import DuplicateIdError, InvalidFileError, InvalidSubscriptionError
 from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
 from rankcast.model.values import ValueType
@@ -113,6 +115,14 @@ def test_the_documented_example_loads():
     assert found.subscribers == (ANA, RUI)
 
 
+def test_the_example_of_the_documentation_loads():
+    page = (Path(__file__).parents[2] / "docs" / "files.md").read_text("utf-8")
+    found = loads_subscribers(page.split("```yaml\n")[1].split("```")[0])
+    assert found.problems == ()
+    assert [subscriber.id for subscriber in found.subscribers] == ["ana", "rui", "eva"]
+    assert found.subscribers[2].subscriptions[0].relevance is not None
+
+
 def test_defaults_are_those_of_the_model():
     (subscriber,) = loads_subscribers("version: 1\nsubscribers: [{id: a, subscriptions: []}]").subscribers
     assert subscriber == Subscriber("a")
@@ -141,6 +151,42 @@ def test_yaml_and_json_have_one_shape(tmp_path):
 def test_policies(entry, policy):
     text = f"version: 1\nsubscribers: [{{id: a, deliver: {entry}, subscriptions: []}}]"
     assert loads_subscribers(text).subscribers[0].deliver == policy
+
+
+@pytest.mark.parametrize(
+    ("entry", "relevance"),
+    [
+        (
+            "{function: ideal_point, targets: {rooms: 3, rent: {value: 700, scale: 100, weight: 2}}}",
+            IdealPoint([Target("rent", 700, 100, 2), Target("rooms", 3)]),
+        ),
+        ("{function: ideal_point, targets: {rent: 700}, reach: 50}", IdealPoint([Target("rent", 700)], 50)),
+        ("{function: closeness, targets: {rent: {value: 7e2, scale: 9}}}", Closeness([Target("rent", 700, 9)])),
+        ("{function: cosine, attribute: item.embedding, vector: [1, -0.5]}", Cosine("item.embedding", [1, -0.5])),
+    ],
+)
+def test_relevance_functions(entry, relevance):
+    text = f"version: 1\nsubscribers: [{{id: a, subscriptions: [{{filter: true, relevance: {entry}}}]}}]"
+    found = loads_subscribers(text)
+    assert found.problems == ()
+    assert found.subscribers[0].subscriptions[0].relevance == relevance
+
+
+def test_decay_and_refresh_times_are_durations():
+    text = "version: 1\nsubscribers: [{id: a, decay: {half_life: 1d}, subscriptions: [{filter: true, refresh: 2h}]}]"
+    (subscriber,) = loads_subscribers(text).subscribers
+    assert subscriber.decay == Decay(timedelta(days=1))
+    assert subscriber.subscriptions[0].refresh == timedelta(hours=2)
+
+
+def test_numbers_of_a_relevance_function_are_written_as_people_write_them():
+    targets = [Target("rent", 700, scale=100), Target("rooms", 3), Target("size", 0.5, weight=2)]
+    subscriber = Subscriber("a", (Subscription("b", parse_filter("true"), relevance=IdealPoint(targets, 4)),))
+    (entry,) = subscribers_to_document([subscriber])["subscribers"][0]["subscriptions"]
+    assert json.dumps(entry["relevance"]) == (
+        '{"function": "ideal_point", "targets": {"rent": {"value": 700, "scale": 100}, "rooms": 3, '
+        '"size": {"value": 0.5, "weight": 2}}, "reach": 4}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,6 +286,58 @@ def test_filters_are_text_or_cloud_events_filters(text, same):
             6,
             "has 3 names",
         ),
+        (
+            ["id: a", "subscriptions:", "- filter: true", "  relevance: {function: distance}"],
+            7,
+            "relevance.function: 'distance' is not one of the functions ideal_point, closeness, cosine",
+        ),
+        (
+            [
+                "id: a",
+                "subscriptions:",
+                "- filter: x = 1",
+                "  relevance: {function: closeness, targets: {x: 1}, reach: 2}",
+            ],
+            7,
+            "unknown key 'reach'; expected function, targets",
+        ),
+        (
+            ["id: a", "subscriptions:", "- filter: true", "  relevance: {function: closeness, targets: {}}"],
+            7,
+            "subscriber 'a', subscription '1': relevance: targets: there is none",
+        ),
+        (
+            ["id: a", "subscriptions:", "- filter: true", "  relevance: {function: closeness, targets: {x: near}}"],
+            7,
+            "relevance.targets.x: 'near' is not a target: a number, or a mapping with value, scale",
+        ),
+        (
+            ["id: a", "subscriptions:", "- filter: true", "  relevance: {function: cosine, attribute: v, vector: [0]}"],
+            7,
+            "subscription '1': relevance: vector: [0.0] has no direction",
+        ),
+        (
+            [
+                "id: a",
+                "subscriptions:",
+                "- {filter: true, rank: 1, relevance: {function: ideal_point, targets: {x: 1}}}",
+            ],
+            6,
+            "relevance: an ideal point needs a reach to be combined with a rank",
+        ),
+        (
+            [
+                "id: a",
+                "subscriptions:",
+                "- {filter: true, relevance: {function: ideal_point, targets: {x: 1}}}",
+                "decay: {half_life: 1h}",
+            ],
+            4,
+            "subscription '1': relevance: an ideal point needs a reach to be combined with decay",
+        ),
+        (["id: a", "subscriptions: []", "decay: {half_life: 0s}"], 6, "decay.half_life: '0s' is not a duration"),
+        (["id: a", "subscriptions: []", "decay: 1h"], 6, "decay: '1h' is not a mapping with half_life"),
+        (["id: a", "subscriptions:", "- filter: true", "  refresh: soon"], 7, "refresh: 'soon' is not a duration"),
         (["id: first", "subscriptions: []"], 4, "an earlier subscriber has the id 'first' already"),
         (["7"], 4, "subscriber 2: 7 is not a mapping with id and subscriptions"),
     ],
@@ -271,6 +369,15 @@ def test_a_filter_is_checked_against_the_files_schema():
     assert [problem.line for problem in found.problems] == [17, 20]
     assert "did you mean 'rooms'?" in found.problems[1].message
     assert "rooms is declared int" in found.problems[0].message
+
+
+def test_a_relevance_is_checked_against_the_files_schema():
+    relevance = "relevance: {function: closeness, targets: {romos: 3}}"
+    found = loads_subscribers(EXAMPLE.replace("rank: 0.6", relevance))
+    assert [subscriber.id for subscriber in found.subscribers] == ["rui"]
+    (problem,) = found.problems
+    assert problem.line == 18
+    assert "subscription '2': relevance: unknown attribute 'romos'; did you mean 'rooms'?" in problem.message
 
 
 def test_a_filter_that_no_event_can_match_is_a_warning():

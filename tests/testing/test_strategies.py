@@ -4,12 +4,16 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rankcast.matching.naive import evaluate
+from rankcast.model.events import Event
 from rankcast.model.expressions import Operator
+from rankcast.model.relevance import Closeness, Cosine, IdealPoint
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.values import ValueType, checked_constant, checked_value, type_of
+from rankcast.ranking.relevance import relevance_of
 from rankcast.testing.strategies import (
     ATTRIBUTES,
     EDGES,
+    VECTOR,
     attributes,
     conforming_events,
     constants,
@@ -17,9 +21,11 @@ from rankcast.testing.strategies import (
     events,
     filters,
     policies,
+    relevances,
     schemas,
     subscribers,
     values,
+    vectors,
 )
 
 
@@ -118,6 +124,24 @@ class TestWidth:
         assert any(subscriber.priorities for subscriber in found)
         assert any(one.rank is not None for subscriber in found for one in subscriber.subscriptions)
         assert any(one.active_from is not None for subscriber in found for one in subscriber.subscriptions)
+
+    def test_some_subscribers_rank_by_relevance_and_some_by_distance_some_with_decay_or_refresh_times(self):
+        found = drawn(subscribers(), 200)
+        owned = [one for subscriber in found for one in subscriber.subscriptions]
+        assert {type(one.relevance) for one in owned} == {type(None), IdealPoint, Closeness, Cosine}
+        assert any(one.scores_by_distance for one in owned)
+        assert any(one.relevance is not None and one.rank is not None for one in owned)
+        assert any(one.refresh is not None for one in owned)
+        assert any(subscriber.decay is not None and subscriber.subscriptions for subscriber in found)
+
+    def test_relevance_functions_score_high_and_low_and_not_at_all(self):
+        content = st.tuples(attributes(), vectors()).map(lambda pair: {**pair[0], VECTOR: pair[1]})
+        pairs = drawn(st.tuples(content, relevances()), 300)
+        scores = [relevance_of(Event.of(found, id="1", source="/s"), wanted) for found, wanted in pairs]
+        assert None in scores
+        assert 0 in scores
+        assert 1 in scores
+        assert any(score is not None and 0 < score < 1 for score in scores)
 
     def test_some_payloads_are_nested(self):
         assert any(isinstance(event.data.get("address"), dict) for event in drawn(events(), 100))

@@ -20,13 +20,15 @@ from rankcast.hub import Hub
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import matches
-from rankcast.model.events import Event
+from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import LATEST
+from rankcast.ranking.decay import decayed
 from rankcast.ranking.preferences import preference_ranks
+from rankcast.ranking.relevance import relevance_of
 from rankcast.testing.definitions import Delivery, Offer, due
-from rankcast.testing.strategies import events, subscribers
+from rankcast.testing.strategies import VECTOR, events, subscribers, vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +113,38 @@ def _due(case: Case, matching: Callable[[Subscriber, Event], list[Subscription]]
 def _due_to(
     subscriber: Subscriber, published: Iterable[Event], matching: Callable[[Subscriber, Event], list[Subscription]]
 ) -> list[Delivery]:
+    """Return what one subscriber is due. Offers compete by their scores; what is delivered has the rank."""
     offers: list[Offer] = []
+    ranks: dict[Identity, float] = {}
     for event in published:
-        matched = matching(subscriber, event)
+        matched = [one for one in matching(subscriber, event) if _relevance(one, event) is not None]
         if matched and event.time is not None:
+            rank = ranks[event.identity] = _rank(subscriber, matched, event)
+            score = rank if subscriber.decay is None else decayed(rank, event.time, subscriber.decay)
             names = tuple(subscription.id for subscription in matched)
-            delivery = Delivery(subscriber.id, event.identity, _rank(subscriber, matched), names, event.time)
-            offers.append(Offer(delivery, event.time, event.expires or LATEST))
-    return due(subscriber.deliver, offers)
+            delivery = Delivery(subscriber.id, event.identity, score, names, event.time)
+            offers.append(Offer(delivery, event.time, min(event.expires or LATEST, _refresh(matched, event.time))))
+    return [delivery._replace(rank=ranks[delivery.event]) for delivery in due(subscriber.deliver, offers)]
 
 
-def _rank(subscriber: Subscriber, matched: list[Subscription]) -> float:
+def _relevance(subscription: Subscription, event: Event) -> float | None:
+    return 1.0 if subscription.relevance is None else relevance_of(event, subscription.relevance)
+
+
+def _refresh(matched: list[Subscription], time: datetime) -> datetime:
+    """Return when the last of the matching subscriptions needs a refresh of an event of this time."""
+    return max(LATEST if one.refresh is None else time + min(one.refresh, LATEST - time) for one in matched)
+
+
+def _rank(subscriber: Subscriber, matched: list[Subscription], event: Event) -> float:
     if subscriber.most_specific:
         matched = [
             wide
             for wide in matched
             if not any(relation(wide.filter, narrow.filter) is Relation.COVERS for narrow in matched)
         ]
-    ranks = [preference_ranks(subscriber)[subscription.id] for subscription in matched]
+    stated = preference_ranks(subscriber)
+    ranks = [stated[one.id] * relevance for one in matched if (relevance := _relevance(one, event)) is not None]
     match subscriber.rank_by:
         case RankBy.MAX:
             return max(ranks)
@@ -141,7 +157,10 @@ def _rank(subscriber: Subscriber, matched: list[Subscription]) -> float:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Random cases: subscribers with unique ids, events in time order with ties, expiry and unique identities."""
+    """Random cases: subscribers with unique ids, events in time order with ties, expiry and unique identities.
+
+    Most events have a vector for the relevance functions that look at one.
+    """
     k = st.integers(0, 4)
     spans = st.sampled_from((timedelta(seconds=1), timedelta(seconds=3), timedelta(days=45)))
     policies = st.one_of(
@@ -158,5 +177,7 @@ def cases(draw: st.DrawFn) -> Case:
     for event in drawn:
         now += draw(st.sampled_from((timedelta(0), timedelta(seconds=1), timedelta(days=30))))
         lifetime = draw(st.none() | st.sampled_from((timedelta(0), timedelta(seconds=2), timedelta(days=40))))
-        timed.append(replace(event, time=now, expires=None if lifetime is None else now + lifetime))
+        vector = draw(st.none() | vectors())
+        data = event.data if vector is None else {**event.data, VECTOR: vector}
+        timed.append(replace(event, time=now, expires=None if lifetime is None else now + lifetime, data=data))
     return Case(tuple(people), tuple(timed))

@@ -39,6 +39,7 @@ from rankcast.model.expressions import (
 )
 from rankcast.model.filters import Filter
 from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, Target
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.times import EARLIEST, LATEST, TICK
@@ -375,20 +376,79 @@ def policies() -> SearchStrategy[Policy]:
     )
 
 
+VECTOR = "v"
+"""The name of the payload's list that `Cosine` functions look at; `vectors` draws such lists."""
+
+
+@cache
+def vectors() -> SearchStrategy[list[float]]:
+    """Draw a list of numbers, mostly of two."""
+    numbers = _mostly(st.sampled_from((-1.0, 0.0, 0.5, 1.0)), st.floats(-1e6, 1e6), share=9)
+    return _mostly(st.lists(numbers, min_size=2, max_size=2), st.lists(numbers, max_size=3), share=9)
+
+
 @st.composite
-def subscriptions(draw: DrawFn, *, schema: Schema | None = None, ranked: bool = True) -> Subscription:
-    """Draw a subscription, mostly active at all times; unless `ranked`, without a rank."""
+def _ideal_points(draw: DrawFn, names: tuple[str, ...], *, bounded: bool) -> IdealPoint:
+    return IdealPoint(draw(_target_lists(names)), draw(_POSITIVE) if bounded else None)
+
+
+@cache
+def _target_lists(names: tuple[str, ...]) -> SearchStrategy[tuple[Target, ...]]:
+    values = constants(ValueType.INT, ValueType.FLOAT)
+    one = st.builds(Target, st.sampled_from(names), values, _POSITIVE, _POSITIVE)
+    return st.lists(one, min_size=1, max_size=3, unique_by=lambda target: target.attribute).map(tuple)
+
+
+_POSITIVE = st.sampled_from((1.0, 0.5, 2.0, 10.0)) | st.floats(1e-3, 1e3)
+
+
+@cache
+def relevances(names: tuple[str, ...] = ("n", "x")) -> SearchStrategy[Relevance]:
+    """Draw a relevance function with scores in [0, 1], over numeric attributes of these names or over `VECTOR`."""
+    cosines = st.builds(Cosine, st.just(VECTOR), vectors().filter(any).map(tuple))
+    if not names:
+        return cosines
+    return st.one_of(_ideal_points(names, bounded=True), st.builds(Closeness, _target_lists(names)), cosines)
+
+
+def _numeric_names(schema: Schema | None) -> tuple[str, ...]:
+    declared = ATTRIBUTES if schema is None else schema.attributes
+    return tuple(name for name, kind in declared.items() if name != "data.type" and _is_numeric(kind))
+
+
+def _is_numeric(kind: ValueType) -> bool:
+    return FAMILY_OF_TYPE[kind] is Family.NUMBER
+
+
+@st.composite
+def subscriptions(
+    draw: DrawFn, *, schema: Schema | None = None, ranked: bool = True, by_distance: bool = False
+) -> Subscription:
+    """Draw a subscription, mostly active at all times and without a relevance; unless `ranked`, without a rank.
+
+    With `by_distance`, its relevance is an ideal point without a reach.
+    """
     start, end = sorted(draw(_ACTIVATIONS)) or (None, None)
+    names = _numeric_names(schema)
+    relevance = _ideal_points(names, bounded=False) if by_distance else _mostly(st.none(), relevances(names), share=7)
     return Subscription(
         SubscriptionId(draw(_identifiers())),
         draw(filters(schema, max_leaves=5)),
-        rank=draw(_RANKS) if ranked else None,
+        rank=draw(_RANKS) if ranked and not by_distance else None,
         weight=draw(st.sampled_from((1.0, 0.0, 2.5))),
         active_from=start if draw(st.booleans()) else None,
         active_until=end if draw(st.booleans()) else None,
+        relevance=draw(relevance),
+        refresh=draw(_REFRESHES),
     )
 
 
+_REFRESHES: SearchStrategy[timedelta | None] = _mostly(
+    st.none(), st.sampled_from((TICK, timedelta(seconds=2), timedelta(days=40), timedelta(days=9_000_000))), share=7
+)
+_DECAYS: SearchStrategy[Decay | None] = _mostly(
+    st.none(), st.builds(Decay, st.sampled_from((TICK, timedelta(seconds=1), timedelta(days=30)))), share=7
+)
 _ACTIVATIONS: SearchStrategy[list[datetime]] = _mostly(
     st.just([]), st.lists(times(), min_size=2, max_size=2, unique=True), share=7
 )
@@ -401,12 +461,14 @@ def subscribers(
 ) -> Subscriber:
     """Draw a subscriber with ranks or with priorities that form no cycle, and any policy unless `deliver` says which.
 
-    A list of several needs different ids: `st.lists(subscribers(), unique_by=lambda subscriber: subscriber.id)`.
+    Some rank by relevance, a few of them by distance. A list of several needs different ids:
+    `st.lists(subscribers(), unique_by=lambda subscriber: subscriber.id)`.
     """
-    by_priority = draw(st.booleans())
+    by_distance = bool(_numeric_names(schema)) and draw(_mostly(st.just(False), st.just(True), share=9))
+    by_priority = not by_distance and draw(st.booleans())
     owned = draw(
         st.lists(
-            subscriptions(schema=schema, ranked=not by_priority),
+            subscriptions(schema=schema, ranked=not by_priority, by_distance=by_distance),
             max_size=4,
             unique_by=lambda subscription: subscription.id,
         )
@@ -418,6 +480,7 @@ def subscribers(
         rank_by=draw(st.sampled_from(RankBy)),
         most_specific=draw(st.booleans()),
         priorities=draw(_priorities([subscription.id for subscription in owned])) if by_priority else (),
+        decay=None if by_distance else draw(_DECAYS),
     )
 
 
