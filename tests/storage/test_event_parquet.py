@@ -118,6 +118,12 @@ def test_envelope_columns_go_to_the_envelope(read):
             pa.Array.from_buffers(pa.string(), 3, pa.array([b"x", b"\xff", b"z"]).buffers()),
             "a: not UTF-8: byte 0xff at offset 0",
         ),
+        (
+            pa.ListArray.from_arrays(
+                [0, 1, 2, 3], pa.Array.from_buffers(pa.string(), 3, pa.array([b"x", b"\xff", b"z"]).buffers())
+            ),
+            "a: a list with a text that is not UTF-8",
+        ),
     ],
 )
 def test_a_value_that_is_none_of_ours_sets_its_row_aside(read, array, message):
@@ -166,4 +172,12 @@ def test_two_columns_of_one_name_make_the_file_unusable(tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
     with pytest.raises(InvalidFileError, match="the column 'a' occurs twice"):
+        list(read_events(path))
+
+
+def test_a_column_name_that_is_not_text_is_a_problem_of_the_file(tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"a_name_to_spoil": [1]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"a_name_to_spoil", b"a_name_to_sp\xfbil"))
+    with pytest.raises(InvalidFileError, match="not a Parquet file: the name of a column is not UTF-8"):
         list(read_events(path))

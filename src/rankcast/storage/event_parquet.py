@@ -41,13 +41,16 @@ def events_of_parquet(path: Path, source: str) -> Iterator[tuple[int, Event | Pr
     file = str(path)
     try:
         parquet = pq.ParquetFile(path)
+        schema = parquet.schema_arrow
     except OSError as error:
         raise unreadable(path, error) from None
     except pa.ArrowException as error:
         raise invalid_file(file, None, f"not a Parquet file: {_first_line(error)}") from None
+    except UnicodeDecodeError:
+        raise invalid_file(file, None, "not a Parquet file: the name of a column is not UTF-8") from None
     row_number = 0
     with parquet:
-        usable, problems = _usable_columns(parquet.schema_arrow, file)
+        usable, problems = _usable_columns(schema, file)
         for problem in problems:
             yield 0, problem
         try:
@@ -139,7 +142,7 @@ def _values(array: pa.Array) -> list[Any]:
     if pa.types.is_decimal(kind):
         convert = int if kind.scale <= 0 else float
         return [None if value is None else convert(value) for value in array.to_pylist()]
-    return _strings(array) if _is_string(kind) else list(array.to_pylist())
+    return _strings(array) if _is_string(kind) else _others(array)
 
 
 def _struct_values(array: pa.StructArray) -> list[Any]:
@@ -169,6 +172,20 @@ def _strings(array: pa.Array) -> list[Any]:
     except UnicodeDecodeError:
         raw = array.cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
     return [None if value is None else _decoded(value) for value in raw]
+
+
+def _others(array: pa.Array) -> list[Any]:
+    try:
+        return list(array.to_pylist())
+    except UnicodeDecodeError:  # in a list of strings
+        return [_other(value) for value in array]
+
+
+def _other(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return _Unusable("a list with a text that is not UTF-8")
 
 
 def _decoded(value: bytes) -> str | _Unusable:
