@@ -103,6 +103,8 @@ def test_yaml_that_is_refused_is_named_with_its_line(text, line, message):
         ('{"a": 1,\n"b": NaN}', 2, "NaN is not a JSON number"),
         ('{"a": 1,\n"b": -Infinity}', 2, "-Infinity is not a JSON number"),
         ('{"a": 1,\n"b": 1e999}', 2, "outside the range of float64"),
+        ('{"a": 1,\n"b": 1e999x}', 2, "not JSON: '1e999x' is not a value"),
+        ('{"a": 1,\n"b": Infinityx}', 2, "not JSON: 'Infinityx' is not a value"),
         ('{"a": 1,\n"b": ' + "9" * 5_000 + "}", 2, "more than 400 digits"),
         ("", 1, "not JSON"),
     ],

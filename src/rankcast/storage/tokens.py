@@ -146,7 +146,10 @@ def _check_json_number(text: str, line: int, file: str) -> None:
     if text in ("NaN", "Infinity", "-Infinity"):
         raise invalid_file(file, line, f"{text} is not a JSON number")
     if text not in ("true", "false", "null"):
-        _number(text, line, file)
+        try:
+            _number(text, line, file)
+        except ValueError:
+            raise invalid_file(file, line, f"not JSON: {shown(text)} is not a value") from None
 
 
 _YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where PyYAML was built with it
