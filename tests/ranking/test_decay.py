@@ -37,7 +37,7 @@ def test_a_rank_of_zero_stays_below_every_other():
 @pytest.mark.parametrize("half_life", [TICK, HOUR, timedelta.max])
 @pytest.mark.parametrize("time", [EARLIEST, LANDMARK, LATEST])
 def test_no_time_or_half_life_overflows(half_life, time):
-    assert math.isfinite(decayed(1.0, time, Decay(half_life)))
+    assert all(math.isfinite(decayed(rank, time, Decay(half_life))) for rank in (0.0, 5e-324, 1.0))
 
 
 @given(*[st.tuples(dyadic_ranks, st.integers(-50, 50))] * 2, st.lists(st.integers(50, 300), max_size=3))

@@ -12,7 +12,7 @@ from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Cosine, IdealPoint, Target, check_relevance
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
-from rankcast.ranking.relevance import relevance_of
+from rankcast.ranking.relevance import MAX_DISTANCE, relevance_of
 
 
 def event(**attributes):
@@ -110,9 +110,12 @@ class TestIdealPoint:
         score = relevance_of(event(x=1), IdealPoint([Target("x", 1)]))
         assert math.copysign(1, score) == 1
 
-    def test_a_distance_beyond_every_float_is_no_relevance(self):
-        for reach in (None, 5):
-            assert relevance_of(event(x=1e300), IdealPoint([Target("x", 0)], reach)) is None
+    @pytest.mark.parametrize("reach", [None, 5])
+    def test_a_distance_beyond_every_use_is_no_relevance(self, reach):
+        wanted = IdealPoint([Target("x", 0)], reach)
+        assert relevance_of(event(x=MAX_DISTANCE), wanted) is not None
+        assert relevance_of(event(x=2 * MAX_DISTANCE), wanted) is None
+        assert relevance_of(event(x=1e300), wanted) is None
 
     @given(target_lists(), st.fixed_dictionaries(dict.fromkeys("abc", numbers)))
     def test_it_is_the_definition(self, targets, values):

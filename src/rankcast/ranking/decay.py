@@ -13,6 +13,7 @@ differ by one part in 10^15 or so; n half lives from it by n times as much, belo
 from __future__ import annotations
 
 import math
+import sys
 from datetime import UTC, datetime
 
 from rankcast.model.relevance import Decay
@@ -30,5 +31,5 @@ def decayed(rank: float, time: datetime, decay: Decay) -> float:
     True
     """
     if rank == 0:
-        return -math.inf
+        return -sys.float_info.max  # a number, unlike the logarithm: scores are written to files and sorted in arrays
     return math.log2(rank) + (time - LANDMARK) / decay.half_life

@@ -5,8 +5,8 @@ vectors), in double precision, with no fused operations and no reordering, so th
 every path and exact ties stay ties.
 
 An event has no relevance, and is not ranked by the function at all, when an attribute it looks at is missing or no
-finite number, when a distance is beyond every float, or when a vector has another length, an element that is no finite
-number, or no direction.
+finite number, when its distance is beyond `MAX_DISTANCE`, or when its vector has another length, an element that is no
+finite number, or no direction.
 
 Cost: O(number of targets or elements) per event.
 """
@@ -18,6 +18,9 @@ from collections.abc import Sequence
 
 from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, IdealPoint, Relevance, Target
+
+MAX_DISTANCE = 1e100
+"""Beyond every use, and far from where a weighted sum of distances is no longer a finite number."""
 
 
 def relevance_of(event: Event, wanted: Relevance) -> float | None:
@@ -44,7 +47,7 @@ def _nearness(event: Event, wanted: IdealPoint) -> float | None:
             return None
         total += target.weight * (difference * difference)
     distance = math.sqrt(total)
-    if math.isinf(distance):
+    if distance > MAX_DISTANCE:
         return None
     return 0.0 - distance if wanted.reach is None else max(0.0, 1 - distance / wanted.reach)
 
