@@ -1,11 +1,16 @@
 """Every engine passes the conformance suite, on random cases and on generated feeds."""
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
+from rankcast.model.policies import Continuous
+from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.testing.conformance import Case, HubEngine, IndexEngine, cases, check
 from rankcast.workloads.feeds import FEEDS
@@ -44,6 +49,34 @@ def test_the_suite_notices_an_engine_that_loses_or_invents_a_delivery():
     ):
         with pytest.raises(AssertionError, match="differs from the oracle"):
             check(Careless(change), case)
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda one: replace(one, subscriptions=tuple(replace(inner, relevance=None) for inner in one.subscriptions)),
+        lambda one: replace(one, subscriptions=tuple(replace(inner, refresh=None) for inner in one.subscriptions)),
+        lambda one: replace(one, decay=None),
+    ],
+    ids=["relevance", "refresh", "decay"],
+)
+def test_the_suite_notices_an_engine_that_forgets_relevance_refresh_times_or_decay(forget):
+    class Forgetful:
+        def deliveries(self, case):
+            return HubEngine().deliveries(Case(tuple(map(forget, case.subscribers)), case.events))
+
+    hour = timedelta(hours=1)
+    wanted = Subscription(
+        "1", Filter.of(Constant(True)), refresh=3 * hour, relevance=Closeness([Target("x", 0, scale=10)])
+    )
+    someone = Subscriber("someone", (wanted,), Continuous(1), decay=Decay(hour))
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    published = [(0, 1), (1, 5), (2, 9), (4, 9.5)]
+    events = [Event(str(hours), "/s", time=start + hours * hour, data={"x": x}) for hours, x in published]
+    case = Case((someone,), tuple(events))
+    check(HubEngine(), case)
+    with pytest.raises(AssertionError, match="differs from the oracle"):
+        check(Forgetful(), case)
 
 
 def test_an_empty_case_delivers_nothing():

@@ -25,7 +25,7 @@ from rankcast.model.expressions import attr
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
+from rankcast.model.subscriptions import RankBy, Subscription
 from rankcast.model.values import ValueType
 from rankcast.testing.clock import FakeClock
 
@@ -439,8 +439,8 @@ def test_an_event_without_relevance_does_not_compete(hub):
 
 def test_with_decay_newer_events_count_more(hub):
     wishes = tuple(Subscription(str(x), parse_filter(f"x = {x}"), rank=x / 4) for x in (1, 2, 4))
-    hub.add(Subscriber("ana", wishes, Continuous(k=1), decay=Decay(timedelta(hours=1))))
-    hub.add(Subscriber("rui", wishes, Continuous(k=1)))
+    hub.subscribe("ana", wishes, deliver=Continuous(k=1), decay=Decay(timedelta(hours=1)))
+    hub.subscribe("rui", wishes, deliver=Continuous(k=1))
     hub.publish(flat(1, x=4), now=NOW)
     assert got(hub.publish(flat(2, x=2), now=NOW + timedelta(minutes=59))) == []
     assert got(hub.publish(flat(3, x=2), now=NOW + timedelta(minutes=61))) == [("ana", "3", 0.5)]

@@ -45,6 +45,7 @@ from rankcast.matching.explain import explain
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event
 from rankcast.model.policies import ALL_MATCHES, Policy
+from rankcast.model.relevance import Decay
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, unique_subscribers
 from rankcast.model.values import checked_value
@@ -140,13 +141,15 @@ class Hub:
         rank_by: RankBy | str = RankBy.MAX,
         most_specific: bool = False,
         priorities: Iterable[AnyPriority] = (),
+        decay: Decay | None = None,
         callback: Callback | None = None,
     ) -> Subscriber:
         """Add a subscriber.
 
         `subscriptions` is a filter, several filters or `Subscription`s, or a mapping from filters to preference ranks;
         a filter is a text, an expression built with `attr`, or a `Filter`. Ids are "1", "2", ... by position.
-        `priorities` are texts "a before b" or pairs of ids. `callback` is called with each notification.
+        `priorities` are texts "a before b" or pairs of ids; with a `decay`, newer events count more. `callback` is
+        called with each notification.
         """
         made = Subscriber(
             SubscriberId(subscriber),
@@ -155,6 +158,7 @@ class Hub:
             rank_by_of(rank_by),
             most_specific,
             priorities_of(priorities),
+            decay,
         )
         return self.add(made, callback=callback)
 
