@@ -37,6 +37,8 @@ BENCHES: Mapping[str, str] = {
     "matching-churn": "rankcast.bench.matching_churn",
     "matching-threads": "rankcast.bench.matching_threads",
     "matching-cold": "rankcast.bench.matching_cold",
+    "delivery": "rankcast.bench.delivery",
+    "topkw": "rankcast.bench.topkw",
 }
 """Modules by the name of their bench; each has a function `run`."""
 

@@ -109,6 +109,38 @@ def matching_cold(subscriptions: Size = None, events: Events = None, seed: Seed 
     _run("matching-cold", subscriptions, events, seed, as_json=json)
 
 
+@bench_app.command(epilog="Example: rankcast bench topkw --quick")
+def topkw(
+    subscriptions: Size = None,
+    events: Events = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer subscriptions and events; promises nothing.")] = False,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Deliver the exact top k of a window of 20,000 events to many ideal points, against plain passes over distances.
+
+    One thread, CPU time. The limit is the fastest of three kernels that evaluate every distance and do nothing else.
+    """
+    from rankcast.bench.topkw import QUICK_EVENTS, QUICK_SUBSCRIPTIONS
+
+    if quick:
+        subscriptions, events = subscriptions or QUICK_SUBSCRIPTIONS, events or QUICK_EVENTS
+    _run("topkw", subscriptions, events, seed, as_json=json)
+
+
+@bench_app.command(epilog="Example: rankcast bench delivery --queues 100000 --json")
+def delivery(
+    queues: Annotated[int | None, typer.Option("--queues", "-q", min=1, metavar="N", help="How many queues.")] = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", "-r", min=1, metavar="N", help="How many rows of each queue in a batch.")
+    ] = None,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Deliver to many queues at once, by every policy with k=10 and a window of 100, against the step functions."""
+    _run("delivery", queues, rows, seed, as_json=json)
+
+
 def _run(name: str, subscriptions: int | None, events: int | None, seed: int, *, as_json: bool) -> None:
     from rankcast.bench.registry import bench_named
 
