@@ -117,6 +117,35 @@ class TestMatch:
         assert event_from_json(found[0]["event"]).attributes["rent"] == 700
         assert found[0]["time"] == "2026-03-01T09:00:00Z"
 
+    def test_subscribers_may_rank_by_relevance_with_decay_and_refresh_times(self, tmp_path):
+        people, events = tmp_path / "people.yaml", tmp_path / "flats.jsonl"
+        people.write_text(
+            "version: 1\nsubscribers:\n"
+            "- {id: eva, deliver: {policy: topkw, k: 1, window: 1d}, subscriptions: [{filter: true, relevance: "
+            "{function: ideal_point, targets: {rooms: 3, rent: {value: 700, scale: 100}}}}]}\n"
+            "- {id: noa, deliver: {policy: continuous, k: 1}, decay: {half_life: 1h}, subscriptions: [{filter: true, "
+            "rank: 0.5, refresh: 1d, relevance: {function: cosine, attribute: looks, vector: [0, 2]}}]}\n"
+        )
+        flats = [(0, 3, 800, [0, 1]), (1, 3, 900, [1, 0]), (3, 4, 700, [1, 0]), (4, 3, 750, "bright")]
+        events.write_text(
+            "".join(
+                json.dumps(
+                    {"id": str(hour), "time": f"2026-03-01T0{hour}:00:00Z", "rooms": rooms, "rent": rent, "looks": v}
+                )
+                + "\n"
+                for hour, rooms, rent, v in flats
+            )
+        )
+        found = lines(run("match", events, "--subscribers", people, "--json").stdout)
+        assert sorted((one["subscriber"], one["event"]["id"], one["rank"]) for one in found) == [
+            ("eva", "0", -1.0),
+            ("eva", "3", -1.0),
+            ("eva", "4", -0.5),
+            ("noa", "0", 0.5),
+            ("noa", "1", 0.25),
+            ("noa", "3", 0.25),
+        ]
+
     def test_out_gets_the_lines_instead_of_standard_output(self, people, events, tmp_path):
         out = tmp_path / "notes.jsonl"
         result = run("match", events, "--subscribers", people, "--json", "--out", out)
