@@ -15,7 +15,11 @@ from rankcast.matching.naive import evaluate, matches
 from rankcast.matching.searcher import Searcher
 from rankcast.matching.segment import Segment
 from rankcast.model.expressions import attr
-from rankcast.model.filters import Filter
+from rankcast.model.filters import Conjunction, Filter
+from rankcast.model.intervals import Domain, IntervalSet
+from rankcast.model.patterns import Pattern
+from rankcast.model.strings import StringSet
+from rankcast.model.valuesets import ValueSet
 from rankcast.testing.strategies import attributes, events, filters, subscriptions
 
 ALWAYS_WIDE, ALWAYS_SELECTIVE = 0.0, math.inf
@@ -181,3 +185,13 @@ def as_batch(found):
             [{"unused": None} for _ in found], pa.schema([("unused", pa.int8())])
         ), present
     return pa.RecordBatch.from_pylist(present, schema), present
+
+
+def test_a_conjunction_whose_patterns_contradict_each_other_matches_nothing():
+    """Made by hand, because the normal form drops contradictions that it sees; the other alternative still counts."""
+    ends = frozenset((Pattern.suffix("ab"), Pattern.suffix("c")))
+    contradiction = Conjunction((("s", ValueSet(strings=StringSet(IntervalSet.full(Domain.STRING), ends))),))
+    entry = Entry(7, (contradiction, *Filter.of(attr("x") == 2).conjunctions))
+    searcher = Searcher(build_segment([entry, Entry(8, (contradiction,))]))
+    assert searcher.match_one({"s": "abc"}).tolist() == []
+    assert searcher.match_one({"s": "abc", "x": 2}).tolist() == [7]

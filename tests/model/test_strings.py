@@ -162,6 +162,11 @@ class TestCanonical:
             Pattern.contains("b"), negated=True
         )
 
+    def test_two_ends_that_differ_are_a_contradiction(self):
+        ab, b, ac = Pattern.suffix("ab"), Pattern.suffix("b"), Pattern.like("%x_ac")
+        assert not StringSet.of_pattern(ab) & StringSet.of_pattern(ac)
+        assert StringSet.of_pattern(ab) & StringSet.of_pattern(b) == StringSet.of_pattern(ab)
+
     def test_points_that_a_pattern_excludes_go_away(self):
         points = StringSet.of_range(IntervalSet.of_points(Domain.STRING, ("ab", "ba", "bb")))
         assert points & StringSet.of_pattern(Pattern.suffix("a")) == StringSet.of_range(

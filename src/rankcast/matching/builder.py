@@ -89,8 +89,10 @@ def _rows(entries: list[Entry], writer: RangeWriter) -> tuple[Rows, Residues]:
     for owner, entry in enumerate(entries):
         for conjunction in entry.conjunctions:
             first = len(predicates)
-            for attribute, values in conjunction.items:
-                written, left = writer.write(writer.attributes[attribute], values)
+            parts = [writer.write(writer.attributes[attribute], values) for attribute, values in conjunction.items]
+            if any(not ranges for written, _ in parts for _, ranges in written):
+                continue  # string patterns that contradict each other in a way the normal form does not see
+            for written, left in parts:
                 for dimension, ranges in written:
                     predicates.append((dimension, ranges[0][0], ranges[-1][1]))
                     gaps += ((low[1] + 1, high[0] - 1) for low, high in pairwise(ranges))

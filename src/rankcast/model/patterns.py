@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
-from typing import TypeAlias
+from itertools import takewhile
+from typing import TypeAlias, cast
 
 from rankcast.model.errors import FilterTypeError, shown
 
@@ -117,12 +118,12 @@ class Pattern:
     @property
     def head(self) -> str:
         """The literal characters that every match starts with."""
-        head: list[str] = []
-        for symbol in self.segments[0]:
-            if symbol is None:
-                break
-            head.append(symbol)
-        return "".join(head)
+        return _leading(self.segments[0])
+
+    @property
+    def tail(self) -> str:
+        """The literal characters that every match ends with."""
+        return _leading(self.segments[-1][::-1])[::-1]
 
     @property
     def text(self) -> str:
@@ -160,6 +161,10 @@ def _canonical(segments: Iterable[Iterable[str | None]]) -> tuple[Segment, ...]:
             symbols = symbols[leading:]
         made.append(symbols)
     return tuple(map(tuple, made))
+
+
+def _leading(segment: Segment) -> str:
+    return "".join(takewhile(lambda symbol: symbol is not None, cast(tuple[str, ...], segment)))
 
 
 def _escaped(symbol: str | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.intervals import END, START, Cut, Domain, IntervalSet
@@ -197,7 +198,8 @@ def _made(ranges: IntervalSet, required: Iterable[Pattern], forbidden: Iterable[
         else:
             barred.add(pattern)
     ranges = _without_idle_points(ranges, StringSet(_ALL, frozenset(needed), frozenset(barred)))
-    if not ranges or any(pattern.implies(bar) for pattern in needed for bar in barred):
+    contradictory = any(pattern.implies(bar) for pattern in needed for bar in barred) or _ends_differ(needed)
+    if not ranges or contradictory:
         return StringSet(_NONE)
     if ranges.points() is not None:
         return StringSet(ranges)  # finite, and every point satisfies the patterns
@@ -208,6 +210,12 @@ def _made(ranges: IntervalSet, required: Iterable[Pattern], forbidden: Iterable[
     barred = {p for p in barred if not any(q != p and p.implies(q) for q in barred)}
     patterns = StringSet(_ALL, frozenset(needed), frozenset(barred))
     return StringSet(_without_idle_gaps(ranges, patterns), patterns.required, patterns.forbidden)
+
+
+def _ends_differ(patterns: Iterable[Pattern]) -> bool:
+    """Whether no string ends as all the patterns want: two of their ends are such that neither ends with the other."""
+    tails = sorted((pattern.tail for pattern in patterns), key=len)
+    return any(not longer.endswith(shorter) for shorter, longer in pairwise(tails))
 
 
 def _hull(pattern: Pattern) -> IntervalSet:
