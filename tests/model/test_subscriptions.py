@@ -115,9 +115,8 @@ class TestFields:
 
     @given(subscriptions())
     def test_any_drawn_subscription_is_equal_to_its_copy(self, found):
-        assert found == Subscription(
-            found.id, found.filter, found.rank, found.weight, found.active_from, found.active_until
-        )
+        own = (found.id, found.filter, found.rank, found.weight, found.active_from, found.active_until)
+        assert found == Subscription(*own, found.relevance, found.refresh)
 
 
 class TestSubscribers:
