@@ -99,3 +99,21 @@ def test_an_inactive_subscription_says_so():
 
 def test_a_filter_that_nothing_satisfies_says_so():
     assert "no event can satisfy this filter" in str(explained("x > 5 and x < 5", {"x": 1}))
+
+
+def test_a_constraint_under_not_is_told_with_its_not_so_that_yes_always_speaks_for_a_match():
+    explanation = explained("not (rent > 5 or exists pets) and city not in ('Porto')", {"rent": 3, "city": "Porto"})
+    told = [(line.split()[0], line.split("   ")[-1]) for line in str(explanation).splitlines()[1:4]]
+    assert told == [("yes", "rent is 3"), ("yes", "pets is missing"), ("no", "city is 'Porto'")]
+    assert "not rent > 5" in str(explanation)
+
+
+@given(events(), subscriptions())
+def test_when_every_constraint_speaks_for_a_match_the_filter_is_satisfied(event, subscription):
+    """Constraints carry their `not`, so all true means true, and all false or unknown means that nothing matches."""
+    explanation = explain(event, subscription)
+    truths = {verdict.truth for verdict in explanation.constraints}
+    if truths == {True}:
+        assert explanation.verdict.truth is True
+    if truths and True not in truths:
+        assert explanation.verdict.truth is not True

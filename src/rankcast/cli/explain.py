@@ -16,12 +16,11 @@ from rankcast.cli.replay import Replay
 from rankcast.cli.streams import Problems, one_line, printable, write_json
 from rankcast.cli.terminal import console, shown_attributes
 from rankcast.hub import Outcome
-from rankcast.language.printer import format_constraint, format_expression, format_value_set
+from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
 from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
 from rankcast.model.errors import InvalidEventError, Problem, UnknownIdError, shown
 from rankcast.model.events import Event
-from rankcast.model.expressions import Constraint
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.event_files import read_events
@@ -146,9 +145,7 @@ def _explanation_to_json(explanation: Explanation) -> dict[str, Any]:
         "active": explanation.active,
         "constraints": [
             {
-                "constraint": format_constraint(part.expression)
-                if isinstance(part.expression, Constraint)
-                else format_expression(part.expression),
+                "constraint": format_expression(part.expression),
                 "holds": TRUTH_WORDS[part.truth],
                 "reason": reason(part),
             }

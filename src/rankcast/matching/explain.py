@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from rankcast.language.printer import format_constraint, format_expression, format_value, format_value_set
-from rankcast.matching.naive import Verdict, judge
+from rankcast.language.printer import format_expression, format_value, format_value_set
+from rankcast.matching.naive import Verdict, judge, negation
 from rankcast.model.events import Event
-from rankcast.model.expressions import Constraint, Operator
+from rankcast.model.expressions import Constraint, Not, Operator
 from rankcast.model.subscriptions import Subscription
 from rankcast.model.times import format_time
 from rankcast.model.values import Value, family_of
@@ -53,8 +53,11 @@ class Explanation:
 
     @property
     def constraints(self) -> tuple[Verdict, ...]:
-        """The verdicts on the single constraints, in the order they were written."""
-        return tuple(_leaves(self.verdict))
+        """The verdicts on the single constraints, in the order they were written.
+
+        A constraint under `not` is given with its `not`, so that true always speaks for a match.
+        """
+        return tuple(_leaves(self.verdict, negated=False))
 
     def __str__(self) -> str:
         headline = "match" if self.matched else "no match"
@@ -103,15 +106,18 @@ def _fewest_changes(event: Event, subscription: Subscription) -> tuple[Change, .
 
 def reason(verdict: Verdict) -> str:
     """Say in words what one constraint saw, and by how much it was missed."""
-    if not isinstance(verdict.expression, Constraint):
-        return ""
     constraint, value = verdict.expression, verdict.value
+    negated = isinstance(constraint, Not)
+    if isinstance(constraint, Not):
+        constraint = constraint.part
+    if not isinstance(constraint, Constraint):
+        return ""
     if value is None:
         return f"{constraint.attribute} is missing"
     seen = f"{constraint.attribute} is {format_value(value)}"
     if verdict.truth is None and constraint.family is not None:
         return f"{seen}, a {family_of(value).value}, not comparable with a {constraint.family.value}"
-    distance = None if verdict.truth else _distance(constraint, value)
+    distance = None if verdict.truth or negated else _distance(constraint, value)
     return f"{seen}, {distance}" if distance else seen
 
 
@@ -127,20 +133,16 @@ def _distance(constraint: Constraint, value: Value) -> str | None:
     return f"{gap:.6g} {side} {format_value(near)}" if isinstance(gap, float) else f"{gap} {side} {format_value(near)}"
 
 
-def _leaves(verdict: Verdict) -> Iterator[Verdict]:
+def _leaves(verdict: Verdict, *, negated: bool) -> Iterator[Verdict]:
     if not verdict.parts:
-        yield verdict
+        truth = negation(verdict.truth) if negated else verdict.truth
+        yield Verdict(Not(verdict.expression) if negated else verdict.expression, truth, verdict.value)
     for part in verdict.parts:
-        yield from _leaves(part)
+        yield from _leaves(part, negated=negated != isinstance(verdict.expression, Not))
 
 
 def _aligned(verdicts: tuple[Verdict, ...]) -> list[str]:
-    texts = [
-        format_constraint(verdict.expression)
-        if isinstance(verdict.expression, Constraint)
-        else format_expression(verdict.expression)
-        for verdict in verdicts
-    ]
+    texts = [format_expression(verdict.expression) for verdict in verdicts]
     width = min(max(map(len, texts), default=0), 60)
     return [text.ljust(width) for text in texts]
 
