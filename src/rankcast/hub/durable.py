@@ -55,7 +55,7 @@ from rankcast.storage.texts import invalid_file
 from rankcast.storage.typed_events import event_from_record, event_to_record
 
 SNAPSHOT_EVERY = 10_000
-"""Inputs between snapshots: they are applied again on reopening, which takes about a second."""
+"""Inputs between snapshots. On reopening they are applied again, at the speed of publishing: seconds, not minutes."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ or a state means: bodies are texts and bytes.
 - Every row has a checksum. A file that is damaged, of another program or of a newer format raises InvalidFileError and
   is left as it is. A write that fails raises HubLogError and leaves the file as it was.
 
-Cost: an append is one insert, about 15 microseconds and, with FULL, one fsync.
+Cost: an append is one insert, about 20 microseconds and, with FULL, one fsync.
 """
 
 from __future__ import annotations
