@@ -18,6 +18,9 @@ import durable_publisher
 import rankcast.hub.core
 from durable_publisher import plain, publish, subscribe
 from rankcast.hub import CallbackError, Hub, HubLogError
+from rankcast.hub.commands import Subscribe, Update
+from rankcast.hub.durable import Codec
+from rankcast.language.parser import parse_filter
 from rankcast.model.errors import (
     DuplicateIdError,
     InvalidEventError,
@@ -27,10 +30,12 @@ from rankcast.model.errors import (
 )
 from rankcast.model.events import Event
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Subscriber
+from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.values import ValueType
 from rankcast.testing.clock import FakeClock
+from rankcast.testing.strategies import subscribers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -435,6 +440,31 @@ def explained(hub):
     return [
         (subscriber.id, x, str(hub.explain({"x": x}, subscriber.id))) for subscriber in hub.subscribers for x in (0, 2)
     ]
+
+
+@given(subscribers(), st.sampled_from([Subscribe, Update]))
+def test_every_subscriber_can_be_written_down(subscriber, kind):
+    codec = Codec(None)
+    command = kind(subscriber)
+    again = codec.command(codec.row(1, command, ()))
+    assert again == command
+    assert [one.filter.expression for one in again.subscriber.subscriptions] == [
+        one.filter.expression for one in subscriber.subscriptions
+    ]
+
+
+def test_relevance_refresh_and_decay_last(opened):
+    ideal = Subscription("near", parse_filter("true"), relevance=IdealPoint([Target("x", 5)], reach=10))
+    soon = Subscription("soon", parse_filter("x > 0"), rank=0.5, refresh=timedelta(seconds=2))
+    ana = Subscriber("ana", (ideal,), TopKWindow(1, timedelta(seconds=9)), decay=Decay(timedelta(seconds=5)))
+    hub, other = opened(subscribers=[ana, Subscriber("rui", (soon,), Continuous(1))]), Hub(clock=FakeClock(NOW))
+    for subscriber in hub.subscribers:
+        other.add(subscriber)
+    for number, x in enumerate((5, 1, 4, 0, 6, 2)):
+        assert hub.publish(flat(number, x=x), now=at(number)) == other.publish(flat(number, x=x), now=at(number))
+        hub = opened()
+        assert hub.subscribers == other.subscribers
+    assert got(hub.finish()) == got(other.finish())
 
 
 FILES = count()

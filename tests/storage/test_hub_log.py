@@ -1,5 +1,6 @@
 """The file of a durable hub: what is written is there after a crash, and what is wrong with a file is said."""
 
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -178,6 +179,22 @@ def test_a_full_disk_fails_the_append_and_leaves_the_file_as_it_was(log):
     log._connection.execute("PRAGMA max_page_count = 1000000")
     log.append([*rows(2), large])
     assert list(log.rows(2)) == [large]
+
+
+def test_an_error_of_the_disk_closes_the_log_because_only_reopening_tells_what_was_written(path, log):
+    log.append(rows(1))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
+    try:
+        with pytest.raises(HubLogError, match="disk I/O error; the hub is closed"):
+            log.append([Row(2, NOW, "publish", (), "x" * 100_000)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with pytest.raises(HubLogError, match="closed"):
+        log.append(rows(2))
+    again = opened(path)
+    assert list(again.rows(0)) == rows(1)
+    again.close()
 
 
 def test_a_closed_log_cannot_be_written(log):

@@ -9,7 +9,8 @@ or a state means: bodies are texts and bytes.
   the end of the process however violent, but a power failure may take the last appends with it, never one in between.
 - The file is locked while it is open; a second opening, from this process or another, is refused.
 - Every row has a checksum. A file that is damaged, of another program or of a newer format raises InvalidFileError and
-  is left as it is. A write that fails raises HubLogError and leaves the file as it was.
+  is left as it is. A write that fails raises HubLogError and leaves the file as it was; after an
+  error of the disk itself, only opening the file again can tell, so it is closed.
 
 Cost: an append is one insert, about 20 microseconds and, with FULL, one fsync.
 """
@@ -54,7 +55,7 @@ class Sync(Enum):
 
 
 class HubLogError(RankcastError):
-    """A durable hub cannot write its log, or is closed. The call that raised it changed nothing."""
+    """A durable hub cannot write its log, or is closed. The call that raised it changed nothing in the hub."""
 
 
 class Row(NamedTuple):
@@ -91,9 +92,10 @@ class HubLog:
         except (sqlite3.Error, ValueError) as error:  # a ValueError: a NUL character in the name
             raise invalid_file(str(path), None, f"cannot be opened: {error}") from None
         try:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             _check_owner(path, connection)
-            for setting in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", f"synchronous = {sync.value}"):
-                connection.execute(f"PRAGMA {setting}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {sync.value}")
             return HubLog(path, _begun(path, connection, about), connection)
         except sqlite3.Error as error:
             connection.close()
@@ -155,7 +157,11 @@ class HubLog:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._undo()
-            raise HubLogError(f"{self.path}: cannot be written: {error}; nothing was changed") from None
+            outcome = "nothing was changed"
+            if _primary(error) == sqlite3.SQLITE_IOERR:  # it may have reached the disk all the same
+                self.close()
+                outcome = "the hub is closed, and opening it again shows whether this was written"
+            raise HubLogError(f"{self.path}: cannot be written: {error}; {outcome}") from None
 
     def _undo(self) -> None:
         """Take back what a failed write began; SQLite has done so itself after some errors."""
@@ -202,14 +208,22 @@ def _begun(path: Path, connection: sqlite3.Connection, about: Mapping[str, str])
     return dict(connection.execute("SELECT name, value FROM about").fetchall())
 
 
+def _primary(error: sqlite3.Error) -> int:
+    """Return the kind of an error, without SQLite's finer distinctions; 0 for an error of the Python module."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
 def _reason(error: sqlite3.Error) -> str:
-    match getattr(error, "sqlite_errorcode", None):
+    match _primary(error):
         case sqlite3.SQLITE_BUSY:
             return "is in use: another hub has it open"
         case sqlite3.SQLITE_NOTADB:
             return "is not the log of a hub"
         case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY:
             return f"cannot be opened: {error}"
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_FULL:
+            return f"cannot be read or written: {error}"
     return f"is damaged: {error}"
 
 
