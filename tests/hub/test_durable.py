@@ -125,6 +125,13 @@ class TestReopening:
         hub = opened()
         assert [len(hub.publish(flat(number))) for number in (2, 1, 2)] == [0, 1, 1]
 
+    def test_numbers_go_on_where_they_were_even_past_ids_that_are_forgotten(self, opened, monkeypatch):
+        monkeypatch.setattr(rankcast.hub.core, "REMEMBERED", 2)
+        hub = opened()
+        hub.subscribe("all", "true")
+        assert [hub.publish(event)[0].event.id for event in ({"id": "2"}, {}, {})] == ["2", "1", "3"]
+        assert opened().publish({})[0].event.id == "4"
+
     @pytest.mark.parametrize("ended", [crash, Hub.close])
     def test_what_falls_due_while_the_hub_is_closed_is_delivered_with_its_instant(self, opened, ended):
         hub = opened()
