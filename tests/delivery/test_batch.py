@@ -189,6 +189,11 @@ class TestSize:
         queues.take(rows_of([(0, event, event, NEVER, float(event)) for event in range(100)]))
         assert queues.to_arrays()["queues"][0, COUNT] == 3
 
+    def test_continuous_keeps_k_of_equals_that_expire_ever_sooner(self):
+        queues = BatchedQueues.of([Continuous(3)])
+        queues.take(rows_of([(0, event, event, 1_000 - event, 0.5) for event in range(100)]))
+        assert queues.to_arrays()["queues"][0, COUNT] == 3
+
     def test_k_0_keeps_nothing(self):
         policies = [Continuous(0), Sliding(0, 5), TopKWindow(0, 5), TopKWindow(0, ticks(5)), Periodic(0, ticks(5))]
         queues = BatchedQueues.of(policies)

@@ -66,10 +66,12 @@ def leave(queues: Array, arena: Array, queue: int, offset: int) -> None:
 def _move_up(queues: Array, arena: Array, queue: int, offset: int) -> None:
     """Move the events before an offset by one, over the one that is there."""
     start, head, capacity = queues[queue, START], queues[queue, HEAD], queues[queue, CAPACITY]
-    for at in range(offset, 0, -1):
-        to, source = start + SLOT * place_at(queues, queue, at), start + SLOT * place_at(queues, queue, at - 1)
+    place = place_at(queues, queue, offset)
+    while place != head:
+        before = place - 1 if place > 0 else capacity - 1
         for word in range(SLOT):
-            arena[to + word] = arena[source + word]
+            arena[start + SLOT * place + word] = arena[start + SLOT * before + word]
+        place = before
     _, places = list_of(queues, queue)
     for at in range(places, places + queues[queue, TOP]):
         distance = (arena[at] >> 1) - head
@@ -81,16 +83,17 @@ def _move_up(queues: Array, arena: Array, queue: int, offset: int) -> None:
 
 @inlined
 def expire(queues: Array, arena: Array, queue: int, now: int) -> None:
-    """Remove every expired event."""
-    soonest = NEVER
-    offset = 0
-    while offset < queues[queue, COUNT]:
-        expiry = arena[queues[queue, START] + SLOT * place_at(queues, queue, offset) + EXPIRY]
+    """Remove every expired event. What follows a removed one stays in its slot, so one walk over the slots will do."""
+    start, capacity, count = queues[queue, START], queues[queue, CAPACITY], queues[queue, COUNT]
+    soonest, offset, place = NEVER, 0, queues[queue, HEAD]
+    for _ in range(count):
+        expiry = arena[start + SLOT * place + EXPIRY]
         if expiry <= now:
             leave(queues, arena, queue, offset)
         else:
             soonest = min(soonest, expiry)
             offset += 1
+        place = place + 1 if place + 1 < capacity else 0
     queues[queue, NEXT] = soonest
 
 
