@@ -157,12 +157,13 @@ def _settings(
     """Give the settings of a run; on a terminal, standard error tells what is being done."""
     from rankcast.bench.registry import Settings
 
-    with _told(quiet=quiet) as say:
+    with told(quiet=quiet) as say:
         yield Settings(subscriptions=subscriptions, events=events, seed=seed, peers=peers, say=say)
 
 
 @contextmanager
-def _told(*, quiet: bool) -> Iterator[Say]:
+def told(*, quiet: bool) -> Iterator[Say]:
+    """Give a function that takes a word on what is being done; a terminal's standard error shows it."""
     import sys
 
     from rankcast.cli.terminal import console

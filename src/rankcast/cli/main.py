@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from rankcast.cli.bench import bench_app
 from rankcast.cli.streams import complain, make_streams_safe
+from rankcast.cli.study import study
 from rankcast.model.errors import RankcastError
 
 INTERRUPTED = 130
@@ -67,6 +68,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(bench_app, name="bench")
+app.command(epilog="Example: rankcast study topkw-deliveries --quick --out studies")(study)
 
 SubscriberFile = Annotated[
     Path, typer.Option("--subscribers", "-s", metavar="FILE", help="Subscriber file (.yaml or .json).")

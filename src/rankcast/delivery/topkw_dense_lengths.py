@@ -62,8 +62,8 @@ def last_position(k: int, least: float, window: int | None = None) -> int:
     """Return the last position from which an event is among the best k at the end with at least a probability."""
     if k <= 0:
         return 0
-    most = k + 64 if window is None else window
-    while window is None and chance_at_end(most, k) >= least:
+    most = k + 64
+    while chance_at_end(most, k, window) >= least:  # positions past the window have no chance at all
         most *= 2
     return _last(lambda position: chance_at_end(position, k, window) >= least, most)
 

@@ -1,0 +1,29 @@
+"""The studies by name. A new study is one module with a function `run` from settings to an outcome, and one line here.
+
+Modules are named, not imported: listing studies must not load numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TypeAlias, cast
+
+from rankcast.model.errors import UnknownIdError, shown
+from rankcast.studies.findings import Outcome, Settings
+
+Study: TypeAlias = Callable[[Settings], Outcome]
+
+STUDIES: Mapping[str, str] = {
+    "topkw-deliveries": "rankcast.studies.topkw_deliveries",
+    "topkw-queue": "rankcast.studies.topkw_queue",
+    "topkw-correlated": "rankcast.studies.topkw_correlated",
+}
+
+
+def study_named(name: str) -> Study:
+    """Return a study by its name."""
+    module = STUDIES.get(name)
+    if module is None:
+        raise UnknownIdError(f"there is no study {shown(name)}; expected one of {', '.join(STUDIES)}")
+    return cast("Study", import_module(module).run)
