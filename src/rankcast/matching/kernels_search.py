@@ -75,16 +75,16 @@ def _emit_words(
         listed += int(words[word] != none)
     count = state[FOUND]
     for k in range(listed):
-        first_row = int(occupied[k]) << 6
-        rest = words[occupied[k]]
+        first_row = np.uint64(occupied[k]) << np.uint64(6)
+        rest = words[np.uint64(occupied[k])]
         while rest != none:
-            row = first_row + lowest_bit(rest)
+            row = first_row + np.uint64(lowest_bit(rest))
             rest &= rest - one
             if plain:
                 found[count] = number_of[row]
                 count += 1
             else:
-                _emit(row, subscription_of, number_of, residue, died, sequence, stamps, state, found, opened)
+                _emit(int(row), subscription_of, number_of, residue, died, sequence, stamps, state, found, opened)
     if plain:
         state[FOUND] = count
 

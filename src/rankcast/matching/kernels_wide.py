@@ -26,13 +26,16 @@ Array: TypeAlias = np.ndarray[Any, Any]
 # Columns of `layout`, one line per dimension.
 RANK_START, BUCKET_START, BITS_START, ROW_WORDS = 0, 1, 2, 3
 
-GROUP = 4
+GROUP = 5
 """Bitsets and-ed in one pass over a chunk; lists of chunks are padded to it by repeating a dimension."""
 
 PREFETCHED = 16
 """End points called into the cache ahead of use, at each end; from there on the hardware sees the sequence itself."""
 
 ENDS_PER_LINE = 8
+
+SIX, SIXTY_THREE = np.uint64(6), np.uint64(63)
+"""Unsigned, so that an index made with them needs no look at its sign."""
 
 
 @inlined
@@ -93,12 +96,14 @@ def and_chunks(
             third = bits[start : start + chunk_words]
             start = picked[parts[k + 3, 0]] + parts[k + 3, 1]
             fourth = bits[start : start + chunk_words]
+            start = picked[parts[k + 4, 0]] + parts[k + 4, 1]
+            fifth = bits[start : start + chunk_words]
             if k == chunks[chunk, 0]:
                 for word in range(chunk_words):
-                    found[word] = first[word] & second[word] & third[word] & fourth[word]
+                    found[word] = first[word] & second[word] & third[word] & fourth[word] & fifth[word]
             else:
                 for word in range(chunk_words):
-                    found[word] &= first[word] & second[word] & third[word] & fourth[word]
+                    found[word] &= first[word] & second[word] & third[word] & fourth[word] & fifth[word]
 
 
 @inlined
@@ -116,14 +121,14 @@ def correct(
         k = ends_start[bucket + 1, 0] - 1
         first = ends_start[bucket, 0]
         while k >= first and low_ends[k, 0] > rank:
-            row = low_ends[k, 1]
-            words[row >> 6] &= ~(one << np.uint64(row & 63))
+            row = np.uint64(low_ends[k, 1])
+            words[row >> SIX] &= ~(one << (row & SIXTY_THREE))
             k -= 1
         k = ends_start[bucket, 1]
         last = ends_start[bucket + 1, 1]
         while k < last and high_ends[k, 0] < rank:
-            row = high_ends[k, 1]
-            words[row >> 6] &= ~(one << np.uint64(row & 63))
+            row = np.uint64(high_ends[k, 1])
+            words[row >> SIX] &= ~(one << (row & SIXTY_THREE))
             k += 1
         if has_gaps:
             for k in range(ends_start[bucket, 2], ends_start[bucket + 1, 2]):
