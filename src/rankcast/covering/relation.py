@@ -72,8 +72,11 @@ def covers(first: Filter, second: Filter) -> bool | None:
 
 def _covered(conjunction: Conjunction, disjunction: tuple[Conjunction, ...]) -> bool | None:
     """Whether a disjunction contains a conjunction."""
-    if any(other.covers(conjunction) for other in disjunction):
+    verdicts = [other.covers(conjunction) for other in disjunction]
+    if True in verdicts:
         return True
+    if verdicts == [False] and _surely_satisfiable(conjunction):
+        return False
     pieces = [conjunction]
     for other in disjunction:
         pieces = [rest for piece in pieces for rest in _difference(piece, other)]

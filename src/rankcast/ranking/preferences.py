@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from rankcast.covering.relation import Relation, relation
+from rankcast.covering.relation import covers
 from rankcast.model.errors import PriorityCycleError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Decay, Relevance
@@ -177,7 +177,7 @@ def _more_general(subscriber: Subscriber) -> dict[SubscriptionId, frozenset[Subs
         narrow.id: frozenset(
             wide.id
             for wide in subscriber.subscriptions
-            if wide is not narrow and relation(wide.filter, narrow.filter) is Relation.COVERS
+            if wide is not narrow and covers(wide.filter, narrow.filter) and not covers(narrow.filter, wide.filter)
         )
         for narrow in subscriber.subscriptions
     }
