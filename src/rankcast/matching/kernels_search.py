@@ -21,6 +21,20 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 # Positions in `state`, the counters of a search: the stamp of the current event, and how much was written.
 STAMP, FOUND, OPEN = 0, 1, 2
+COUNTERS = 3
+
+
+def scratch(picked: Array, words: int, candidates: int, stamps: int) -> tuple[Array, Array, Array]:
+    """Return the memory that `search` works in: (words, small, large).
+
+    `small` holds the event's rank per dimension, the list of words that are not zero, and candidates; `large` holds
+    per dimension where its picked bitset starts and the event's bucket, then the counters, and per subscription the
+    stamp of the event that found it last.
+    """
+    width = len(picked)
+    large = np.zeros(2 * width + COUNTERS + stamps, np.int64)
+    large[:width] = picked
+    return np.zeros(words, np.uint64), np.zeros(width + words + 1 + candidates, np.int32), large
 
 
 @inlined
@@ -116,14 +130,9 @@ def search(
     cell_start: Array,
     entries: Array,
     first_scanned: int,
-    values: Array,
-    picked: Array,
-    located: Array,
     words: Array,
-    occupied: Array,
-    candidates: Array,
-    stamps: Array,
-    state: Array,
+    small: Array,
+    large: Array,
     died: Array,
     sequence: int,
     offsets: Array,
@@ -135,7 +144,17 @@ def search(
 
     The subscription numbers of event i are found[offsets[i]:offsets[i+1]], and its rows with residues are
     opened[open_offsets[i]:open_offsets[i+1]]. An event is only begun when there is room for every row.
+
+    `words`, `small` and `large` are scratch, few because each array costs a call some 0.1 microseconds; see `scratch`.
     """
+    width = len(layout)
+    values = small[:width]
+    occupied = small[width : width + len(words) + 1]
+    candidates = small[width + len(words) + 1 :]
+    picked = large[:width]
+    located = large[width : 2 * width]
+    state = large[2 * width : 2 * width + COUNTERS]
+    stamps = large[2 * width + COUNTERS :]
     rows = len(subscription_of)
     chunk_count = len(chunks) - 1
     has_gaps = len(gap_start) > 0

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rankcast.matching.encoder import Encoder
 from rankcast.matching.events import EncodedEvents
-from rankcast.matching.kernels_search import search, search_holding
+from rankcast.matching.kernels_search import scratch, search, search_holding
 from rankcast.matching.kernels_wide import BITS_START
 from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
@@ -65,14 +65,12 @@ class Searcher:
             selective.cell_start,
             selective.entries,
             int(segment.bounds[1]),
-            np.zeros(len(segment.dimensions), np.int32),
-            wide.layout[:, BITS_START].copy(),
-            np.zeros(len(segment.dimensions), np.int64),
-            np.zeros(words, np.uint64),
-            np.zeros(words + 1, np.int32),
-            np.zeros(int(segment.bounds[1] - segment.bounds[0]) + 1, np.int32),
-            np.zeros(len(segment) if several else 0, np.int64),
-            np.zeros(3, np.int64),
+            *scratch(
+                wide.layout[:, BITS_START],
+                words,
+                int(segment.bounds[1] - segment.bounds[0]) + 1,
+                len(segment) if several else 0,
+            ),
         )
         self._offsets = np.zeros(2, np.int64)
         self._open_offsets = np.zeros(2, np.int64)
