@@ -27,7 +27,7 @@ def test_json_is_one_document_with_rows_of_published_and_measured():
     assert {row["holds"] for row in document["rows"]} == {True, False, None}
 
 
-@pytest.mark.parametrize("name", ["topkw-queue", "topkw-correlated"])
+@pytest.mark.parametrize("name", ["topkw-queue", "topkw-grid", "topkw-speed", "topkw-correlated"])
 def test_a_page_and_a_picture_are_written(name, tmp_path):
     result = study(name, "--quick", "--out", str(tmp_path / "new"))
     assert result.exit_code == 0

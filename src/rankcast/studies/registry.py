@@ -17,6 +17,8 @@ Study: TypeAlias = Callable[[Settings], Outcome]
 STUDIES: Mapping[str, str] = {
     "topkw-deliveries": "rankcast.studies.topkw_deliveries",
     "topkw-queue": "rankcast.studies.topkw_queue",
+    "topkw-speed": "rankcast.studies.topkw_speed",
+    "topkw-grid": "rankcast.studies.topkw_grid",
     "topkw-correlated": "rankcast.studies.topkw_correlated",
 }
 
