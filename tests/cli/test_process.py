@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -147,7 +148,7 @@ def test_start_up_imports_nothing_heavy():
 def test_closed_streams_lead_nowhere(people, tmp_path, command):
     events = tmp_path / "events.jsonl"
     events.write_text('{"rent": 500}\n')
-    rankcast = f"{sys.executable} -c 'from rankcast.cli.main import app; app()' {command}"
+    rankcast = f"{shlex.quote(sys.executable)} -c 'from rankcast.cli.main import app; app()' {command}"
     environment = {**os.environ, "FILE": str(events), "PEOPLE": str(people)}
     for closed in (">&-", "2>&-", ">&- 2>&-"):
         result = subprocess.run(
