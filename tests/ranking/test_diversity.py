@@ -59,7 +59,7 @@ def test_the_mean_distance_to_one_more_event_divides_by_one_more():
 
 @pytest.mark.parametrize(("q", "k", "published"), [(20, 4, (193, 331, 349)), (20, 2, (35.8, 71.9, 90.5))])
 def test_table_4_1_prints_sums_over_pairs(q, k, published):
-    """Means over 600 random sets, 40 for the optimum; the tolerance is over four standard errors of each."""
+    """Means over 600 random sets, 40 for the optimum; 8% is three standard errors of the noisiest one."""
     generator = np.random.default_rng(1)
     pairs = k * (k - 1) / 2
     drawn, greedy, optimal = [], [], []
@@ -70,7 +70,7 @@ def test_table_4_1_prints_sums_over_pairs(q, k, published):
         if run < 40:
             optimal.append(list_diversity(most_diverse(numbers, k, apart), apart))
     means = [pairs * np.mean(found) for found in (drawn, greedy, optimal)]
-    assert means == pytest.approx(published, rel=0.14)
+    assert means == pytest.approx(published, rel=0.08)
 
 
 @given(
