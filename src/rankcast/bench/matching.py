@@ -140,4 +140,4 @@ def _judge(case: str, report: Report) -> None:
     if case == LARGEST:
         index = next(row for row in report.rows if (row.case, row.engine) == (case, "index"))
         report.require(f"{case}: seconds to build", Bound.AT_MOST, MOST_BUILD_SECONDS, index.build_seconds)
-        report.require(f"{case}: megabytes", Bound.AT_MOST, MOST_MEGABYTES, index.megabytes)
+        report.require(f"{case}: megabytes of arrays", Bound.AT_MOST, MOST_MEGABYTES, index.megabytes)
