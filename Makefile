@@ -41,7 +41,7 @@ lock: setup ## Rewrite requirements.lock from pyproject.toml (UPGRADE=1: newest 
 	@env -u PIP_FIND_LINKS -u UV_FIND_LINKS -u UV_INDEX -u UV_INDEX_URL -u UV_EXTRA_INDEX_URL -u UV_DEFAULT_INDEX \
 	  .venv-lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) \
-	  --extra dev --extra testing --extra studies --extra bench --output-file requirements.lock pyproject.toml
+	  --extra dev --extra testing --extra studies --extra spark --extra postgres --extra placement --extra bench --output-file requirements.lock pyproject.toml
 	@! grep -nE '://|--(extra-)?index|--find-links|file:' requirements.lock || { echo "lock: the lines above must not be in the lock" >&2; exit 1; }
 
 clean: ## Remove everything that set-up, checks and builds made

@@ -79,7 +79,13 @@ venv_works || make_venv
 echo "set-up: installing the locked dependencies into $VENV"
 touch "$UNFINISHED"
 pip=("$VENV/bin/python" -m pip --disable-pip-version-check --quiet)
-"${pip[@]}" install --require-hashes --no-deps --only-binary :all: -r requirements.lock ||
+# pyspark is published as source only. What builds it comes first, from the lock too, so that nothing unlocked is fetched.
+locked() { awk -v name="$1" '/^[^ #]/ { wanted = index($0, name "==") == 1 } wanted' requirements.lock; }
+{
+    "${pip[@]}" install --require-hashes --no-deps --only-binary :all: -r <(locked setuptools) &&
+        "${pip[@]}" install --require-hashes --no-deps --only-binary :all: --no-binary pyspark --no-build-isolation \
+            -r requirements.lock
+} ||
     fail "the locked dependencies could not be installed (see above); run the command again to retry"
 # hatchling and editables come with the lock, so this needs no network.
 "${pip[@]}" install --no-deps --no-build-isolation -e . || fail "rankcast itself could not be installed (see above)"
