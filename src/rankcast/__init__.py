@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rankcast.language.parser import parse_filter
     from rankcast.language.printer import format_filter
     from rankcast.model.cloudevents import event_from_json, event_to_json
+    from rankcast.model.diversity import Diversity
     from rankcast.model.errors import RankcastError
     from rankcast.model.events import Event
     from rankcast.model.expressions import all_of, any_of, attr
@@ -37,6 +38,7 @@ __all__ = [
     "Continuous",
     "Cosine",
     "Decay",
+    "Diversity",
     "Event",
     "Filter",
     "Hub",
@@ -69,6 +71,7 @@ _HOMES = {
     "rankcast.language.parser": ("parse_filter",),
     "rankcast.language.printer": ("format_filter",),
     "rankcast.model.cloudevents": ("event_from_json", "event_to_json"),
+    "rankcast.model.diversity": ("Diversity",),
     "rankcast.model.errors": ("RankcastError",),
     "rankcast.model.events": ("Event",),
     "rankcast.model.expressions": ("all_of", "any_of", "attr"),

@@ -1,6 +1,8 @@
 """Delivery policies as a subscriber states them: which of the matching events, and when.
 
-These are descriptions, checked where they are made; `rankcast.delivery` gives them their behaviour.
+These are descriptions, checked where they are made; `rankcast.delivery` gives them their behaviour. With a `diversity`
+the best k are those of a diverse selection (`rankcast.ranking.diversity`) instead of those of the best ranks, and ranks
+have to lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
+from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, shown
 
 
@@ -36,26 +39,30 @@ class Periodic:
 
     k: int
     period: timedelta
+    diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
         check_count("k", self.k, at_least=0)
         check_duration("period", self.period)
+        _check_diversity(self.diversity)
 
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
     """Deliver what enters the best k of the `window` most recent matching events.
 
-    >>> Sliding(k=3, window=100)
-    Sliding(k=3, window=100)
+    >>> Sliding(k=3, window=100, diversity=Diversity(sigma=0.8)).diversity
+    Diversity(sigma=0.8, weights={})
     """
 
     k: int
     window: int
+    diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
         check_count("k", self.k, at_least=0)
         check_count("window", self.window, at_least=1)
+        _check_diversity(self.diversity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +71,11 @@ class TopKWindow:
 
     k: int
     window: int | timedelta
+    diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
         check_count("k", self.k, at_least=0)
+        _check_diversity(self.diversity)
         if isinstance(self.window, timedelta):
             check_duration("window", self.window)
         else:
@@ -74,6 +83,11 @@ class TopKWindow:
 
 
 Policy: TypeAlias = AllMatches | Continuous | Periodic | Sliding | TopKWindow
+
+
+def diversity_of(policy: Policy) -> Diversity | None:
+    """Return by what a policy diversifies, or None."""
+    return None if isinstance(policy, AllMatches | Continuous) else policy.diversity
 
 
 def check_policy(value: object) -> None:
@@ -89,6 +103,11 @@ def check_count(name: str, value: object, *, at_least: int) -> None:
     """Raise unless `value` is a whole number of at least `at_least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
         raise InvalidSubscriptionError(f"{name}: {shown(value)} is not a whole number of at least {at_least}")
+
+
+def _check_diversity(value: object) -> None:
+    if not isinstance(value, Diversity | None):
+        raise InvalidSubscriptionError(f"diversity: {shown(value)} is not a Diversity")
 
 
 def check_duration(name: str, value: object) -> None:

@@ -15,49 +15,15 @@ Property 4.1 divides by |L| where the mean over L and one more event needs |L| +
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TypeVar
 
-from rankcast.model.errors import InvalidSubscriptionError, shown
-from rankcast.model.values import Value, family_of
+from rankcast.model.diversity import Diversity
+
+__all__ = ["Diversity", "diverse_best", "list_diversity", "most_diverse"]
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Diversity:
-    """How much a subscriber minds near-copies: `sigma` in [0, 1], and the attributes that tell events apart.
-
-    Without `weights`, every attribute that either event has counts 1.
-
-    >>> Diversity(weights={"genre": 3, "year": 1}).distance({"genre": "war", "year": 1}, {"genre": "war", "year": 2})
-    0.25
-    """
-
-    sigma: float = 0.5
-    weights: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.sigma <= 1:
-            raise InvalidSubscriptionError(f"sigma: {shown(self.sigma)} is not a number from 0 to 1")
-        for name, weight in self.weights.items():
-            if not 0 < weight < float("inf"):
-                raise InvalidSubscriptionError(f"weight of {name}: {shown(weight)} is not a finite number above 0")
-
-    def distance(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> float:
-        """Return the distance of two events by their attributes, from 0 (alike) to 1."""
-        weights = self.weights or dict.fromkeys(sorted(first.keys() | second.keys()), 1.0)
-        total = sum(weights.values())
-        alike = sum(weight for name, weight in weights.items() if _equal(first.get(name), second.get(name)))
-        return 1 - alike / total if total else 0.0
-
-
-def _equal(first: Value | None, second: Value | None) -> bool:
-    if first is None or second is None:
-        return False
-    return first == second and family_of(first) is family_of(second)  # Python takes 1 for True
 
 
 def list_diversity(items: Sequence[Item], distance: Callable[[Item, Item], float]) -> float:

@@ -16,8 +16,8 @@ from rankcast.storage.durations import format_duration, parse_duration
 def policy_from_document(entry: Mapping[str, Any]) -> Policy:
     """Return the policy of a mapping.
 
-    >>> policy_from_document({"policy": "sliding", "k": 3, "window": 100})
-    Sliding(k=3, window=100)
+    >>> policy_from_document({"policy": "continuous", "k": 3})
+    Continuous(k=3)
     """
     match entry["policy"]:
         case "continuous":
