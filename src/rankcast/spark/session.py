@@ -1,0 +1,131 @@
+"""Spark sessions that fit rankcast: where Java is, and the settings that the pipeline relies on.
+
+Any session will do if it has `REQUIRED`; `spark_session()` makes one, and `check_session` says what a session of one's
+own lacks. Each setting stands here with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from rankcast.model.errors import RankcastError, shown
+
+MINIMUM_JAVA = 17
+"""What Spark 4 needs."""
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+REQUIRED: Mapping[str, str] = {
+    # transformWithState keeps its state in RocksDB and refuses any other store.
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    # Two attempts of one task would write one shard's state at the same time.
+    "spark.speculation": "false",
+}
+
+PREFERRED: Mapping[str, str] = {
+    # Times are UTC everywhere in rankcast: what Spark shows and parses should be the same.
+    "spark.sql.session.timeZone": "UTC",
+    # One matching call, and one packed row per shard, for each of these: fewer would be all overhead.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    # Saves what changed of the state instead of a snapshot with every micro-batch.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Python workers are forked from a daemon that has imported rankcast already.
+    "spark.python.daemon.module": "rankcast.spark.daemon",
+}
+
+_USUAL_FOLDERS = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines")
+
+
+class SparkSetupError(RankcastError):
+    """Spark cannot be used as it is set up: no Java, or a session with other settings than the pipeline needs."""
+
+
+def spark_session(
+    master: str | None = None, *, name: str = "rankcast", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Return a session with the settings that rankcast needs; `settings` are added to them.
+
+    Without a `master` it is the one of `spark-submit` or, in a plain process, all cores of this machine. A session
+    that is already running is used if it has the settings.
+    """
+    running = SparkSession.getActiveSession()
+    if running is None:
+        prepare_environment()
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(master)
+    elif running is None and "PYSPARK_GATEWAY_PORT" not in os.environ and "MASTER" not in os.environ:
+        builder = builder.master("local[*]")
+    for key, value in {**REQUIRED, **PREFERRED, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    found = builder.getOrCreate()
+    check_session(found)
+    return found
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raise SparkSetupError when a session has another setting than one that the pipeline relies on."""
+    for key, wanted in REQUIRED.items():
+        found = spark.conf.get(key, None)
+        if found != wanted and not (found is None and wanted == "false"):
+            raise SparkSetupError(
+                f"the Spark session has {key} = {shown(found)}; the pipeline needs {wanted}: "
+                f"set it where the session is built, or use rankcast.spark.spark_session()"
+            )
+
+
+def prepare_environment() -> None:
+    """Let a JVM start from this process: find Java where JAVA_HOME is not set, and use this Python for the workers."""
+    home = java_home()
+    if home is None:
+        raise SparkSetupError(
+            f"no Java {MINIMUM_JAVA} or newer found, which Spark needs: install a JRE (Debian, Ubuntu: "
+            "apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+        )
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def java_home() -> Path | None:
+    """Return the home of a Java that is new enough: JAVA_HOME, the one on the path, or one in the usual folders."""
+    candidates = [os.environ["JAVA_HOME"]] if os.environ.get("JAVA_HOME") else []
+    on_path = shutil.which("java")
+    if on_path is not None:
+        candidates.append(str(Path(on_path).resolve().parent.parent))
+    return next((home for home in map(Path, (*candidates, *_usual_homes())) if _is_new_enough(home)), None)
+
+
+def _usual_homes() -> Iterable[str]:
+    """Return what lies in the usual folders, oldest version first: Spark supports the long-term releases longest."""
+    folders = [Path(folder) for folder in _USUAL_FOLDERS if Path(folder).is_dir()]
+    homes = [home / "Contents" / "Home" if "Library" in home.parts else home for f in folders for home in f.iterdir()]
+    return [str(home) for home in sorted(homes, key=lambda home: (_version(home) or 0, str(home)))]
+
+
+def _is_new_enough(home: Path) -> bool:
+    version = _version(home)
+    return version is not None and version >= MINIMUM_JAVA
+
+
+def _version(home: Path) -> int | None:
+    """Return the major version of a Java; its release file answers without starting a JVM."""
+    java = home / "bin" / "java"
+    if not os.access(java, os.X_OK):
+        return None
+    release = home / "release"
+    if release.is_file():
+        found = re.search(r'^JAVA_VERSION="([^"]*)"', release.read_text("utf-8", "replace"), re.MULTILINE)
+    else:
+        said = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
+        found = re.search(r'version "([^"]*)"', said)
+    numbers = re.match(r"(?:1\.)?(\d+)", found[1]) if found else None  # "1.8.0_402" is Java 8
+    return int(numbers[1]) if numbers else None
