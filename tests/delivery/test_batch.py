@@ -91,7 +91,7 @@ def gathered(count, parts):
     found = [[] for _ in range(count)]
     for part in parts:
         assert (np.diff(part.queue) >= 0).all()
-        for queue, event, time in zip(*(column.tolist() for column in part), strict=True):
+        for queue, event, time in zip(*(column.tolist() for column in part[:3]), strict=True):
             found[queue].append((event, time))
     return found
 
@@ -102,6 +102,16 @@ def test_batches_deliver_what_the_steps_deliver(run):
     queues = BatchedQueues.of(policies)
     parts = [queues.take(rows_of(part)) for part in batches(stream, sizes)]
     assert gathered(len(policies), [*parts, queues.finish()]) == stepped(policies, stream)
+
+
+@given(runs())
+def test_deliveries_carry_the_score_of_their_row(run):
+    policies, stream, sizes = run
+    queues = BatchedQueues.of(policies)
+    parts = [queues.take(rows_of(part)) for part in batches(stream, sizes)]
+    scores = {event: score for _, event, _, _, score in stream}
+    for part in [*parts, queues.finish()]:
+        assert part.score.tolist() == [scores[event] for event in part.event.tolist()]
 
 
 @given(runs())

@@ -132,7 +132,9 @@ def _measure(case: str, policy: Policy, work: Work, settings: Settings, report: 
             best["steps"] = min(best["steps"], step_seconds / len(arrivals) * 1e6)
             delivered += len(found.queue)
         compared += len(arrivals)
-        expected = [(queue, int(one.candidate.identity.id), microseconds(one.time)) for queue, one in truth]
+        expected = [
+            (queue, int(one.candidate.identity.id), microseconds(one.time), one.candidate.score) for queue, one in truth
+        ]
         own = found.queue < stepped
         answered = list(zip(*(column[own].tolist() for column in found), strict=True))
         if answered != expected and not difference:

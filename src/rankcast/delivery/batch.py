@@ -1,7 +1,7 @@
 """Many queues at once: rows in, deliveries out, all state in two arrays.
 
     queues = BatchedQueues.of([Sliding(10, 100)] * 100_000)
-    delivered = queues.take(rows)        # Deliveries(queue, event, time)
+    delivered = queues.take(rows)        # Deliveries(queue, event, time, score)
     delivered = queues.advance(now)      # what is due before now, for policies that also act when time passes
     delivered = queues.finish()          # the end of the input
 
@@ -59,6 +59,7 @@ from rankcast.delivery.kernels_batch import (
     all_places_exist,
     first_fault,
     pass_time,
+    score_bits_of,
     take_rows,
 )
 from rankcast.delivery.kernels_room import DONE, FEWEST_SLOTS, FOUND_FULL, USED, WRITTEN, repack
@@ -87,11 +88,12 @@ class Rows(NamedTuple):
 
 
 class Deliveries(NamedTuple):
-    """Which queue delivers which event, and when: columns of equal length."""
+    """Which queue delivers which event, when, and the score it was ranked by: columns of equal length."""
 
     queue: Array
     event: Array
     time: Array
+    score: Array
 
 
 class BatchedQueues:
@@ -218,14 +220,15 @@ class BatchedQueues:
 
     def _finished(self, found: Array, counters: Array) -> Deliveries:
         self._used = int(counters[USED])
-        return Deliveries(*(column[: counters[WRITTEN]].copy() for column in found))
+        queue, event, time, order = (column[: counters[WRITTEN]].copy() for column in found)
+        return Deliveries(queue, event, time, score_bits_of(order).view(np.float64))
 
     def _with_room(self, found: Array, counters: Array, queue: int, status: int) -> Array:
         """Make room where a kernel stopped, at one queue; return where it writes on."""
         wanted = self._queues[queue]
         if status == FOUND_FULL:
             more = max(FEWEST_FOUND, found.shape[1], int(min(wanted[K], wanted[COUNT] + 1)))
-            return np.concatenate([found, np.empty((3, more), np.int64)], axis=1)
+            return np.concatenate([found, np.empty((4, more), np.int64)], axis=1)
         capacities = np.minimum(self._queues[:, CAPACITY], np.maximum(FEWEST_SLOTS, 2 * self._queues[:, COUNT]))
         needed = int(_words(self._queues, capacities).sum())
         grown = int(_words(wanted[None], np.array([max(FEWEST_SLOTS, 2 * wanted[CAPACITY])]))[0])
@@ -276,7 +279,7 @@ def _column(name: str, column: Array, kinds: str, dtype: type) -> Array:
 
 
 def _empty(rows: int) -> Array:
-    return np.empty((3, max(FEWEST_FOUND, rows)), np.int64)
+    return np.empty((4, max(FEWEST_FOUND, rows)), np.int64)
 
 
 def _listed_at_most(queues: Array) -> Array:

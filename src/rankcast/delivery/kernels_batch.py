@@ -44,6 +44,15 @@ def score_order(bits: int) -> int:
 
 
 @compiled
+def score_bits_of(orders: Array) -> Array:
+    """Return the bits of the floats that integers of `score_order` stand for; of the zeros, the positive one's."""
+    bits = np.empty_like(orders)
+    for at in range(len(orders)):
+        bits[at] = orders[at] if orders[at] >= 0 else orders[at] ^ LARGEST
+    return bits
+
+
+@compiled
 def first_fault(queues: Array, queue_column: Array, events: Array, times: Array, scores: Array) -> tuple[int, int]:
     """Return the first row that cannot be taken, and why; NO_FAULT when all can."""
     for row in range(len(queue_column)):
@@ -91,7 +100,7 @@ def _arrive(
         if not has_room(found, counters, 1):
             return FOUND_FULL
         if expiry > time:
-            write(found, counters, queue, event, time)
+            write(found, counters, queue, event, time, score)
         return DONE
     if queues[queue, K] == 0:
         return DONE

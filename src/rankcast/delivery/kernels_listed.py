@@ -76,7 +76,7 @@ def arrive_continuously(
         return FOUND_FULL
     if not has_slot(queues, arena, counters, queue):
         return ARENA_FULL
-    write(found, counters, queue, event, time)
+    write(found, counters, queue, event, time, score)
     _remember(queues, arena, queue, event, expiry, score)
     queues[queue, NEXT] = min(queues[queue, NEXT], expiry)
     return DONE
@@ -158,6 +158,7 @@ def pass_in_period(queues: Array, arena: Array, found: Array, counters: Array, q
     start = queues[queue, START]
     _, places = list_of(queues, queue)
     for at in range(places, places + queues[queue, TOP]):
-        write(found, counters, queue, arena[start + SLOT * (arena[at] >> 1) + EVENT], end)
+        slot = start + SLOT * (arena[at] >> 1)
+        write(found, counters, queue, arena[slot + EVENT], end, arena[slot + SCORE])
     queues[queue, COUNT], queues[queue, TOP], queues[queue, NEXT] = 0, 0, NEVER
     return DONE

@@ -24,10 +24,10 @@ def has_room(found: Array, counters: Array, deliveries: int) -> bool:
 
 
 @inlined
-def write(found: Array, counters: Array, queue: int, event: int, instant: int) -> None:
+def write(found: Array, counters: Array, queue: int, event: int, instant: int, score: int) -> None:
     """Write one delivery."""
     at = counters[WRITTEN]
-    found[0, at], found[1, at], found[2, at] = queue, event, instant
+    found[0, at], found[1, at], found[2, at], found[3, at] = queue, event, instant, score
     counters[WRITTEN] = at + 1
 
 

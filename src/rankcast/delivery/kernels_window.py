@@ -107,7 +107,7 @@ def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: 
     for at in range(places, places + wanted):
         if arena[at] & 1 == 0:
             slot = queues[queue, START] + SLOT * (arena[at] >> 1)
-            write(found, counters, queue, arena[slot + EVENT], instant)
+            write(found, counters, queue, arena[slot + EVENT], instant, arena[slot + SCORE])
             arena[slot + EVENT] = ~arena[slot + EVENT]
             arena[at] |= 1
 
