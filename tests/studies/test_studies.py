@@ -7,10 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
+from rankcast.delivery.topkw_dense import QueueKind
 from rankcast.delivery.topkw_dense_lengths import chance_at_end
 from rankcast.studies import registry, topkw_deliveries
 from rankcast.studies.findings import Finding, Settings
-from rankcast.studies.topkw_data import deliveries, missed_and_false, sessions, uniform
+from rankcast.studies.topkw_data import deliveries, missed_and_false, sale, sessions, uniform
 from rankcast.studies.topkw_queue import simulated
 
 
@@ -71,6 +72,21 @@ def test_missed_and_false_deliveries_are_counted_by_event():
 def test_a_trace_repeats_its_content():
     trace = sessions(np.random.default_rng(1), 5_000)
     assert len(np.unique(trace, axis=0)) < 100
+
+
+def test_the_price_of_a_sale_repeats_and_climbs_until_the_next_show():
+    prices = sale(np.random.default_rng(1), 5_000, seats=200)[:, 0]
+    changes = np.diff(prices)
+    assert (changes == 0).mean() > 0.8
+    assert (changes > 0).sum() > 5 * (changes < 0).sum() > 0
+    assert prices.min() == 0
+    assert prices.max() == pytest.approx(0.995)
+
+
+def test_the_bounded_queue_misses_nearly_everything_of_a_sale():
+    prices = sale(np.random.default_rng(1), 8_000, seats=300)
+    exact, bounded = (deliveries(prices, np.zeros((1, 1)), 2, 1_000, queue) for queue in list(QueueKind)[:2])
+    assert missed_and_false(exact, bounded, 8_000)[0] > 0.9
 
 
 def test_the_simulation_gives_the_chance_at_the_end_and_a_larger_one_of_ever():

@@ -1,7 +1,8 @@
-"""Points for the studies of top-k in a window: the paper's two generators, and a trace that breaks its assumption.
+"""Points for the studies of top-k in a window: the paper's two generators, and two traces that break its assumption.
 
-Uniform and clustered points are independent of time, as the bounded queue assumes. The trace is made the way network
-flows come: a few sessions are active, each repeats one content exactly, sessions end and others begin.
+Uniform and clustered points are independent of time, as the bounded queue assumes. The traces repeat their content and
+depend on time: sessions as network flows come (a few are active, each repeats one content exactly, sessions end and
+others begin), and the offers of a ticket sale, whose price goes up with every seat that is sold.
 """
 
 from __future__ import annotations
@@ -45,6 +46,22 @@ def sessions(generator: np.random.Generator, count: int, active: int = 12, mean_
             content[session] = fresh[event]
         points[event] = content[session]
     return points
+
+
+def sale(generator: np.random.Generator, count: int, seats: int, views: float = 10.0, returned: float = 0.1) -> Array:
+    """Return the prices that visitors of a ticket shop are shown, from 0 for the first seat to nearly 1 for the last.
+
+    A price stays for `views` visitors on average. A seat that is sold raises it, one that is returned (a share of all
+    changes) lowers it; when a show is sold out, the next one is on sale.
+    """
+    changes = generator.random(count) < 1 / views
+    moves = np.where(generator.random(count) < returned, -1, 1)
+    prices, sold = np.empty(count), 0
+    for event in range(count):
+        if changes[event]:
+            sold = max(0, sold + int(moves[event])) % seats
+        prices[event] = sold / seats
+    return prices[:, None]
 
 
 def deliveries(points: Array, ideals: Array, k: int, window: int, queue: QueueKind = QueueKind.EXACT) -> Deliveries:
