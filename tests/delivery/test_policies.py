@@ -1,13 +1,15 @@
 """The delivery policies, rule by rule and against their brute-force definitions."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.delivery.candidates import Candidate, best
-from rankcast.delivery.policies import new_queue, with_policy
+from rankcast.delivery.policies import new_queue, with_candidates, with_policy
 from rankcast.delivery.queues import finished, step
+from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.times import EARLIEST, LATEST
@@ -20,8 +22,11 @@ def at(seconds):
     return START + timedelta(seconds=seconds)
 
 
-def candidate(seconds, score, expires=None, name=None):
-    return Candidate(Identity("s", name or f"{seconds}"), at(seconds), score, None if expires is None else at(expires))
+def candidate(seconds, score, expires=None, name=None, content=()):
+    ends = None if expires is None else at(expires)
+    return Candidate(
+        Identity("s", name or f"{seconds}"), at(seconds), score, ends, tuple(sorted(dict(content).items()))
+    )
 
 
 def run(policy, candidates):
@@ -131,6 +136,21 @@ class TestChangingThePolicy:
         _, delivered = step(queue, None, at(11))
         assert [(one.candidate.identity.id, one.time) for one in delivered] == [("1", at(10)), ("2", at(10))]
 
+    @given(st.data())
+    def test_candidates_can_be_changed_where_they_are_held(self, data):
+        policy, stream = data.draw(POLICIES), data.draw(streams())
+        queue = other = new_queue(policy)
+        for arriving in stream:
+            queue, _ = step(queue, arriving, arriving.time, closed=False)
+            other, _ = step(other, without_content(arriving), arriving.time, closed=False)
+            assert len(with_candidates(queue, without_content).held) == len(queue.held)
+            if getattr(policy, "diversity", None) is None:
+                assert with_candidates(queue, without_content) == other
+
+
+def without_content(candidate):
+    return replace(candidate, content=())
+
 
 class TestPeriodic:
     def test_periods_are_half_open_and_deliver_the_best_k_at_their_end(self):
@@ -183,15 +203,25 @@ class TestTopKWindow:
         assert len(timeline(TopKWindow(3, 3), arrivals)) == 8
 
 
+CONTENTS = st.dictionaries(st.sampled_from("abc"), st.sampled_from((0, 1, 1.0, True, "1")))
+DIVERSITIES = st.none() | st.builds(
+    Diversity,
+    st.sampled_from((0.0, 0.3, 0.5, 1.0)),
+    st.dictionaries(st.sampled_from("abz"), st.sampled_from((0.1, 1, 0.7))),
+)
+
+
 @st.composite
 def streams(draw):
-    """Events in time order with ties in score and time, some of them expiring."""
-    steps = draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.none() | st.integers(0, 6)), max_size=25))
+    """Events in time order with ties in score, time and content, some of them expiring."""
+    steps = draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.none() | st.integers(0, 6), CONTENTS), max_size=25)
+    )
     time, stream = 0, []
-    for number, (wait, score, lifetime) in enumerate(steps):
+    for number, (wait, score, lifetime, content) in enumerate(steps):
         time += wait
         expires = None if lifetime is None else time + lifetime
-        stream.append(candidate(time, score / 3, expires, name=f"{number:02}"))
+        stream.append(candidate(time, score / 3, expires, name=f"{number:02}", content=content))
     return stream
 
 
@@ -250,9 +280,9 @@ def test_an_event_that_has_expired_before_its_time_does_not_date_back_what_arriv
 POLICIES = st.one_of(
     st.just(AllMatches()),
     st.builds(Continuous, st.integers(0, 4)),
-    st.builds(Periodic, st.integers(0, 4), st.integers(1, 5).map(seconds)),
-    st.builds(Sliding, st.integers(0, 4), st.integers(1, 5)),
-    st.builds(TopKWindow, st.integers(0, 4), st.integers(1, 5) | st.integers(1, 5).map(seconds)),
+    st.builds(Periodic, st.integers(0, 4), st.integers(1, 5).map(seconds), DIVERSITIES),
+    st.builds(Sliding, st.integers(0, 4), st.integers(1, 5), DIVERSITIES),
+    st.builds(TopKWindow, st.integers(0, 4), st.integers(1, 5) | st.integers(1, 5).map(seconds), DIVERSITIES),
 )
 
 
@@ -263,6 +293,7 @@ def test_every_policy_equals_its_definition(stream, policy):
             Delivery("s", one.identity, one.score, (), one.time),
             one.time,
             one.expires or datetime.max.replace(tzinfo=UTC),
+            one.content,
         )
         for one in stream
     ]
@@ -299,3 +330,73 @@ def test_continuous_keeps_no_more_than_can_matter(stream, k):
         for kept in queue.delivered:
             better = [one for one in queue.delivered if one.score > kept.score and one.outlives(kept)]
             assert len(better) < k
+
+
+def film(second, genre, director, rank, expires=None):
+    return candidate(second, rank, expires, content={"genre": genre, "director": director})
+
+
+class TestDiversity:
+    FILMS = (
+        film(0, "drama", "Spielberg", 0.8),
+        film(1, "horror", "Burton", 0.9),
+        film(2, "horror", "Hitchcock", 0.85),
+        film(3, "drama", "Spielberg", 0.8),
+        film(4, "drama", "Tarantino", 0.9),
+    )
+
+    def test_the_second_window_of_section_4_2_delivers_e4_and_e2(self):
+        """A film before e1 to e4 keeps e2 back until then: partial windows are evaluated here as well."""
+        assert run(Sliding(2, 3, Diversity()), self.FILMS) == [["0"], ["1"], [], ["3"], ["4", "2"]]
+
+    def test_with_diversity_sliding_may_deliver_several_at_once_without_expiry(self):
+        """Property 3.1 fails: a newcomer is taken first, and another one is then the most different."""
+        assert len(run(Sliding(2, 3, Diversity()), self.FILMS)[-1]) == 2
+        assert all(len(delivered) <= 1 for delivered in run(Sliding(2, 3), self.FILMS))
+
+    def test_a_counted_window_of_topkw_may_deliver_several_at_once_as_well(self):
+        assert run(TopKWindow(2, 3, Diversity()), self.FILMS)[-1] == ["4", "2"]
+
+    def test_deliveries_come_in_the_order_of_selection(self):
+        period = Periodic(3, seconds(10), Diversity())
+        assert timeline(period, self.FILMS) == [(10, "1"), (10, "4"), (10, "2")]
+
+    def test_a_period_delivers_as_many_events_as_without_diversity(self):
+        for k in range(7):
+            diverse = timeline(Periodic(k, seconds(10), Diversity()), self.FILMS)
+            assert len(diverse) == len(timeline(Periodic(k, seconds(10)), self.FILMS)) == min(k, 5)
+
+    def test_of_equals_the_older_one_is_chosen_whatever_order_they_came_in(self):
+        policy = Periodic(1, seconds(10), Diversity())
+        one, other = candidate(1, 0.5, name="b"), candidate(1, 0.5, name="a")
+        assert timeline(policy, [one, other, candidate(2, 0.5)]) == [(10, "a")]
+
+    def test_a_departure_can_let_several_into_the_diverse_best(self):
+        """With topkw every instant counts at which something enters or leaves."""
+        films = (
+            film(0, "war", "Kurosawa", 1.0, expires=5),
+            film(1, "drama", "Ozu", 0.9, expires=5),
+            film(2, "war", "Kubrick", 0.4),
+            film(3, "drama", "Ozu", 0.3),
+        )
+        assert timeline(TopKWindow(2, seconds(100), Diversity(0.9)), films) == [(0, "0"), (1, "1"), (5, "2"), (5, "3")]
+
+    def test_only_the_attributes_with_a_weight_count(self):
+        by_genre, by_director = (Diversity(weights={name: 1}) for name in ("genre", "director"))
+        films = (film(1, "war", "Kubrick", 0.9), film(2, "war", "Coppola", 0.8), film(3, "drama", "Kubrick", 0.7))
+        assert timeline(Periodic(2, seconds(10), by_genre), films) == [(10, "1"), (10, "3")]
+        assert timeline(Periodic(2, seconds(10), by_director), films) == [(10, "1"), (10, "2")]
+
+    def test_a_policy_that_comes_to_diversify_goes_on_with_what_is_held(self):
+        queue = new_queue(Sliding(1, 3))
+        for arriving in self.FILMS[1:3]:
+            queue, _ = step(queue, arriving, arriving.time)
+        _, delivered = step(with_policy(queue, Sliding(2, 3, Diversity())), self.FILMS[3], at(3))
+        assert [one.candidate.identity.id for one in delivered] == ["3"]
+
+
+@given(streams(), st.integers(0, 4), st.integers(1, 5))
+def test_with_sigma_1_diversity_only_changes_who_wins_among_equals(stream, k, window):
+    """Scores told apart by their place leave no equals."""
+    told_apart = [replace(one, score=(one.score * 3 + at / 100) / 4) for at, one in enumerate(stream)]
+    assert run(Sliding(k, window, Diversity(1.0)), told_apart) == run(Sliding(k, window), told_apart)

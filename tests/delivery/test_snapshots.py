@@ -13,22 +13,31 @@ from rankcast.delivery.policies import new_queue
 from rankcast.delivery.queues import finished, step
 from rankcast.delivery.snapshots import SnapshotError, restored, snapshot
 from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue
+from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.times import EARLIEST, LATEST
+from rankcast.testing.strategies import values
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
+DIVERSITIES = st.none() | st.builds(
+    Diversity, st.sampled_from((0, 0.3, 1)), st.dictionaries(st.sampled_from(("a", "é", "time")), st.just(0.1))
+)
 POLICIES = st.one_of(
     st.just(AllMatches()),
     st.builds(Continuous, st.integers(0, 4)),
-    st.builds(Periodic, st.integers(0, 4), st.integers(1, 5).map(lambda count: timedelta(seconds=count))),
-    st.builds(Sliding, st.integers(0, 4), st.integers(1, 5) | st.just(2**70)),
+    st.builds(Periodic, st.integers(0, 4), st.integers(1, 5).map(lambda count: timedelta(seconds=count)), DIVERSITIES),
+    st.builds(Sliding, st.integers(0, 4), st.integers(1, 5) | st.just(2**70), DIVERSITIES),
     st.builds(
         TopKWindow,
         st.integers(0, 4),
         st.integers(1, 5) | st.integers(1, 5).map(lambda count: timedelta(seconds=count)) | st.just(timedelta.max),
+        DIVERSITIES,
     ),
+)
+CONTENTS = st.just(()) | st.dictionaries(st.sampled_from(("a", "é", "time")), values()).map(
+    lambda content: tuple(sorted(content.items()))
 )
 
 
@@ -41,12 +50,13 @@ def streams(draw):
         st.none() | st.integers(0, 6),
         st.sampled_from(["s", "", "über"]),
         st.booleans(),
+        CONTENTS,
     )
     time, stream = START, []
-    for number, (wait, score, lifetime, source, closed) in enumerate(draw(st.lists(steps, max_size=20))):
+    for number, (wait, score, lifetime, source, closed, content) in enumerate(draw(st.lists(steps, max_size=20))):
         time += timedelta(seconds=wait)
         expires = None if lifetime is None else time + timedelta(seconds=lifetime)
-        stream.append((Candidate(Identity(source, f"é{number}"), time, score / 3, expires), closed))
+        stream.append((Candidate(Identity(source, f"é{number}"), time, score / 3, expires, content), closed))
     return stream
 
 
@@ -55,8 +65,13 @@ def kept(queue):
     content = snapshot(queue)
     again = restored(content)
     assert again == queue
+    assert list(map(types, again.held)) == list(map(types, queue.held))
     assert snapshot(again) == content
     return again
+
+
+def types(candidate):
+    return [type(value) for _, value in candidate.content]
 
 
 @given(streams(), POLICIES)
@@ -106,13 +121,29 @@ def test_a_window_of_a_hundred_events_takes_less_than_4_kb():
 def test_the_bytes_of_version_1_stay_readable():
     """The bytes were written when the layout was made."""
     queue = SlidingQueue(Sliding(1, 2), (Candidate(Identity("s", "a"), START, 0.5),), frozenset())
-    assert snapshot(queue) == bytes.fromhex("01020102 010173 01 00 0161 00 0040204648470600 000000000000e03f")
-    assert restored(snapshot(queue)) == queue
+    written = bytes.fromhex("01020102 010173 01 00 0161 00 0040204648470600 000000000000e03f")
+    assert restored(written) == queue
+    period = PeriodicQueue(Periodic(1, timedelta(seconds=1)), START, ())
+    assert restored(bytes.fromhex("010301 c0843d 01 0040204648470600 00 00")) == period
+    window = TopKWindowQueue(TopKWindow(1, 2), (), frozenset(), None)
+    assert restored(bytes.fromhex("0104010002 00 00 00")) == window
+
+
+def test_the_bytes_of_version_2_stay_readable():
+    """The bytes were written when the layout was made."""
+    one = Candidate(Identity("s", "a"), START, 0.5, content=(("g", True), ("h", "x")))
+    queue = SlidingQueue(Sliding(1, 2, Diversity(0.5, {"g": 2})), (one,), frozenset({one}))
+    written = bytes.fromhex(
+        "02020102 01 000000000000e03f 01 0167 0000000000000040 010173 02 0167 0168"
+        "01 00 0161 06 0040204648470600 000000000000e03f 02 00 01 01 04 0178"
+    )
+    assert snapshot(queue) == written
+    assert restored(written) == queue
 
 
 def test_another_version_is_refused():
-    with pytest.raises(SnapshotError, match="version 2; this rankcast reads 1"):
-        restored(b"\x02" + snapshot(full_window())[1:])
+    with pytest.raises(SnapshotError, match="version 3; this rankcast reads 1 to 2"):
+        restored(b"\x03" + snapshot(full_window())[1:])
 
 
 @pytest.mark.parametrize(
@@ -121,6 +152,8 @@ def test_another_version_is_refused():
         (b"\x01\x09\x01", "kind 9"),
         (b"", "damaged"),
         (b"\x01\x02\x01\x00\x00\x00", "window: 0"),
+        (b"\x02\x02\x01\x05\x01" + bytes(6) + b"\xf8\x7f\x00\x00\x00", "sigma: nan"),
+        (b"\x02\x02\x01\x05\x00\x01\x01s\x01\x01g\x01\x00\x01a\x04" + bytes(16) + b"\x01\x00\x09", "value of kind 9"),
         (snapshot(full_window()) + b"x", "1 bytes too many"),
     ],
 )

@@ -5,10 +5,11 @@
   matter: an event that k others outrank and outlive never decides anything again (the k-skyband on rank and expiry).
   Keeping just the k best would be wrong once events expire.
 - sliding(k, w): among the w most recent matching events; the expired ones leave first and free their places, then the
-  new one enters, then whatever is in the best k and was not delivered before is.
+  new one enters, then whatever is in the best k and was not delivered before is. With diversity the best k are those
+  of a diverse selection among the window, made anew at every match.
 
 Paper: PrefSIENA, its timing policies, with the corrections of docs/semantics.md. Cost per arrival: O(n^2) in the events
-that continuous keeps, O(w log w) for sliding.
+that continuous keeps, O(w log w) for sliding, k * w distances with diversity.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from rankcast.delivery.candidates import Candidate, Delivered, best
+from rankcast.delivery.candidates import Candidate, Delivered, chosen
 from rankcast.delivery.queues import Moved, Queue
 from rankcast.model.policies import AllMatches, Continuous, Sliding
 
@@ -77,9 +78,10 @@ class SlidingQueue(Queue):
         """Let expired events leave, the candidate enter, and deliver what is new among the best k."""
         valid = [one for one in (*self.recent, candidate) if one.is_valid_at(now)]
         recent = tuple(valid[-self.policy.window :])
-        chosen = [one for one in best(recent, self.policy.k) if one not in self.delivered]
-        delivered = (self.delivered | frozenset(chosen)) & frozenset(recent)
-        return replace(self, recent=recent, delivered=delivered), [Delivered(one, now) for one in chosen]
+        top = chosen(recent, self.policy.k, self.policy.diversity)
+        new = [one for one in top if one not in self.delivered]
+        delivered = (self.delivered | frozenset(new)) & frozenset(recent)
+        return replace(self, recent=recent, delivered=delivered), [Delivered(one, now) for one in new]
 
     @property
     def held(self) -> tuple[Candidate, ...]:

@@ -1,4 +1,4 @@
-"""What a delivery policy knows of an event: its identity, time, expiry and score, and the order these give."""
+"""What a delivery policy knows of an event: its identity, time, expiry, score and content, and which are the best."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from rankcast.delivery.contents import Content
+from rankcast.delivery.diverse_selection import diverse_selection
+from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A matching event that competes for delivery in one queue."""
+    """A matching event that competes for delivery in one queue.
+
+    `content` is what the queue's policy compares for diversity (`contents.WantedContent`): nothing without diversity.
+    """
 
     identity: Identity
     time: datetime
     score: float
     expires: datetime | None = None
+    content: Content = ()
 
     def is_valid_at(self, now: datetime) -> bool:
         """Whether the event has not expired: `expires > now`."""
@@ -39,3 +46,16 @@ def best(candidates: Iterable[Candidate], k: int) -> list[Candidate]:
     """Return the best k: by score, then newer time, then (source, id)."""
     by_identity = sorted(candidates, key=lambda candidate: candidate.identity)
     return sorted(by_identity, key=lambda candidate: (candidate.score, candidate.time), reverse=True)[:k]
+
+
+def chosen(candidates: Iterable[Candidate], k: int, diversity: Diversity | None) -> list[Candidate]:
+    """Return the k that a policy chooses: the best or, with diversity, those of a diverse selection, in its order.
+
+    There equals go to the older one: of lower time, then (source, id).
+    """
+    if diversity is None:
+        return best(candidates, k)
+    oldest_first = sorted(candidates, key=lambda candidate: (candidate.time, candidate.identity))
+    contents = [candidate.content for candidate in oldest_first]
+    scores = [candidate.score for candidate in oldest_first]
+    return [oldest_first[at] for at in diverse_selection(contents, scores, k, diversity)]

@@ -1,14 +1,15 @@
 """The state of a queue as bytes, and back: `restored(snapshot(queue)) == queue`, at every point of a stream.
 
-Equal queues give equal bytes. The layout, version 1 (numbers are variable-length, seven bits a byte, lowest first;
+Equal queues give equal bytes. The layout, version 2 (numbers are variable-length, seven bits a byte, lowest first;
 times are microseconds since 1970, eight bytes; scores are eight bytes; all little-endian):
 
-    version  kind of queue  policy  own time (period's end, instant not evaluated yet)  sources  candidates
+    version  kind of queue  policy  own time (period's end, instant not evaluated yet)  sources  names  candidates
 
-A candidate is its source (a place in the table of sources), its id, flags, time, score and, if it has one, expiry. The
-flags also say whether it was delivered, because what a queue remembers as delivered it also still holds. A hundred
-candidates take some 3 kB. Bytes of another version, cut short or otherwise wrong raise SnapshotError; a version stays
-readable for as long as its number is in `VERSIONS`.
+A candidate is its source (a place in the table of sources), its id, flags, time, score and, if it has them, expiry and
+content: attributes (places in the table of names) and values. The flags also say whether it was delivered, because what
+a queue remembers as delivered it also still holds. A hundred candidates take some 3 kB besides contents. Version 1 had
+no diversity, no names and no contents. Bytes of another version, cut short or otherwise wrong raise SnapshotError; a
+version stays readable for as long as its number is in `VERSIONS`.
 """
 
 from __future__ import annotations
@@ -21,17 +22,21 @@ from typing import TypeVar
 
 from rankcast.delivery.arrival_policies import ContinuousQueue, EverythingQueue, SlidingQueue
 from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.contents import Content
 from rankcast.delivery.queues import Queue
 from rankcast.delivery.timed_policies import EPOCH, PeriodicQueue, TopKWindowQueue
+from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, RankcastError
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.times import TICK
+from rankcast.model.values import Value
 
-VERSION = 1
-VERSIONS = frozenset({1})
+VERSION = 2
+VERSIONS = frozenset({1, 2})
 
-_HAS_EXPIRY, _WAS_DELIVERED = 1, 2
+_HAS_EXPIRY, _WAS_DELIVERED, _HAS_CONTENT = 1, 2, 4
+_FALSE, _TRUE, _INT, _FLOAT, _STRING, _TIME_VALUE = range(6)
 _TIME = struct.Struct("<q")
 _SCORE = struct.Struct("<d")
 
@@ -54,15 +59,18 @@ def snapshot(queue: Queue) -> bytes:
             written.candidates(queue.delivered, frozenset())
         case SlidingQueue(policy=policy):
             written.numbers(2, policy.k, policy.window)
+            written.diversity(policy.diversity)
             written.candidates(queue.recent, queue.delivered)
         case PeriodicQueue(policy=policy):
             written.numbers(3, policy.k, policy.period // TICK)
+            written.diversity(policy.diversity)
             written.optional_time(queue.end)
             written.candidates(queue.arrivals, frozenset())
         case TopKWindowQueue(policy=policy):
             in_time = isinstance(policy.window, timedelta)
             window = policy.window // TICK if isinstance(policy.window, timedelta) else policy.window
             written.numbers(4, policy.k, int(in_time), window)
+            written.diversity(policy.diversity)
             written.optional_time(queue.unseen)
             written.candidates(queue.living, queue.delivered)
         case _:
@@ -74,9 +82,11 @@ def restored(content: bytes) -> Queue:
     """Return the queue of a snapshot; raise SnapshotError when the bytes are not one."""
     try:
         read = _Reader(content)
-        version = read.number()
-        if version not in VERSIONS:
-            raise SnapshotError(f"the snapshot of a queue has version {version}; this rankcast reads {VERSION}")
+        read.version = read.number()
+        if read.version not in VERSIONS:
+            raise SnapshotError(
+                f"the snapshot of a queue has version {read.version}; this rankcast reads 1 to {VERSION}"
+            )
         queue = _queue(read)
     except (IndexError, struct.error, OverflowError, UnicodeDecodeError, InvalidSubscriptionError) as error:
         raise SnapshotError(f"the snapshot of a queue is damaged: {error}") from None
@@ -93,15 +103,15 @@ def _queue(read: _Reader) -> Queue:
     if kind == 1:
         return ContinuousQueue(Continuous(k), read.candidates()[0])
     if kind == 2:
-        return SlidingQueue(Sliding(k, read.number()), *read.candidates())
+        return SlidingQueue(Sliding(k, read.number(), read.diversity()), *read.candidates())
     if kind == 3:
-        period, end = read.number() * TICK, read.optional(read.time)
-        return PeriodicQueue(Periodic(k, period), end, read.candidates()[0])
+        policy = Periodic(k, read.number() * TICK, read.diversity())
+        return PeriodicQueue(policy, read.optional(read.time), read.candidates()[0])
     if kind == 4:
         in_time, length = read.number(), read.number()
-        policy = TopKWindow(k, length * TICK if in_time else length)
+        window = TopKWindow(k, length * TICK if in_time else length, read.diversity())
         unseen = read.optional(read.time)
-        return TopKWindowQueue(policy, *read.candidates(), unseen)
+        return TopKWindowQueue(window, *read.candidates(), unseen)
     raise SnapshotError(f"the snapshot of a queue is damaged: there is no queue of kind {kind}")
 
 
@@ -132,29 +142,74 @@ class _Writer:
         if time is not None:
             self.time(time)
 
+    def real(self, number: float) -> None:
+        self.content += _SCORE.pack(number)
+
+    def diversity(self, diversity: Diversity | None) -> None:
+        self.number(diversity is not None)
+        if diversity is not None:
+            self.real(diversity.sigma)
+            self.number(len(diversity.weights))
+            for name, weight in diversity.weights.items():
+                self.text(name)
+                self.real(weight)
+
+    def value(self, value: Value) -> None:
+        match value:
+            case bool():
+                self.number(_TRUE if value else _FALSE)
+            case int():
+                self.number(_INT)
+                self.content += _TIME.pack(value)
+            case float():
+                self.number(_FLOAT)
+                self.real(value)
+            case str():
+                self.number(_STRING)
+                self.text(value)
+            case datetime():
+                self.number(_TIME_VALUE)
+                self.time(value)
+
+    def table(self, texts: Iterable[str]) -> dict[str, int]:
+        """Write different texts, as they come; return their places."""
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        self.number(len(places))
+        for text in places:
+            self.text(text)
+        return places
+
     def candidates(self, held: tuple[Candidate, ...], delivered: Iterable[Candidate]) -> None:
         delivered = frozenset(delivered)
         if not delivered <= frozenset(held):
             raise SnapshotError("the queue remembers a delivered event that it does not hold")
-        sources = {source: place for place, source in enumerate(dict.fromkeys(one.identity.source for one in held))}
-        self.number(len(sources))
-        for source in sources:
-            self.text(source)
+        sources = self.table(one.identity.source for one in held)
+        names = self.table(name for one in held for name, _ in one.content)
         self.number(len(held))
         for one in held:
             self.number(sources[one.identity.source])
             self.text(one.identity.id)
-            self.number(_HAS_EXPIRY * (one.expires is not None) + _WAS_DELIVERED * (one in delivered))
+            self.number(
+                _HAS_EXPIRY * (one.expires is not None)
+                + _WAS_DELIVERED * (one in delivered)
+                + _HAS_CONTENT * bool(one.content)
+            )
             self.time(one.time)
-            self.content += _SCORE.pack(one.score)
+            self.real(one.score)
             if one.expires is not None:
                 self.time(one.expires)
+            if one.content:
+                self.number(len(one.content))
+                for name, value in one.content:
+                    self.number(names[name])
+                    self.value(value)
 
 
 @dataclass(slots=True)
 class _Reader:
     content: bytes
     place: int = 0
+    version: int = VERSION
 
     def number(self) -> int:
         number, shift = 0, 0
@@ -179,23 +234,50 @@ class _Reader:
         self.place += _TIME.size
         return EPOCH + timedelta(microseconds=ticks)
 
-    def score(self) -> float:
-        (score,) = _SCORE.unpack_from(self.content, self.place)
+    def real(self) -> float:
+        (number,) = _SCORE.unpack_from(self.content, self.place)
         self.place += _SCORE.size
-        return float(score)
+        return float(number)
+
+    def diversity(self) -> Diversity | None:
+        if self.version == 1 or not self.number():
+            return None
+        sigma = self.real()
+        return Diversity(sigma, {self.text(): self.real() for _ in range(self.number())})
+
+    def value(self) -> Value:
+        kind = self.number()
+        if kind in (_FALSE, _TRUE):
+            return kind == _TRUE
+        if kind == _INT:
+            (number,) = _TIME.unpack_from(self.content, self.place)
+            self.place += _TIME.size
+            return int(number)
+        if kind == _FLOAT:
+            return self.real()
+        if kind == _STRING:
+            return self.text()
+        if kind == _TIME_VALUE:
+            return self.time()
+        raise SnapshotError(f"the snapshot of a queue is damaged: there is no value of kind {kind}")
+
+    def attributes(self, names: list[str]) -> Content:
+        return tuple((names[self.number()], self.value()) for _ in range(self.number()))
 
     def optional(self, read: Callable[[], Read]) -> Read | None:
         return read() if self.number() else None
 
     def candidates(self) -> tuple[tuple[Candidate, ...], frozenset[Candidate]]:
         sources = [self.text() for _ in range(self.number())]
+        names = [self.text() for _ in range(self.number())] if self.version > 1 else []
         held: list[Candidate] = []
         delivered: list[Candidate] = []
         for _ in range(self.number()):
             identity = Identity(sources[self.number()], self.text())
             flags = self.number()
-            time, score = self.time(), self.score()
-            one = Candidate(identity, time, score, self.time() if flags & _HAS_EXPIRY else None)
+            time, score = self.time(), self.real()
+            expires = self.time() if flags & _HAS_EXPIRY else None
+            one = Candidate(identity, time, score, expires, self.attributes(names) if flags & _HAS_CONTENT else ())
             held.append(one)
             if flags & _WAS_DELIVERED:
                 delivered.append(one)

@@ -7,7 +7,11 @@
   enter before it is evaluated. With a window of so many events, the oldest leaves as the newest enters; expired events
   leave when they expire and free their places.
 
-Papers: PrefSIENA for periods; top-k/w publish/subscribe for windows. Cost per instant: O(n log n) in the events held.
+With diversity the best k are those of a diverse selection among the same events, made at the same instants: at the end
+of a period, and whenever something enters or leaves a window.
+
+Papers: PrefSIENA for periods; top-k/w publish/subscribe for windows. Cost per instant: O(n log n) in the
+events held, k * n distances with diversity.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from rankcast.delivery.candidates import Candidate, Delivered, best
+from rankcast.delivery.candidates import Candidate, Delivered, chosen
 from rankcast.delivery.queues import Moved, Queue
 from rankcast.model.policies import Periodic, TopKWindow
 from rankcast.model.times import LATEST
@@ -53,8 +57,8 @@ class PeriodicQueue(Queue):
         if self.end is None or now < self.end:
             return self, []
         valid = [one for one in self.arrivals if one.is_valid_at(self.end)]
-        delivered = [Delivered(one, self.end) for one in best(valid, self.policy.k)]
-        return PeriodicQueue(self.policy), delivered
+        top = chosen(valid, self.policy.k, self.policy.diversity)
+        return PeriodicQueue(self.policy), [Delivered(one, self.end) for one in top]
 
     def arrived(self, candidate: Candidate, now: datetime) -> Moved:
         """Keep the candidate until its period ends."""
@@ -108,10 +112,11 @@ class TopKWindowQueue(Queue):
 
     def _evaluated(self, instant: datetime) -> tuple[TopKWindowQueue, list[Delivered]]:
         living = tuple(one for one in self.living if self._end(one) > instant)
-        chosen = [one for one in best(living, self.policy.k) if one not in self.delivered]
-        delivered = (self.delivered | frozenset(chosen)) & frozenset(living)
+        top = chosen(living, self.policy.k, self.policy.diversity)
+        new = [one for one in top if one not in self.delivered]
+        delivered = (self.delivered | frozenset(new)) & frozenset(living)
         queue = TopKWindowQueue(self.policy, living, delivered)
-        return queue, [Delivered(one, instant) for one in chosen]
+        return queue, [Delivered(one, instant) for one in new]
 
     def _end(self, candidate: Candidate) -> datetime:
         """Return when a candidate leaves by itself. Nothing outlives the end of time, so nothing ends at it."""

@@ -1,7 +1,8 @@
 """The delivery policies straight from their definitions, with the whole history at hand: the oracle of delivery.
 
-Nothing is shared with `rankcast.delivery`. An `Offer` is a matching event of one subscriber as it would be delivered,
-with its time and the time at which it expires. Offers come in the order of their times.
+Nothing is shared with `rankcast.delivery` or `rankcast.ranking`. An `Offer` is a matching event of one subscriber as it
+would be delivered, with its time, the time at which it expires and its attributes. Offers come in the order of their
+times. Floats are added in the order that docs/semantics.md states, because ties depend on it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
+from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import LATEST
+from rankcast.model.values import Value
 
 
 class Delivery(NamedTuple):
@@ -31,6 +35,7 @@ class Offer(NamedTuple):
     delivery: Delivery
     time: datetime
     expires: datetime
+    attributes: tuple[tuple[str, Value], ...] = ()
 
 
 def due(policy: Policy, offers: list[Offer]) -> list[Delivery]:
@@ -40,21 +45,56 @@ def due(policy: Policy, offers: list[Offer]) -> list[Delivery]:
     if isinstance(policy, Continuous):
         return _continuous(policy.k, offers)
     if isinstance(policy, Sliding):
-        return _counted(policy.k, policy.window, offers, between_arrivals=False)
+        return _counted(policy.k, policy.window, policy.diversity, offers, between_arrivals=False)
     if isinstance(policy, Periodic):
-        return _periodic(policy.k, policy.period, offers)
+        return _periodic(policy, offers)
     if isinstance(policy.window, timedelta):
-        return _timed(policy.k, policy.window, offers)
-    return _counted(policy.k, policy.window, offers, between_arrivals=True)
+        return _timed(policy.k, policy.window, policy.diversity, offers)
+    return _counted(policy.k, policy.window, policy.diversity, offers, between_arrivals=True)
 
 
 def _delivered(offer: Offer, at: datetime) -> Delivery:
     return offer.delivery._replace(time=at)
 
 
+def _top(offers: list[Offer], k: int, diversity: Diversity | None) -> list[Offer]:
+    return _best(offers, k) if diversity is None else _diverse(offers, k, diversity)
+
+
 def _best(offers: list[Offer], k: int) -> list[Offer]:
     ordered = sorted(offers, key=lambda offer: offer.delivery.event)
     return sorted(ordered, key=lambda offer: (offer.delivery.rank, offer.time), reverse=True)[:k]
+
+
+def _diverse(offers: list[Offer], k: int, diversity: Diversity) -> list[Offer]:
+    """Always the next best by rank and mean distance to those taken before, of equals the older one."""
+    left = sorted(offers, key=lambda offer: (offer.time, offer.delivery.event))
+    taken: list[Offer] = []
+
+    def wanted(offer: Offer) -> tuple[float, float]:
+        rank, mean = offer.delivery.rank, 0.0
+        for number, other in enumerate(taken, start=1):
+            mean = (mean * (number - 1) + _distance(offer, other, diversity)) / number
+        return (diversity.sigma * rank + (1 - diversity.sigma) * mean if taken else rank, rank)
+
+    while left and len(taken) < k:
+        found = max(left, key=wanted)  # the first of equals
+        left.remove(found)
+        taken.append(found)
+    return taken
+
+
+def _distance(first: Offer, second: Offer, diversity: Diversity) -> float:
+    """Return 1 minus the weighted share of equal attributes, weights added in the order of names."""
+    one, other = dict(first.attributes), dict(second.attributes)
+    weights = dict(diversity.weights) or dict.fromkeys({*one, *other} - ENVELOPE_TYPES.keys(), 1.0)
+    alike = total = 0.0
+    for name in sorted(weights):
+        total += weights[name]
+        if name in one and name in other and one[name] == other[name]:
+            both_or_none = isinstance(one[name], bool) == isinstance(other[name], bool)  # 1 is not true
+            alike += weights[name] if both_or_none else 0.0
+    return 1 - alike / total if total else 0.0
 
 
 def _continuous(k: int, offers: list[Offer]) -> list[Delivery]:
@@ -66,33 +106,35 @@ def _continuous(k: int, offers: list[Offer]) -> list[Delivery]:
     return [_delivered(offer, offer.time) for offer in delivered]
 
 
-def _periodic(k: int, period: timedelta, offers: list[Offer]) -> list[Delivery]:
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+def _periodic(policy: Periodic, offers: list[Offer]) -> list[Delivery]:
+    epoch, period = datetime(1970, 1, 1, tzinfo=UTC), policy.period
     found: list[Delivery] = []
     for number in sorted({(offer.time - epoch) // period for offer in offers}):
         end = epoch + (number + 1) * period
         inside = [offer for offer in offers if (offer.time - epoch) // period == number and offer.expires > end]
-        found += (_delivered(offer, end) for offer in _best(inside, k))
+        found += (_delivered(offer, end) for offer in _top(inside, policy.k, policy.diversity))
     return found
 
 
-def _timed(k: int, window: timedelta, offers: list[Offer]) -> list[Delivery]:
+def _timed(k: int, window: timedelta, diversity: Diversity | None, offers: list[Offer]) -> list[Delivery]:
     ends = {offer: min(offer.time + window, offer.expires) for offer in offers}
     found: dict[Identity, Delivery] = {}
     for instant in sorted({*ends.values(), *(offer.time for offer in offers)} - {LATEST}):
         living = [offer for offer in offers if offer.time <= instant < ends[offer]]
-        for offer in _best(living, k):
+        for offer in _top(living, k, diversity):
             found.setdefault(offer.delivery.event, _delivered(offer, instant))
     return list(found.values())
 
 
-def _counted(k: int, window: int, offers: list[Offer], *, between_arrivals: bool) -> list[Delivery]:
+def _counted(
+    k: int, window: int, diversity: Diversity | None, offers: list[Offer], *, between_arrivals: bool
+) -> list[Delivery]:
     """Windows of so many events, looked at when one arrives and, if asked, also when one expires between arrivals."""
     found: dict[Identity, Delivery] = {}
     places: list[Offer] = []
 
     def look(instant: datetime) -> None:
-        for offer in _best(places, k):
+        for offer in _top(places, k, diversity):
             found.setdefault(offer.delivery.event, _delivered(offer, instant))
 
     def expire(before: datetime) -> None:
