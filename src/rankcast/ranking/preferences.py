@@ -17,7 +17,7 @@ Paper: Preference-aware publish/subscribe delivery with diversity (PrefSIENA), i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -168,8 +168,16 @@ class Preferences:
             case RankBy.MIN:
                 return min(combined)
             case RankBy.MEAN:
-                return sum(combined) / len(combined)
-        return sum(rank * self.weights[name] for name, rank in zip(counted, combined, strict=True))
+                return added(combined) / len(combined)
+        return added(rank * self.weights[name] for name, rank in zip(counted, combined, strict=True))
+
+
+def added(numbers: Iterable[float]) -> float:
+    """Add up from left to right, each sum rounded: `sum` rounds otherwise from Python 3.12 on."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
 
 
 def _more_general(subscriber: Subscriber) -> dict[SubscriptionId, frozenset[SubscriptionId]]:

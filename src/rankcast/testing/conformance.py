@@ -25,7 +25,7 @@ from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, 
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import LATEST
 from rankcast.ranking.decay import decayed
-from rankcast.ranking.preferences import preference_ranks
+from rankcast.ranking.preferences import added, preference_ranks
 from rankcast.ranking.relevance import relevance_of
 from rankcast.testing.definitions import Delivery, Offer, due
 from rankcast.testing.strategies import VECTOR, events, subscribers, vectors
@@ -151,8 +151,8 @@ def _rank(subscriber: Subscriber, matched: list[Subscription], event: Event) -> 
         case RankBy.MIN:
             return min(ranks)
         case RankBy.MEAN:
-            return sum(ranks) / len(ranks)
-    return sum(rank * subscription.weight for rank, subscription in zip(ranks, matched, strict=True))
+            return added(ranks) / len(ranks)
+    return added(rank * subscription.weight for rank, subscription in zip(ranks, matched, strict=True))
 
 
 @st.composite

@@ -1,0 +1,272 @@
+"""The kernel that ranks the matches of a batch of events: the arithmetic of `preferences` and `relevance`, bit for bit.
+
+Sums are added one by one in the order of the subscriber's subscriptions, products are rounded before they are added
+(numba fuses nothing unless told to), and square roots and logarithms are those of the C library, as Python's are.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+
+from rankcast.model.times import LATEST, TICK
+from rankcast.ranking.batch_table import CLOSENESS, COSINE, DISTANCE, EPOCH, MAX, MEAN, MIN, NONE, Array
+from rankcast.ranking.decay import LANDMARK
+from rankcast.ranking.relevance import MAX_DISTANCE
+
+NEVER = 2**63 - 1
+"""The expiry of what does not expire."""
+
+LAST_INSTANT = (LATEST - EPOCH) // TICK
+_LANDMARK = (LANDMARK - EPOCH) // TICK
+_DAY = 86_400_000_000
+EXACT = 2**53
+"""Whole numbers up to here are floats, so that their quotient is rounded once, as Python's is."""
+
+_EXACT_DAYS = EXACT // _DAY - 1
+_LOWEST = -sys.float_info.max
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def _compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True)(function))
+
+
+def _inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True, forceinline=True)(function))
+
+
+@_inlined
+def _relevance(
+    function: int,
+    event: int,
+    kind: Array,
+    reach: Array,
+    part_start: Array,
+    part_column: Array,
+    part_value: Array,
+    part_scale: Array,
+    part_weight: Array,
+    numbers: Array,
+    vector_first: Array,
+    vector_size: Array,
+    vector_length: Array,
+    vector_values: Array,
+) -> float:
+    """Return the relevance of an event, NaN when it has none."""
+    first, last = part_start[function], part_start[function + 1]
+    if kind[function] == COSINE:
+        column = part_column[first]
+        if vector_size[column, event] != last - first:
+            return math.nan
+        start = vector_first[column, event]
+        product = 0.0
+        for at in range(last - first):
+            product += vector_values[start + at] * part_value[first + at]
+        cosine = product / (vector_length[column, event] * reach[function])
+        return float(1 + max(-1.0, min(1.0, cosine))) / 2
+    total = 0.0
+    weights = 0.0
+    for at in range(first, last):
+        value = numbers[part_column[at], event]
+        if math.isnan(value):
+            return math.nan
+        difference = abs(value - part_value[at]) / part_scale[at]
+        if kind[function] == CLOSENESS:
+            total += part_weight[at] * (1 - min(1.0, difference))
+            weights += part_weight[at]
+        else:
+            total += part_weight[at] * (difference * difference)
+    if kind[function] == CLOSENESS:
+        return total / weights
+    distance = math.sqrt(total)
+    if distance > MAX_DISTANCE:
+        return math.nan
+    return 0.0 - distance if kind[function] == DISTANCE else max(0.0, 1 - distance / reach[function])
+
+
+@_inlined
+def _drop_general(matched: Array, first: int, last: int, general_start: Array, general: Array, counts: Array) -> None:
+    """Note which of the matched subscriptions strictly cover another one of them."""
+    for at in range(first, last):
+        counts[at - first] = True
+    for at in range(first, last):
+        own = matched[at]
+        for wider in range(general_start[own], general_start[own + 1]):
+            for other in range(first, last):
+                if matched[other] == general[wider]:
+                    counts[other - first] = False
+
+
+@_inlined
+def _combined(
+    how: int, matched: Array, ranks: Array, first: int, last: int, weight: Array, specific: bool, counts: Array
+) -> float:
+    """Return the rank of an event, given those of the subscriptions that it matches."""
+    total = 0.0
+    counted = 0
+    for at in range(first, last):
+        if specific and not counts[at - first]:
+            continue
+        rank = ranks[at]
+        if how == MAX:
+            total = rank if counted == 0 else max(total, rank)
+        elif how == MIN:
+            total = rank if counted == 0 else min(total, rank)
+        elif how == MEAN:
+            total += rank
+        else:
+            total += rank * weight[matched[at]]
+        counted += 1
+    return total / counted if how == MEAN else total
+
+
+@_inlined
+def _score(rank: float, time: int, days: int, rest: int) -> float:
+    """Return what orders events; NaN where the quotient cannot be rounded once here."""
+    if days == 0 and rest == 0:
+        return rank
+    if rank == 0:
+        return _LOWEST
+    since = time - _LANDMARK
+    if days > _EXACT_DAYS or since > EXACT or since < -EXACT:
+        return math.nan
+    return math.log2(rank) + since / (days * _DAY + rest)
+
+
+@_inlined
+def _expires(time: int, stated: int, refresh: int) -> int:
+    if refresh >= LAST_INSTANT - time:  # nothing outlives the end of time
+        return stated
+    return min(stated, time + refresh)
+
+
+@_compiled
+def rank_matches(
+    offsets: Array,
+    numbers: Array,
+    times: Array,
+    stated: Array,
+    queue: Array,
+    profile: Array,
+    rank: Array,
+    weight: Array,
+    refresh: Array,
+    relevance: Array,
+    general_start: Array,
+    general: Array,
+    rank_by: Array,
+    half_life: Array,
+    kind: Array,
+    reach: Array,
+    part_start: Array,
+    part_column: Array,
+    part_value: Array,
+    part_scale: Array,
+    part_weight: Array,
+    values: Array,
+    vector_first: Array,
+    vector_size: Array,
+    vector_length: Array,
+    vector_values: Array,
+    keys: Array,
+    counts: Array,
+    ranks: Array,
+    out_event: Array,
+    out_queue: Array,
+    out_rank: Array,
+    out_score: Array,
+    out_expires: Array,
+    out_start: Array,
+    out_matched: Array,
+) -> int:
+    """Write one row per event and queue, by event and within one by queue; return how many.
+
+    `keys` and `counts` have room for the matches of one event, `ranks` and the columns for those of all.
+    """
+    rows = 0
+    used = 0
+    out_start[0] = 0
+    for event in range(len(offsets) - 1):
+        size = offsets[event + 1] - offsets[event]
+        for at in range(size):
+            number = numbers[offsets[event] + at]
+            keys[at] = (queue[number] << 32) | number
+        keys[:size].sort()
+        at = 0
+        while at < size:
+            own = keys[at] >> 32
+            first = used
+            longest = 0
+            specific = False
+            while at < size and keys[at] >> 32 == own:
+                number = keys[at] & 0xFFFFFFFF
+                at += 1
+                value = 1.0
+                if relevance[number] != NONE:
+                    value = _relevance(
+                        relevance[number],
+                        event,
+                        kind,
+                        reach,
+                        part_start,
+                        part_column,
+                        part_value,
+                        part_scale,
+                        part_weight,
+                        values,
+                        vector_first,
+                        vector_size,
+                        vector_length,
+                        vector_values,
+                    )
+                    if math.isnan(value):
+                        continue
+                out_matched[used] = number
+                ranks[used] = rank[number] * value
+                used += 1
+                longest = max(longest, refresh[number])
+                specific = specific or general_start[number] < general_start[number + 1]
+            if used == first:
+                continue
+            if specific:
+                _drop_general(out_matched, first, used, general_start, general, counts)
+            how = profile[out_matched[first]]
+            total = _combined(rank_by[how], out_matched, ranks, first, used, weight, specific, counts)
+            out_event[rows] = event
+            out_queue[rows] = own
+            out_rank[rows] = total
+            out_score[rows] = _score(total, times[event], half_life[how, 0], half_life[how, 1])
+            out_expires[rows] = _expires(times[event], stated[event], longest)
+            rows += 1
+            out_start[rows] = used
+    return rows
+
+
+@_compiled
+def scale_vectors(starts: Array, elements: Array, scaled: Array, sizes: Array, lengths: Array) -> None:
+    """Divide each vector by its largest element; write the sizes, -1 for what has no direction, and the lengths."""
+    for event in range(len(starts) - 1):
+        first, last = starts[event], starts[event + 1]
+        largest = 0.0
+        for at in range(first, last):
+            size = abs(elements[at])
+            if not size < math.inf:  # NaN is not either
+                largest = 0.0
+                break
+            largest = max(largest, size)
+        sizes[event] = -1
+        if largest == 0:
+            continue
+        total = 0.0
+        for at in range(first, last):
+            scaled[at] = elements[at] / largest
+            total += scaled[at] * scaled[at]
+        sizes[event] = last - first
+        lengths[event] = math.sqrt(total)

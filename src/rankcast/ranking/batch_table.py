@@ -1,0 +1,223 @@
+"""What ranking many events for many subscribers needs, as arrays: one line per subscription, profile and relevance.
+
+Subscriptions are numbered from 0 in the order of their subscribers and, within one, in the subscriber's order; this is
+the order in which ranks are added up. A profile is how one subscriber combines ranks. Several profiles may share a
+queue (the same subscriber before and after a change) as long as no event matches subscriptions of two of them.
+
+Relevance functions are kept once each, however many subscriptions share one. The numbers of their targets lie one after
+the other; the vectors of cosines are divided by their largest element here, once, as `ranking.relevance` does it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance
+from rankcast.model.subscriptions import RankBy, Subscriber
+from rankcast.model.times import EARLIEST, LATEST, TICK
+from rankcast.ranking.preferences import Preferences
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""What times are counted from, in microseconds."""
+
+LONGEST = (LATEST - EARLIEST) // TICK
+"""A refresh time as long as this never comes to pass."""
+
+NONE = -1
+"""The relevance of subscriptions without one."""
+
+MAX, MIN, MEAN, WEIGHTED_SUM = range(4)
+_CODES = {RankBy.MAX: MAX, RankBy.MIN: MIN, RankBy.MEAN: MEAN, RankBy.WEIGHTED_SUM: WEIGHTED_SUM}
+
+DISTANCE, NEARNESS, CLOSENESS, COSINE = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class RankTable:
+    """Everything about the ranks of numbered subscriptions."""
+
+    queue: Array
+    """By subscription: the queue that its events compete in."""
+    profile: Array
+    rank: Array
+    weight: Array
+    refresh: Array
+    """By subscription, in microseconds; LONGEST for none."""
+    relevance: Array
+    """By subscription: the number of its relevance function, or NONE."""
+    general_start: Array
+    general: Array
+    """The subscriptions that strictly cover subscription i, where most specific ones count: general_start[i]..[i+1]."""
+    rank_by: Array
+    """By profile."""
+    half_life: Array
+    """By profile: days and microseconds of the half life, 0 and 0 without decay."""
+    kind: Array
+    """By relevance function."""
+    reach: Array
+    part_start: Array
+    """The targets of function i, or the elements of its vector, are part_start[i]..part_start[i+1]."""
+    part_column: Array
+    """Which of the numeric attributes a target looks at, or which of the vectors a cosine."""
+    part_value: Array
+    part_scale: Array
+    part_weight: Array
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return everything as named arrays."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, Array]) -> RankTable:
+        """Return the table of named arrays; raises KeyError when one is missing."""
+        return RankTable(**{field.name: np.asarray(arrays[field.name]) for field in fields(RankTable)})
+
+    def decay(self, profile: int) -> Decay | None:
+        """Return how scores of a profile decay."""
+        days, rest = self.half_life[profile].tolist()
+        return Decay(timedelta(days=days, microseconds=rest)) if days or rest else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A rank table, and the attributes that its relevance functions look at, by their numbers in the table."""
+
+    table: RankTable
+    numbers: tuple[str, ...]
+    vectors: tuple[str, ...]
+
+    @staticmethod
+    def of(subscribers: Iterable[Subscriber], queues: Iterable[int]) -> Ranking:
+        """Return the table of some subscribers, given the queue of each of their subscriptions in order.
+
+        Raises PriorityCycleError for contradictory priorities.
+        """
+        subscriptions = _Subscriptions()
+        functions = _Functions()
+        for subscriber in subscribers:
+            subscriptions.add(subscriber, functions)
+        return Ranking(
+            subscriptions.table(np.fromiter(queues, np.int64), functions),
+            tuple(functions.numbers),
+            tuple(functions.vectors),
+        )
+
+
+class _Subscriptions:
+    """Collects the lines of subscriptions and profiles."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, float, float, int, int]] = []
+        self.general: list[int] = []
+        self.general_sizes: list[int] = []
+        self.profiles: list[tuple[int, int, int]] = []
+
+    def add(self, subscriber: Subscriber, functions: _Functions) -> None:
+        preferences = Preferences.of(subscriber)
+        first = len(self.lines)
+        places = {subscription.id: first + at for at, subscription in enumerate(subscriber.subscriptions)}
+        for subscription in subscriber.subscriptions:
+            refresh = LONGEST if subscription.refresh is None else min(LONGEST, subscription.refresh // TICK)
+            relevance = NONE if subscription.relevance is None else functions.add(subscription.relevance)
+            rank, weight = preferences.ranks[subscription.id], preferences.weights[subscription.id]
+            self.lines.append((len(self.profiles), rank, weight, refresh, relevance))
+            wider = sorted(places[name] for name in preferences.more_general.get(subscription.id, ()))
+            self.general += wider
+            self.general_sizes.append(len(wider))
+        half_life = timedelta(0) if subscriber.decay is None else subscriber.decay.half_life
+        rest = half_life - timedelta(days=half_life.days)
+        self.profiles.append((_CODES[subscriber.rank_by], half_life.days, rest // TICK))
+
+    def table(self, queues: Array, functions: _Functions) -> RankTable:
+        profile, rank, weight, refresh, relevance = _columns(self.lines, 5)
+        rank_by, days, rest = _columns(self.profiles, 3)
+        return RankTable(
+            queue=queues,
+            profile=np.array(profile, np.int32),
+            rank=np.array(rank, np.float64),
+            weight=np.array(weight, np.float64),
+            refresh=np.array(refresh, np.int64),
+            relevance=np.array(relevance, np.int32),
+            general_start=_starts(self.general_sizes),
+            general=np.array(self.general, np.int64),
+            rank_by=np.array(rank_by, np.int8),
+            half_life=np.array((days, rest), np.int64).reshape(2, -1).T.copy(),
+            **functions.arrays(),
+        )
+
+
+class _Functions:
+    """Collects relevance functions, each once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.vectors: dict[str, int] = {}
+        self._known: dict[Relevance, int] = {}
+        self._lines: list[tuple[int, float]] = []
+        self._sizes: list[int] = []
+        self._parts: list[tuple[int, float, float, float]] = []
+
+    def add(self, function: Relevance) -> int:
+        number = self._known.get(function)
+        if number is None:
+            number = self._known[function] = len(self._lines)
+            parts = self._cosine(function) if isinstance(function, Cosine) else self._targets(function)
+            self._parts += parts
+            self._sizes.append(len(parts))
+        return number
+
+    def _targets(self, function: IdealPoint | Closeness) -> list[tuple[int, float, float, float]]:
+        if isinstance(function, Closeness):
+            self._lines.append((CLOSENESS, 0.0))
+        else:
+            self._lines.append((DISTANCE, 0.0) if function.reach is None else (NEARNESS, function.reach))
+        return [
+            (self.numbers.setdefault(one.attribute, len(self.numbers)), one.value, one.scale, one.weight)
+            for one in function.targets
+        ]
+
+    def _cosine(self, function: Cosine) -> list[tuple[int, float, float, float]]:
+        column = self.vectors.setdefault(function.attribute, len(self.vectors))
+        largest = max(map(abs, function.vector))
+        scaled = [element / largest for element in function.vector]
+        self._lines.append((COSINE, _length(scaled)))
+        return [(column, element, 1.0, 1.0) for element in scaled]
+
+    def arrays(self) -> dict[str, Array]:
+        kind, reach = _columns(self._lines, 2)
+        column, value, scale, weight = _columns(self._parts, 4)
+        return {
+            "kind": np.array(kind, np.int8),
+            "reach": np.array(reach, np.float64),
+            "part_start": _starts(self._sizes),
+            "part_column": np.array(column, np.int32),
+            "part_value": np.array(value, np.float64),
+            "part_scale": np.array(scale, np.float64),
+            "part_weight": np.array(weight, np.float64),
+        }
+
+
+def _length(scaled: Iterable[float]) -> float:
+    total = 0.0
+    for element in scaled:
+        total += element * element
+    return math.sqrt(total)
+
+
+def _columns(lines: Sequence[tuple[Any, ...]], width: int) -> list[tuple[Any, ...]]:
+    return list(zip(*lines, strict=True)) if lines else [()] * width
+
+
+def _starts(sizes: Sequence[int]) -> Array:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.array(sizes, np.int64))))
