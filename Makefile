@@ -7,8 +7,8 @@ SHELL := /bin/bash
 # The caller's Python environment must not leak into .venv.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV MYPYPATH PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 
-# Until something here runs on Spark a missing Java is a warning. Sets JAVA_HOME to a Java that is new enough.
-with_java = JAVA_HOME="$$(scripts/ensure-java.sh --optional --print-home)" && export JAVA_HOME &&
+# Spark needs Java. Sets JAVA_HOME to one that is new enough.
+with_java = JAVA_HOME="$$(scripts/ensure-java.sh --print-home)" && export JAVA_HOME &&
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -20,7 +20,7 @@ demo: setup ## Show what rankcast does, on a small example
 	@$(with_java) .venv/bin/rankcast demo
 
 test: setup ## Run every check: lint, format, types, imports, tests
-	@$(with_java) scripts/check.sh
+	@$(with_java) scripts/ensure-postgres.sh && scripts/check.sh
 
 lint: setup ## Check style (ruff), without changing files
 	@scripts/check.sh lint format

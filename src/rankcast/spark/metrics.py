@@ -1,0 +1,195 @@
+"""What a running pipeline does, batch by batch, for people and for programs.
+
+`Metrics` is a StreamingQueryListener: add it to any session (`spark.streams.addListener(metrics)`) and it tells its
+receivers one BatchMetrics per micro-batch of the queries it follows. Spark knows how many rows came in, how long the
+batch took and how large the state is; the sink tells `record` what became of them. `JsonLines` is a receiver that
+writes one JSON object per batch to a file.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from rankcast.model.times import format_time, parse_time
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the rows of a batch: rows in = events + rejected.
+
+    `events` were good rows and `matches` are their matches, one for each queue. `delivered` are notifications, which
+    may speak of events of earlier batches. `late` are matches that came after the allowed lateness, `duplicates`
+    matches of an event that a queue had already.
+    """
+
+    events: int = 0
+    matches: int = 0
+    delivered: int = 0
+    late: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMetrics:
+    """One micro-batch: what came in and out, what it cost, and how far behind it is.
+
+    `rows` is what the source gave, `lag_seconds` the time from the newest event to the end of the batch, and
+    `backlog` how many records a source with offsets has left. None where Spark or the source does not say.
+    """
+
+    query: str
+    batch: int
+    time: datetime
+    rows: int
+    counts: Counts
+    seconds: float
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    watermark: datetime | None = None
+    lag_seconds: float | None = None
+    backlog: int | None = None
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows in, per second that the batch took."""
+        return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the metrics as a JSON object."""
+        return {
+            "query": self.query,
+            "batch": self.batch,
+            "time": format_time(self.time),
+            "rows": self.rows,
+            **asdict(self.counts),
+            "seconds": round(self.seconds, 3),
+            "rows_per_second": round(self.rows_per_second, 1),
+            "state_rows": self.state_rows,
+            "state_bytes": self.state_bytes,
+            "watermark": None if self.watermark is None else format_time(self.watermark),
+            "lag_seconds": None if self.lag_seconds is None else round(self.lag_seconds, 3),
+            "backlog": self.backlog,
+        }
+
+
+Receiver = Callable[[BatchMetrics], None]
+
+
+class JsonLines:
+    """A receiver that appends one line of JSON per batch to a file; each line is whole when it is there."""
+
+    def __init__(self, path: Path) -> None:
+        self._stream: TextIO = path.open("a", encoding="utf-8")
+
+    def __call__(self, metrics: BatchMetrics) -> None:
+        """Write one line."""
+        self._stream.write(json.dumps(metrics.to_json(), allow_nan=False) + "\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+
+@dataclass
+class _Recorded:
+    counts: dict[int, Counts] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Metrics(StreamingQueryListener):
+    """Tells receivers the metrics of every micro-batch.
+
+    With a `query` id only that one is followed. Spark calls listeners in a thread of its own, some moments after the
+    batch. What a receiver raises goes to Spark's log and stops nothing.
+    """
+
+    def __init__(self, *receivers: Receiver, query: str | None = None) -> None:
+        self._receivers = list(receivers)
+        self._query = query
+        self._recorded = _Recorded()
+
+    def add(self, receiver: Receiver) -> None:
+        """Tell one more receiver."""
+        self._receivers.append(receiver)
+
+    def record(self, batch: int, counts: Counts) -> None:
+        """Take what a sink counted in a batch, until Spark reports the batch."""
+        with self._recorded.lock:
+            self._recorded.counts[batch] = counts
+
+    def tell(self, metrics: BatchMetrics) -> None:
+        """Tell every receiver."""
+        for receiver in self._receivers:
+            receiver(metrics)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 (Spark's name)
+        """Be told that a query runs."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 (Spark's name)
+        """Be told that a micro-batch is done."""
+        progress = event.progress
+        if self._query is not None and str(progress.id) != self._query:
+            return
+        with self._recorded.lock:
+            counts = self._recorded.counts.pop(progress.batchId, None)
+        self.tell(batch_metrics(json.loads(progress.json), counts or Counts()))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 (Spark's name)
+        """Be told that there is nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 (Spark's name)
+        """Be told that a query has ended."""
+
+
+def batch_metrics(progress: Mapping[str, Any], counts: Counts) -> BatchMetrics:
+    """Return the metrics of one progress report of Spark, given what the sink counted."""
+    started = parse_time(progress["timestamp"])
+    seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
+    operators = progress.get("stateOperators") or []
+    event_time = progress.get("eventTime") or {}
+    newest = parse_time(event_time["max"]) if "max" in event_time else None
+    backlogs = [source.get("metrics", {}).get("maxOffsetsBehindLatest") for source in progress.get("sources", [])]
+    known = [int(backlog) for backlog in backlogs if backlog is not None]
+    return BatchMetrics(
+        query=progress["id"],
+        batch=progress["batchId"],
+        time=started,
+        rows=progress.get("numInputRows", 0),
+        counts=counts,
+        seconds=seconds,
+        state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators) if operators else None,
+        state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in operators) if operators else None,
+        watermark=_watermark(event_time),
+        lag_seconds=None if newest is None else (started - newest).total_seconds() + seconds,
+        backlog=sum(known) if known else None,
+    )
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _watermark(event_time: Mapping[str, str]) -> datetime | None:
+    """Return the watermark; Spark says 1970 while there is none."""
+    if "watermark" not in event_time:
+        return None
+    found = parse_time(event_time["watermark"])
+    return None if found == _EPOCH else found
