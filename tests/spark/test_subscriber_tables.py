@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.delivery.batch_layout import NEVER, microseconds
@@ -130,6 +130,7 @@ def test_what_is_appended_later_counts_from_its_time_on(tmp_path: Path) -> None:
     assert [period.end for period in line] == [microseconds(NOON), microseconds(NOON + timedelta(hours=1))]
 
 
+@settings(max_examples=25)
 @given(st.lists(subscribers(), max_size=4, unique_by=lambda one: one.id))
 def test_subscribers_are_read_back_as_they_were_written(tmp_path_factory, given_ones: list[Subscriber]) -> None:
     folder = tmp_path_factory.mktemp("table")
