@@ -1,0 +1,129 @@
+"""Filters as boxes of integer ranges, one range per attribute: the form in which covering compares many of them.
+
+A conjunction is a product of value sets and each value set is a few ranges on its attribute's line, so a conjunction is
+a few boxes and a filter the union of all of them. That is exact but for string patterns (suffix, contains, general
+like), which ranges cannot express. A boxed filter therefore has an `outer` form, which contains it, and an `inner`
+form, which it contains; both are the same boxes where nothing is lost. To prove that something is covered, take the
+outer form of what is to be covered and the inner forms of what covers it: a proof is then certain, patterns or not.
+
+Conjunctions of many alternatives on many attributes have too many boxes. Beyond `MAX_BOXES` the outer form joins the
+ranges of attributes into their hull and the inner form leaves boxes out: both stay on the safe side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice, product
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rankcast.covering.lines import FIRST, LAST, Line
+from rankcast.model.filters import Filter
+from rankcast.model.intervals import Domain
+from rankcast.model.schema import Schema
+from rankcast.model.values import Value
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Box: TypeAlias = dict[int, tuple[int, int]]
+"""Ranges [start, end) of labels by the number of their attribute; attributes that are not named are free."""
+
+MAX_BOXES = 256
+"""Boxes of one conjunction in exact form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boxed:
+    """A filter as unions of boxes. `is_exact` says that both forms are the filter itself."""
+
+    outer: tuple[Box, ...]
+    inner: tuple[Box, ...]
+    is_exact: bool
+
+
+class Space:
+    """The attributes that filters have named, in the order in which they came, each with its line.
+
+    With a schema, filters are taken under it: a required attribute is never missing, and integers are integers.
+    """
+
+    def __init__(self, schema: Schema | None = None) -> None:
+        self.schema = schema
+        self.names: list[str] = []
+        self.lines: list[Line] = []
+        self._number_of: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def boxed(self, wanted: Filter) -> Boxed:
+        """Return a filter as boxes."""
+        if self.schema is not None:
+            wanted = wanted.under(self.schema)
+        outer: list[Box] = []
+        inner: list[Box] = []
+        is_exact = True
+        for conjunction in wanted.conjunctions:  # all places first: a new one can move the labels of others
+            for name, values in conjunction:
+                self._line(name).add(values)
+        for conjunction in wanted.conjunctions:
+            ranges = {self._number(name): self._line(name).ranges(values) for name, values in conjunction}
+            if any(not found for found in ranges.values()):
+                continue  # nothing that the schema allows
+            small = prod(map(len, ranges.values())) <= MAX_BOXES
+            outer += _product(ranges if small else _hulls(ranges))
+            if not conjunction.has_patterns:
+                inner += _product(ranges)
+            is_exact = is_exact and small and not conjunction.has_patterns
+        return Boxed(tuple(outer), tuple(inner), is_exact)
+
+    def arrays(self, boxes: Iterable[Box]) -> tuple[Array, Array]:
+        """Return boxes as two arrays, starts and ends, with a row per box and a column per attribute."""
+        boxes = list(boxes)
+        starts = np.full((len(boxes), len(self)), FIRST, np.int64)
+        ends = np.full((len(boxes), len(self)), LAST, np.int64)
+        for row, box in enumerate(boxes):
+            for attribute, (start, end) in box.items():
+                starts[row, attribute], ends[row, attribute] = start, end
+        return starts, ends
+
+    def event(self, point: Iterable[int]) -> dict[str, Value] | None:
+        """Return an event at a point of labels; None when no int64 or float64 lies there."""
+        found: dict[str, Value] = {}
+        for name, line, label in zip(self.names, self.lines, point, strict=False):
+            if line.is_missing(int(label)):
+                continue
+            numbers = Domain.REAL if self.schema is None else self.schema.number_domain(name)
+            value = line.value(int(label), numbers)
+            if value is None:
+                return None
+            found[name] = value
+        return found
+
+    def _number(self, name: str) -> int:
+        number = self._number_of.get(name)
+        if number is None:
+            number = self._number_of[name] = len(self.lines)
+            self.names.append(name)
+            self.lines.append(Line.of(name, self.schema))
+        return number
+
+    def _line(self, name: str) -> Line:
+        return self.lines[self._number(name)]
+
+
+def _product(ranges: Mapping[int, list[tuple[int, int]]]) -> list[Box]:
+    chosen = islice(product(*ranges.values()), MAX_BOXES)
+    return [dict(zip(ranges, ranges_of_box, strict=True)) for ranges_of_box in chosen]
+
+
+def _hulls(ranges: Mapping[int, list[tuple[int, int]]]) -> dict[int, list[tuple[int, int]]]:
+    """Join ranges, those of the attribute with the most first, until the product is small."""
+    joined = dict(ranges)
+    for attribute in sorted(joined, key=lambda one: -len(joined[one])):
+        if prod(map(len, joined.values())) <= MAX_BOXES:
+            break
+        joined[attribute] = [(joined[attribute][0][0], joined[attribute][-1][1])]
+    return joined

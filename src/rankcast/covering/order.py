@@ -1,0 +1,234 @@
+"""The covering order of many subscriptions: who is above whom, kept as arrays, while they come and go.
+
+A subscription is above another when its filter covers the other's and it ranks no lower, for every publication that
+matches both. A ranking has to be able to prove that:
+
+- `FIXED`: each subscription has a score that no publication changes (a fixed score, the area of its box); the larger
+  one ranks higher, and of equal scores the lower number.
+- `AGNOSTIC`: ranks are drawn at random for each publication; covering alone decides, as the paper evaluates it.
+- `UNPROVABLE`: anything else. Nothing is above anything.
+
+Equal filters are ordered by their numbers, so the order is strict. What covering cannot decide (UNKNOWN) counts as not
+covered. Numbers are the caller's; they are never reused while the order lives.
+Cost: a comparison with all rows is one pass of a kernel, some nanoseconds per row. Filters with disjunctions or string
+patterns are compared one by one with those rows whose boxes leave it open.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rankcast.covering.boxes import Box, Boxed, Space
+from rankcast.covering.kernels_order import contained, containing, only_outranking
+from rankcast.covering.lines import FIRST, LAST
+from rankcast.covering.relation import covers
+from rankcast.model.errors import DuplicateIdError, UnknownIdError
+from rankcast.model.filters import Filter
+from rankcast.model.schema import Schema
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class Ranking(Enum):
+    """How the ranks of two subscriptions of one publication are known to compare."""
+
+    FIXED = "fixed"
+    AGNOSTIC = "agnostic"
+    UNPROVABLE = "unprovable"
+
+
+class Order:
+    """Numbered subscriptions under the covering order.
+
+    `starts`, `ends`, `scores` and `partial` are arrays by number; `partial` marks those whose box is only the hull.
+    """
+
+    def __init__(self, ranking: Ranking = Ranking.AGNOSTIC, schema: Schema | None = None) -> None:
+        self.ranking = ranking
+        self.space = Space(schema)
+        self.starts = np.zeros((16, 0), np.int64)
+        self.ends = np.zeros((16, 0), np.int64)
+        self.scores = np.zeros(16, np.float64)
+        self._filters: dict[int, Filter] = {}
+        self.partial = np.zeros(16, np.bool_)
+        self.generation = 0
+        """How often boxes that were there before have changed: new labels, or an attribute nobody had named."""
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._filters
+
+    def filter(self, number: int) -> Filter:
+        """Return the filter of a subscription."""
+        if number not in self._filters:
+            raise UnknownIdError(f"there is no subscription {number} in the covering order")
+        return self._filters[number]
+
+    def add(self, number: int, wanted: Filter, score: float = 0.0) -> None:
+        """Take a subscription in. Its row is its number; rows are allocated up to the largest."""
+        if number in self._filters:
+            raise DuplicateIdError(f"there is a subscription {number} in the covering order already")
+        boxed = self.space.boxed(wanted)
+        self._make_room(number)
+        box = _hull(boxed)
+        self.starts[number], self.ends[number] = FIRST, LAST
+        for attribute, (start, end) in box.items():
+            self.starts[number, attribute], self.ends[number, attribute] = start, end
+        self.scores[number] = score if self.ranking is Ranking.FIXED else 0.0
+        self._filters[number] = wanted
+        self.partial[number] = not boxed.is_exact or len(boxed.outer) != 1
+
+    def remove(self, number: int) -> None:
+        """Forget a subscription."""
+        self.filter(number)
+        del self._filters[number]
+
+    def above(self, number: int, among: Group) -> Array:
+        """Return which subscriptions of a group are above one."""
+        return self._related(number, among, upwards=True)
+
+    def below(self, number: int, among: Group) -> Array:
+        """Return which subscriptions of a group one is above of."""
+        return self._related(number, among, upwards=False)
+
+    def top_down(self, numbers: Array) -> Array:
+        """Return subscriptions sorted so that each comes before those it is above of."""
+        widths = (self.ends[numbers] - self.starts[numbers]).astype(np.float64).sum(axis=1)
+        return numbers[np.lexsort((numbers, -widths, -self.scores[numbers]))]
+
+    def _related(self, number: int, among: Group, *, upwards: bool) -> Array:
+        if self.ranking is Ranking.UNPROVABLE or not len(among):
+            return np.zeros(0, np.int64)
+        start, end = self.starts[number], self.ends[number]
+        starts, ends = among.columns
+        count = len(among)
+        found = np.empty(count, np.int64)
+        kept = (containing if upwards else contained)(start, end, starts, ends, count, found)
+        by_score = self.ranking is Ranking.FIXED
+        kept = only_outranking(
+            number, upwards, by_score, start, end, starts, ends, self.scores, self.partial, among.numbers, found, kept
+        )
+        found = found[:kept]
+        if not self.partial[number] and not self.partial[found].any():
+            return found
+        pairs = [(other, number) if upwards else (number, other) for other in found.tolist()]
+        return found[np.array([self._is_above(*pair) for pair in pairs], np.bool_)]
+
+    def _is_above(self, upper: int, lower: int) -> bool:
+        """Decide a pair whose boxes allow it."""
+        if not self.partial[upper] and not self.partial[lower]:
+            return True
+        if covers(self._known(upper), self._known(lower)) is not True:
+            return False
+        if upper < lower or self.ranking is Ranking.FIXED:
+            return True  # by score the kernel has decided
+        return covers(self._known(lower), self._known(upper)) is not True  # of equal filters the lower number is above
+
+    def _known(self, number: int) -> Filter:
+        wanted = self._filters[number]
+        return wanted if self.space.schema is None else wanted.under(self.space.schema)
+
+    def _make_room(self, number: int) -> None:
+        for attribute, line in enumerate(self.space.lines):
+            for old, new in line.moves:
+                for column in (self.starts, self.ends):
+                    if attribute < column.shape[1]:
+                        column[:, attribute] = np.asarray(new)[np.searchsorted(old, column[:, attribute])]
+                self.generation += 1
+            line.moves.clear()
+        rows, attributes = self.starts.shape
+        if number < rows and len(self.space) == attributes:
+            return
+        self.generation += len(self.space) > attributes
+        rows = max(rows, 2 * number if number >= rows else 0)
+        self.starts = _grown(self.starts, rows, len(self.space), FIRST)
+        self.ends = _grown(self.ends, rows, len(self.space), LAST)
+        self.scores = np.concatenate([self.scores, np.zeros(rows - len(self.scores))])
+        self.partial = np.concatenate([self.partial, np.zeros(rows - len(self.partial), np.bool_)])
+
+
+class Group:
+    """Some subscriptions of an order, with their boxes as columns; coming and going take constant time."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._numbers = np.empty(16, np.int64)
+        self._place: dict[int, int] = {}
+        self._starts = np.zeros((0, 16), np.int64)
+        self._ends = np.zeros((0, 16), np.int64)
+        self._generation = -1
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._place
+
+    @property
+    def numbers(self) -> Array:
+        """The numbers, in no particular order: a view, valid until the next change."""
+        return self._numbers[: len(self._place)]
+
+    @property
+    def columns(self) -> tuple[Array, Array]:
+        """The starts and ends of the boxes by attribute, in the order of the numbers; with room behind them."""
+        if self._generation != self._order.generation:
+            self._rebuild()
+        return self._starts, self._ends
+
+    def add(self, number: int) -> None:
+        """Put a subscription in."""
+        count = len(self._place)
+        if count == len(self._numbers):
+            self._numbers = np.concatenate([self._numbers, np.empty(count, np.int64)])
+            self._generation = -1
+        self._numbers[count] = number
+        self._place[number] = count
+        self._write(count)
+
+    def remove(self, number: int) -> None:
+        """Take a subscription out; the last one takes its place."""
+        place = self._place.pop(number)
+        last = int(self._numbers[len(self._place)])
+        if last != number:
+            self._numbers[place] = last
+            self._place[last] = place
+            self._write(place)
+
+    def _write(self, place: int) -> None:
+        if self._generation == self._order.generation:
+            number = self._numbers[place]
+            self._starts[:, place], self._ends[:, place] = self._order.starts[number], self._order.ends[number]
+
+    def _rebuild(self) -> None:
+        room, attributes = len(self._numbers), self._order.starts.shape[1]
+        self._starts, self._ends = np.empty((attributes, room), np.int64), np.empty((attributes, room), np.int64)
+        count = len(self._place)
+        self._starts[:, :count] = self._order.starts[self.numbers].T
+        self._ends[:, :count] = self._order.ends[self.numbers].T
+        self._generation = self._order.generation
+
+
+def _grown(array: Array, rows: int, attributes: int, free: int) -> Array:
+    grown = np.full((rows, attributes), free, np.int64)
+    grown[: array.shape[0], : array.shape[1]] = array
+    return grown
+
+
+def _hull(boxed: Boxed) -> Box:
+    """Return the smallest box around a filter; an empty range where nothing matches."""
+    if not boxed.outer:
+        return {}
+    shared = set.intersection(*(set(box) for box in boxed.outer))
+    return {
+        attribute: (
+            min(box[attribute][0] for box in boxed.outer),
+            max(box[attribute][1] for box in boxed.outer),
+        )
+        for attribute in shared
+    }

@@ -1,0 +1,74 @@
+"""Is a box contained in the union of others? The exact search against looking at every point."""
+
+from itertools import product
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from rankcast.covering.kernels_search import COVERED, NOT_COVERED, UNDECIDED, minimised, relations, search
+
+GRID = 5
+
+
+@st.composite
+def boxes(draw):
+    """A box and rows on a small grid, as starts and ends; many sides are free, so that unions cover something."""
+    attributes, rows = draw(st.integers(1, 3)), draw(st.integers(0, 10))
+    first, second = (
+        draw(arrays.arrays(np.int64, (rows + 1, attributes), elements=st.integers(0, GRID - 1))) for _ in "12"
+    )
+    starts, ends = np.minimum(first, second), np.maximum(first, second) + 1
+    free = draw(arrays.arrays(np.bool_, (rows, attributes)))
+    starts[1:][free], ends[1:][free] = 0, GRID
+    return starts[0], ends[0], np.ascontiguousarray(starts[1:]), np.ascontiguousarray(ends[1:])
+
+
+def points(start, end):
+    return (np.array(point) for point in product(*(range(low, high) for low, high in zip(start, end, strict=True))))
+
+
+def is_covered(start, end, starts, ends):
+    return all(((starts <= point) & (point < ends)).all(axis=1).any() for point in points(start, end))
+
+
+@given(boxes())
+def test_the_search_is_exact_and_a_no_has_a_witness(case):
+    start, end, starts, ends = case
+    point = np.zeros(len(start), np.int64)
+    verdict, _ = search(start, end, starts, ends, np.arange(len(starts)), 10**9, point)
+    assert verdict == (COVERED if is_covered(*case) else NOT_COVERED)
+    if verdict == NOT_COVERED:
+        assert ((start <= point) & (point < end)).all()
+        assert not ((starts <= point) & (point < ends)).all(axis=1).any()
+
+
+@given(boxes())
+def test_a_minimised_set_covers_exactly_what_the_whole_set_covers(case):
+    start, end, starts, ends = case
+    rows, sizes = np.arange(len(starts)), np.zeros(len(starts), np.int64)
+    left = rows[: minimised(start, end, starts, ends, rows, sizes, len(rows))]
+    assert is_covered(start, end, starts[left], ends[left]) == is_covered(*case)
+
+
+@given(boxes())
+def test_relations_of_one_box_to_many(case):
+    start, end, starts, ends = case
+    codes = np.zeros(len(starts), np.uint8)
+    relations(start, end, starts, ends, np.arange(len(starts)), len(starts), codes)
+    own = {tuple(point) for point in points(start, end)}
+    for row, code in enumerate(codes):
+        theirs = {tuple(point) for point in points(starts[row], ends[row])}
+        expected = (own <= theirs) + 2 * (theirs <= own) + 4 * bool(own & theirs)
+        assert code == (expected if own & theirs else 0)
+
+
+def test_a_budget_that_runs_out_is_undecided():
+    corners = np.array(list(product(range(6), repeat=2)), np.int64)  # a chessboard: nothing but splitting helps
+    start, end, point = np.zeros(2, np.int64), np.full(2, 6), np.zeros(2, np.int64)
+    rows = np.arange(36)
+    assert search(start, end, corners, corners + 1, rows, 10, point)[0] == UNDECIDED
+    assert search(start, end, corners, corners + 1, rows, 10**6, point)[0] == COVERED
+    assert search(start, end, corners, corners + 1, rows[:-1], 10**6, point)[0] == NOT_COVERED
+    assert point.tolist() == [5, 5]

@@ -1,0 +1,140 @@
+"""Top-k covering: what is forwarded equals the definition, after any sequence of subscriptions and removals."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankcast.covering.order import Ranking
+from rankcast.covering.relation import covers
+from rankcast.covering.topk import Cover, CoverSet
+from rankcast.language.parser import parse_filter
+from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError
+from rankcast.testing.strategies import filters
+
+RANGES = st.builds(
+    lambda low, width: f"x between {low} and {low + width}", st.integers(0, 6), st.integers(0, 5)
+) | st.sampled_from(["x != 3", "x in (1, 4)", "exists x", "true", "s contains 'a'", "s suffix 'ba'", "x > 2 or y = 1"])
+PLAIN = st.builds(
+    lambda low, width, bottom, height: (
+        f"x between {low} and {low + width} and y between {bottom} and {bottom + height}"
+    ),
+    *(st.integers(0, 4) for _ in range(4)),
+)
+
+
+def is_above(upper, lower, ranking):
+    """The definition, for pairs (number, filter, score)."""
+    if upper[0] == lower[0] or ranking is Ranking.UNPROVABLE or covers(upper[1], lower[1]) is not True:
+        return False
+    if ranking is Ranking.FIXED:
+        return (upper[2], -upper[0]) > (lower[2], -lower[0])
+    return covers(lower[1], upper[1]) is not True or upper[0] < lower[0]
+
+
+def forwarded(subscriptions, cover, k, ranking):
+    """What the definition forwards, from scratch, counting among all subscriptions."""
+    above = {one: [other for other in subscriptions if is_above(other, one, ranking)] for one in subscriptions}
+    if cover is Cover.REGULAR:
+        return {one[0] for one, others in above.items() if not others}
+    if cover is Cover.ANCESTOR:
+        return {one[0] for one, others in above.items() if len(others) < k}
+    depth = {}
+    for one in sorted(subscriptions, key=lambda one: len(above[one])):
+        depth[one] = 1 + max((depth[other] for other in above[one]), default=0)
+    return {one[0] for one in subscriptions if depth[one] <= k}
+
+
+@given(
+    cover=st.sampled_from(Cover),
+    k=st.integers(1, 3),
+    ranking=st.sampled_from(Ranking),
+    texts=st.lists(PLAIN | RANGES, min_size=1, max_size=12),
+    data=st.data(),
+)
+def test_forwarding_deltas_add_up_to_the_definition(cover, k, ranking, texts, data):
+    known, upstream, covered = {}, set(), CoverSet(cover, k, ranking)
+    for number, text in enumerate(texts):
+        if known and data.draw(st.booleans(), label="remove one first"):
+            gone = data.draw(st.sampled_from(sorted(known)))
+            change = covered.remove(gone)
+            del known[gone]
+            _apply(change, upstream)
+            assert upstream == forwarded(list(known.values()), cover, k, ranking)
+        score = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
+        known[number] = (number, parse_filter(text), score)
+        _apply(covered.add(*known[number]), upstream)
+        assert upstream == forwarded(list(known.values()), cover, k, ranking) == set(covered.forwarded.tolist())
+        assert upstream.isdisjoint(covered.hidden.tolist())
+        assert len(upstream) + len(covered.hidden) == len(covered) == len(known)
+
+
+def _apply(change, upstream):
+    assert upstream.isdisjoint(change.forward)
+    assert upstream.issuperset(change.withdraw)
+    upstream |= set(change.forward)
+    upstream -= set(change.withdraw)
+
+
+@given(
+    cover=st.sampled_from([Cover.REGULAR, Cover.ANCESTOR]), k=st.integers(1, 3), wanted=st.lists(filters(), max_size=8)
+)
+@settings(deadline=None)
+def test_what_is_hidden_has_k_forwarded_ones_that_cover_it(cover, k, wanted):
+    covered = CoverSet(cover, k)
+    for number, one in enumerate(wanted):
+        covered.add(number, one)
+    for number in covered.hidden.tolist():
+        proofs = [covers(wanted[other], wanted[number]) for other in covered.forwarded.tolist()]
+        assert proofs.count(True) >= covered.k
+
+
+def test_shares_of_hidden_subscriptions_are_split_and_none_is_lost():
+    covered = CoverSet(Cover.ANCESTOR, 2)
+    for number, text in enumerate(["x < 9", "x < 8", "x < 5", "x < 4"]):
+        covered.add(number, parse_filter(text))
+    assert covered.weights() == {0: 2.0, 1: 2.0}
+    assert covered.descendants() == {0: 3, 1: 2}  # as the paper counts: four subscriptions weigh 7 in all
+
+
+def test_what_two_brokers_forward_is_what_one_would_forward():
+    """Per hop = global: the second broker sees only what the first one forwarded."""
+    texts = [f"x between {low} and {low + width}" for low in range(5) for width in (2, 4, 6, 3)]
+    for cover in Cover:
+        first, second, everything = CoverSet(cover, 2), CoverSet(cover, 2), CoverSet(cover, 2)
+        for number, text in enumerate(texts):
+            everything.add(number, parse_filter(text))
+            change = first.add(number, parse_filter(text))
+            for gone in change.withdraw:
+                second.remove(gone)
+            for new in change.forward:
+                second.add(new, parse_filter(texts[new]))
+        assert second.forwarded.tolist() == everything.forwarded.tolist()
+
+
+def test_depth_by_shortest_paths_would_not_be_sound_the_longest_chain_is():
+    """0 covers 1 covers 2, and 0 covers 2: two are above 2, though one step leads to the top."""
+    covered = CoverSet(Cover.RANK, 2)
+    for number, text in enumerate(["x < 9", "x < 8", "x < 7"]):
+        covered.add(number, parse_filter(text))
+    assert covered.hidden.tolist() == [2]
+
+
+def test_labels_that_run_out_are_given_anew_and_nothing_changes():
+    covered = CoverSet(Cover.REGULAR)
+    covered.add(0, parse_filter("x between 0 and 50"))
+    for power in range(1, 121):  # each start lies between 0 and the one before: soon there is no label left
+        covered.add(power, parse_filter(f"x between {1 / 2**power!r} and {300 - power}"))
+    assert covered.order.generation > 1
+    assert covered.forwarded.tolist() == list(range(121))  # each starts lower and ends lower than the one before
+    assert covered.add(121, parse_filter("x between 0.25 and 200")).forward == ()
+
+
+def test_mistakes_are_named():
+    covered = CoverSet(Cover.ANCESTOR, 2)
+    covered.add(1, parse_filter("x < 9"))
+    with pytest.raises(DuplicateIdError, match="subscription 1 in the covering order already"):
+        covered.add(1, parse_filter("x < 9"))
+    with pytest.raises(UnknownIdError, match="no subscription 2"):
+        covered.remove(2)
+    with pytest.raises(InvalidValueError, match="k: 0"):
+        CoverSet(Cover.ANCESTOR, 0)
