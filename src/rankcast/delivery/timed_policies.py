@@ -99,7 +99,7 @@ class TopKWindowQueue(Queue):
     def arrived(self, candidate: Candidate, now: datetime) -> Moved:
         """Let the candidate enter; a window of so many events is evaluated at once, one of time when `now` is over."""
         if isinstance(self.policy.window, timedelta):
-            if self._end(candidate) <= now:
+            if self.leaves(candidate) <= now:
                 return self, []  # its end, in the past, would date back what else arrived at this instant
             return replace(self, living=(*self.living, candidate), unseen=now), []
         living = tuple(one for one in (*self.living, candidate) if one.is_valid_at(now))[-self.policy.window :]
@@ -111,14 +111,14 @@ class TopKWindowQueue(Queue):
         return self._evaluated(now) if instant is not None and instant <= now else (self, [])
 
     def _evaluated(self, instant: datetime) -> tuple[TopKWindowQueue, list[Delivered]]:
-        living = tuple(one for one in self.living if self._end(one) > instant)
+        living = tuple(one for one in self.living if self.leaves(one) > instant)
         top = chosen(living, self.policy.k, self.policy.diversity)
         new = [one for one in top if one not in self.delivered]
         delivered = (self.delivered | frozenset(new)) & frozenset(living)
         queue = TopKWindowQueue(self.policy, living, delivered)
         return queue, [Delivered(one, instant) for one in new]
 
-    def _end(self, candidate: Candidate) -> datetime:
+    def leaves(self, candidate: Candidate) -> datetime:
         """Return when a candidate leaves by itself. Nothing outlives the end of time, so nothing ends at it."""
         window = self.policy.window
         end = _plus(candidate.time, window) if isinstance(window, timedelta) else LATEST
@@ -132,6 +132,6 @@ class TopKWindowQueue(Queue):
     @property
     def next_instant(self) -> datetime | None:
         """The first instant that is due: one that waits to be evaluated, or the next departure."""
-        ends = [end for one in self.living if (end := self._end(one)) < LATEST]
+        ends = [end for one in self.living if (end := self.leaves(one)) < LATEST]
         instants = ends if self.unseen is None else [self.unseen, *ends]
         return min(instants, default=None)

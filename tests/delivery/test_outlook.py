@@ -1,0 +1,125 @@
+"""What would become of an event: the forecast comes true, and not a moment earlier."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.outlook import Fate, outlook
+from rankcast.delivery.policies import new_queue
+from rankcast.delivery.queues import finished, step
+from rankcast.model.diversity import Diversity
+from rankcast.model.events import Identity
+from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+LOWEST = -1.0
+
+
+def at(minute):
+    return START + timedelta(minutes=minute)
+
+
+def candidate(name, minute, score, expires=None):
+    return Candidate(Identity("/test", name), at(minute), score, None if expires is None else at(expires))
+
+
+def after(policy, *arrivals):
+    queue = new_queue(policy)
+    for one in arrivals:
+        queue, _ = step(queue, one, one.time)
+    return queue
+
+
+windows = st.integers(1, 4) | st.integers(1, 9).map(lambda minutes: timedelta(minutes=minutes))
+policies = st.one_of(
+    st.just(ALL_MATCHES),
+    st.builds(Continuous, st.integers(0, 3)),
+    st.builds(Sliding, st.integers(0, 3), st.integers(1, 4)),
+    st.builds(TopKWindow, st.integers(0, 3), windows),
+    st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(lambda minutes: timedelta(minutes=minutes))),
+)
+
+
+@st.composite
+def arrivals(draw):
+    minutes = sorted(draw(st.lists(st.integers(0, 12), min_size=1, max_size=9)))
+    return [
+        candidate(str(number), minute, draw(st.sampled_from([0.2, 0.5, 0.8])), draw(st.none() | st.integers(0, 20)))
+        for number, minute in enumerate(minutes)
+    ]
+
+
+@given(policies, arrivals())
+def test_a_forecast_comes_true(policy, sequence):
+    *earlier, last = sequence
+    queue = after(policy, *earlier)
+    seen = outlook(queue, last, last.time)
+    queue, delivered = step(queue, last, last.time)
+    assert (seen.fate is Fate.DELIVERED) == _has(delivered, last)
+    if seen.fate is Fate.DELIVERED:
+        return
+    if isinstance(policy, TopKWindow):
+        _, later = finished(queue)
+        assert [one.time for one in later if one.candidate == last] == ([] if seen.enters is None else [seen.enters])
+    for number in range(1, (seen.enters_after or 0) + 1):
+        lesser = replace(last, identity=Identity("/test", f"lesser {number}"), score=LOWEST, expires=None)
+        queue, delivered = step(queue, lesser, last.time)
+        assert _has(delivered, last) == (number == seen.enters_after)
+    if seen.fate is Fate.WAITING:
+        _, delivered = finished(queue)
+        assert {one.time for one in delivered} <= {seen.decided}
+        assert _has(delivered, last) == (seen.place is not None and seen.place <= policy.k)
+
+
+@given(st.integers(1, 3), arrivals())
+def test_continuous_delivery_lets_an_event_of_that_rank_pass_from_then_on(k, sequence):
+    *earlier, last = sequence
+    queue = after(Continuous(k), *earlier)
+    seen = outlook(queue, last, last.time)
+    if seen.fate is Fate.OUTRANKED:
+        again = replace(last, expires=None)
+        if seen.reopens is None:
+            assert not _has(step(queue, again, at(10_000))[1], again)
+        else:
+            assert _has(step(queue, again, seen.reopens)[1], again)
+            assert not _has(step(queue, again, seen.reopens - timedelta(microseconds=1))[1], again)
+
+
+def _has(delivered, wanted):
+    return any(one.candidate == wanted for one in delivered)
+
+
+def test_the_competitor_is_the_last_of_those_chosen():
+    queue = after(Sliding(2, 10), candidate("a", 1, 0.9), candidate("b", 2, 0.5), candidate("c", 3, 0.7))
+    seen = outlook(queue, candidate("new", 4, 0.6), at(4))
+    assert (seen.fate, seen.k, seen.place) == (Fate.OUTRANKED, 2, 3)
+    assert seen.competitor == candidate("c", 3, 0.7)
+    assert [one.identity.id for one in seen.window] == ["a", "b", "c", "new"]
+    assert seen.enters_after == 7  # six more fill the window, the seventh pushes a out
+
+
+def test_a_window_of_time_tells_when():
+    queue = after(TopKWindow(1, timedelta(minutes=10)), candidate("a", 0, 0.9), candidate("b", 5, 0.8))
+    seen = outlook(queue, candidate("new", 6, 0.1), at(6))
+    assert (seen.place, seen.competitor, seen.enters) == (3, candidate("a", 0, 0.9), at(15))
+    assert outlook(queue, candidate("short", 6, 0.1, expires=12), at(6)).enters is None
+
+
+def test_with_diversity_the_last_of_the_selection_is_the_competitor_and_nothing_is_forecast():
+    policy = Sliding(2, 10, Diversity(0.5))
+    copies = [replace(candidate(name, 1, score), content=((1, 1),)) for name, score in (("a", 0.9), ("b", 0.8))]
+    queue = after(policy, *copies)
+    seen = outlook(queue, replace(candidate("copy", 2, 0.1), content=((1, 1),)), at(2))
+    assert (seen.fate, seen.place, seen.competitor) == (Fate.OUTRANKED, None, copies[1])
+    assert (seen.enters, seen.enters_after) == (None, None)
+    other = outlook(queue, replace(candidate("other", 2, 0.1), content=((1, 2),)), at(2))
+    assert (other.fate, other.place) == (Fate.DELIVERED, 2)
+
+
+def test_events_that_cannot_compete():
+    assert outlook(new_queue(Sliding(1, 1)), candidate("a", 5, 0.5, expires=5), at(5)).fate is Fate.EXPIRED
+    assert outlook(new_queue(TopKWindow(1, timedelta(minutes=1))), candidate("a", 1, 0.5), at(5)).fate is Fate.TOO_OLD
+    assert outlook(new_queue(ALL_MATCHES), candidate("a", 1, 0.5), at(5)).fate is Fate.DELIVERED
