@@ -26,12 +26,18 @@ def subscribe(hub):
             hub.subscribe(name, RANKS, deliver=policy)
 
 
+def allowed(lateness):
+    """Return the lateness of a hub from a number of seconds, or from the text None."""
+    return None if lateness == "None" else timedelta(seconds=int(lateness))
+
+
 def publish(hub, number):
-    """Publish the event of a number, which is always the same one."""
+    """Publish the event of a number, which is always the same one; some are older than those before."""
     now = START + timedelta(seconds=number)
-    expires = now + timedelta(seconds=3) if number % 4 == 0 else None
+    time = now - timedelta(seconds=number % 5 if number % 13 else 8)
+    expires = time + timedelta(seconds=3) if number % 4 == 0 else None
     return hub.publish(
-        Event(str(number), "/flats", time=now, expires=expires, data={"x": number * number % 7, "at": now}), now=now
+        Event(str(number), "/flats", time=time, expires=expires, data={"x": number * number % 7, "at": now}), now=now
     )
 
 
@@ -48,8 +54,8 @@ def tell(line):
 
 def main():
     """Open the hub of a path and publish the events from a number to another."""
-    path, sync, first, end = sys.argv[1:]
-    hub = Hub(path=path, sync=sync, snapshot_every=25)
+    path, sync, lateness, first, end = sys.argv[1:]
+    hub = Hub(path=path, sync=sync, snapshot_every=25, lateness=allowed(lateness))
     tell({"recovered": plain(hub.recovered)})
     subscribe(hub)
     for number in range(int(first), int(end)):

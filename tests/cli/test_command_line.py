@@ -178,11 +178,24 @@ class TestMatch:
         assert len(result.stderr.splitlines()) == 21
         assert "30 more problems" in result.stderr
 
-    def test_events_that_are_not_in_order_of_time_are_a_warning(self, people, events):
+    def test_events_that_come_too_late_are_a_warning_and_change_nothing(self, people, events):
         events.write_text("".join(json.dumps(event) + "\n" for event in reversed(EVENTS)))
-        result = run("match", events, "--subscribers", people)
+        result = run("match", events, "--subscribers", people, "--json")
         assert result.exit_code == 0
-        assert "warning: 2 events out of order of time" in result.stderr
+        assert "warning: 2 events came later than allowed and changed nothing" in result.stderr
+        assert {one["event"]["id"] for one in lines(result.stdout)} <= {EVENTS[-1]["id"]}
+
+    def test_events_no_later_than_the_lateness_are_put_in_order(self, people, events):
+        inorder = run("match", events, "--subscribers", people, "--json").stdout
+        events.write_text("".join(json.dumps(event) + "\n" for event in reversed(EVENTS)))
+        result = run("match", events, "--subscribers", people, "--json", "--lateness", "1d")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert sorted(result.stdout.splitlines()) == sorted(inorder.splitlines())
+
+    def test_a_lateness_that_is_no_duration_is_refused(self, people, events):
+        result = run("match", events, "--subscribers", people, "--lateness", "soon")
+        assert result.exit_code == 1
+        assert "'soon' is not a duration such as 90s" in result.stderr
 
     def test_an_empty_file_is_fine(self, people, events):
         events.write_text("")

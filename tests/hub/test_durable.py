@@ -125,6 +125,18 @@ class TestReopening:
         hub = opened()
         assert [len(hub.publish(flat(number))) for number in (2, 1, 2)] == [0, 1, 1]
 
+    def test_what_is_kept_back_and_counted_as_late_is_there_again(self, opened):
+        for ended in (crash, Hub.close):
+            hub = opened(lateness=timedelta(seconds=5))
+            hub.subscribe(ended.__name__, "true")
+            for number, seconds in ((1, 20), (2, 17), (3, 9)):
+                hub.publish(Event(f"{number} {ended.__name__}", "/s", time=at(seconds)), now=at(20))
+            ended(hub)
+        hub = opened(lateness=timedelta(seconds=5))
+        assert hub.late_count == 2
+        assert [note.event.id for note in hub.advance(at(23)) if note.subscriber == "close"] == ["2 close", "2 crash"]
+        assert len(hub.finish()) == 4
+
     def test_numbers_go_on_where_they_were_even_past_ids_that_are_forgotten(self, opened, monkeypatch):
         monkeypatch.setattr(rankcast.hub.core, "REMEMBERED", 2)
         hub = opened()
@@ -354,6 +366,13 @@ class TestFailures:
             Hub(path=path)
         Hub(path=path, schema=Schema({"x": ValueType.INT})).close()
 
+    def test_another_lateness_is_refused_and_the_file_freed(self, path):
+        Hub(path=path, lateness=timedelta(seconds=5)).close()
+        for other in (None, timedelta(0)):
+            with pytest.raises(InvalidFileError, match="another lateness"):
+                Hub(path=path, lateness=other)
+        Hub(path=path, lateness=timedelta(seconds=5)).close()
+
     def test_a_log_that_cannot_be_understood_is_refused_and_the_file_freed(self, opened, path):
         hub = opened()
         hub.subscribe("ana", "true")
@@ -407,9 +426,16 @@ POLICIES = st.one_of(
 )
 NAMES = st.sampled_from(["ana", "rui"])
 RANKS = st.sampled_from([{"x >= 0": 0.5}, {"x > 1": 1.0, "x > 0": 0.4, "true": 0.1}, {"x = 2": 0.3}])
+PUBLICATIONS = st.tuples(
+    st.just("publish"),
+    st.none() | st.integers(0, 9),
+    st.integers(0, 3),
+    st.none() | st.integers(0, 4),
+    st.none() | st.integers(-1, 4),
+)
 STEPS = st.one_of(
-    st.tuples(st.just("publish"), st.none() | st.integers(0, 9), st.integers(0, 3), st.none() | st.integers(0, 4)),
-    st.tuples(st.just("publish"), st.none() | st.integers(0, 9), st.integers(0, 3), st.none() | st.integers(0, 4)),
+    PUBLICATIONS,
+    PUBLICATIONS,
     st.tuples(st.just("wait"), st.integers(1, 4)),
     st.tuples(st.just("subscribe"), NAMES, RANKS, POLICIES),
     st.tuples(st.just("update"), NAMES, RANKS, st.none() | POLICIES),
@@ -424,8 +450,9 @@ def taken(hub, clock, step):
     """Take a step and return what it delivers; a step that is refused delivers the name of its error."""
     try:
         match step:
-            case ("publish", name, x, lifetime):
+            case ("publish", name, x, lifetime, age):
                 envelope = {} if lifetime is None else {"expirytime": clock() + timedelta(seconds=lifetime)}
+                envelope |= {} if age is None else {"time": clock() - timedelta(seconds=age)}
                 envelope |= {} if name is None else {"id": str(name)}
                 return hub.publish({"x": x, **envelope}, now=None if x else clock())
             case ("subscribe", name, ranks, policy):
@@ -478,15 +505,16 @@ FILES = count()
 
 
 @settings(max_examples=40)
-@given(steps=st.lists(STEPS, max_size=25), every=st.integers(1, 6))
-def test_a_hub_that_is_reopened_does_what_one_that_never_ended_does(tmp_path_factory, steps, every):
+@given(steps=st.lists(STEPS, max_size=25), every=st.integers(1, 6), lateness=st.none() | st.integers(0, 3))
+def test_a_hub_that_is_reopened_does_what_one_that_never_ended_does(tmp_path_factory, steps, every, lateness):
     path = tmp_path_factory.getbasetemp() / f"random-{next(FILES)}.hub"
     clock = FakeClock(NOW)
+    allowed = None if lateness is None else timedelta(seconds=lateness)
 
     def opened():
-        return Hub(path=path, clock=clock, sync="normal", snapshot_every=every)
+        return Hub(path=path, clock=clock, sync="normal", snapshot_every=every, lateness=allowed)
 
-    durable, other = opened(), Hub(clock=clock)
+    durable, other = opened(), Hub(clock=clock, lateness=allowed)
     for hub in (durable, other):
         hub.subscribe("eva", {"x > 1": 1.0, "true": 0.5}, deliver=TopKWindow(1, timedelta(seconds=3)))
     for step in steps:
@@ -499,6 +527,7 @@ def test_a_hub_that_is_reopened_does_what_one_that_never_ended_does(tmp_path_fac
             assert taken(durable, clock, step) == taken(other, clock, step)
         assert durable.subscribers == other.subscribers
         assert explained(durable) == explained(other)
+        assert durable.late_count == other.late_count
     durable.close()
 
 
@@ -506,10 +535,10 @@ CHILD = Path(durable_publisher.__file__)
 EVENTS = 150
 
 
-def killed(path, first, lines, sync):
+def killed(path, first, lines, sync, lateness):
     """Let a child publish from a number on and kill it once it has printed so many lines; return all it printed."""
     with subprocess.Popen(
-        [sys.executable, CHILD, path, sync, str(first), str(EVENTS)], stdout=subprocess.PIPE, text=True
+        [sys.executable, CHILD, path, sync, str(lateness), str(first), str(EVENTS)], stdout=subprocess.PIPE, text=True
     ) as child:
         printed = list(islice(child.stdout, lines))
         child.kill()
@@ -517,28 +546,36 @@ def killed(path, first, lines, sync):
     return [json.loads(line) for line in printed if line.endswith("\n")]
 
 
-def test_killed_at_any_moment_a_hub_loses_nothing_and_delivers_nothing_twice(path):
-    """The publisher starts again with the first event that was not acknowledged to it, as any publisher would."""
-    with Hub() as other:
+@pytest.mark.parametrize("lateness", [None, 3])
+def test_killed_at_any_moment_a_hub_loses_nothing_and_delivers_nothing_twice(path, lateness):
+    """The publisher starts again with the first event that was not acknowledged to it, as any publisher would.
+
+    With a lateness of three seconds some events wait when the process ends, and some come too late.
+    """
+    allowed = durable_publisher.allowed(str(lateness))
+    with Hub(lateness=allowed) as other:
         subscribe(other)
         expected = [note for number in range(EVENTS) for note in plain(publish(other, number))] + plain(other.finish())
+        late = other.late_count
     chance = random.Random(17)
     delivered, first = [[]], 0
     for sync in ("full", "normal", "full", "normal"):
-        begun, *calls = killed(path, first, 1 + chance.randrange(30), sync)
+        begun, *calls = killed(path, first, 1 + chance.randrange(30), sync, lateness)
         assert_only_the_last_call_is_in_doubt(begun["recovered"], delivered)
         delivered += [begun["recovered"]] * (begun["recovered"] != delivered[-1])
         for call in calls:
             assert call["published"] == first
             delivered.append(call["notifications"])
             first += 1
-    with Hub(path=path, sync="normal") as hub:
+    with Hub(path=path, sync="normal", lateness=allowed) as hub:
         recovered = plain(hub.recovered)
         assert_only_the_last_call_is_in_doubt(recovered, delivered)
         delivered += [recovered] * (recovered != delivered[-1])
         delivered += [plain(publish(hub, number)) for number in range(first, EVENTS)]
         delivered.append(plain(hub.finish()))
+        assert hub.late_count >= late
     assert first > 4
+    assert bool(late) == (lateness is not None)
     assert [note for notifications in delivered for note in notifications] == expected
 
 

@@ -116,10 +116,10 @@ class TestFilesThatCannotBeUsed:
             opened(path)
         assert path.read_bytes() == before
 
-    def test_a_newer_format(self, path, log):
+    def test_another_format(self, path, log):
         log._connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
         log.close()
-        with pytest.raises(InvalidFileError, match="has format 2; this rankcast reads up to 1"):
+        with pytest.raises(InvalidFileError, match=f"has format {FORMAT + 1}; this rankcast reads {FORMAT}"):
             opened(path)
 
     def test_no_such_folder(self, tmp_path):

@@ -107,16 +107,24 @@ def match(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the notifications to FILE as JSON lines.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each table.")] = 15,
+    lateness: Annotated[
+        str, typer.Option(metavar="DURATION", help="How much later than others events may come, such as 15m.")
+    ] = "0s",
 ) -> None:
     """Publish the events of a file and show who gets what.
 
     Prints how many events matched and were delivered for each subscriber, with their mean ranks, and the first
     notifications. With --json, prints one line per notification and nothing else. Problems in the files go to standard
     error with file and line; the good rest is used, and the exit code is then 1.
+
+    Events are published at their own times. Those that come out of order are put in order if they are no later than
+    --lateness; the others are counted and change nothing.
     """
     from rankcast.cli.match import match_file
+    from rankcast.storage.durations import parse_duration
 
-    raise typer.Exit(match_file(events, subscribers, as_json=json, out=out, limit=limit))
+    allowed = parse_duration(lateness)
+    raise typer.Exit(match_file(events, subscribers, as_json=json, out=out, limit=limit, lateness=allowed))
 
 
 @app.command(epilog="Example: rankcast explain 'flats.jsonl#flat-17' --subscribers people.yaml --subscriber ana-1")

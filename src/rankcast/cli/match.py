@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
 
@@ -16,6 +17,7 @@ from rankcast.cli.terminal import console, progress, table
 from rankcast.hub import Notification
 from rankcast.model.errors import Problem
 from rankcast.model.subscriptions import Subscriber
+from rankcast.storage.durations import format_duration
 from rankcast.storage.event_files import read_events
 from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers
 from rankcast.storage.writing import replacing
@@ -23,14 +25,16 @@ from rankcast.storage.writing import replacing
 Sink = Callable[[Notification], None]
 
 
-def match_file(events: str, subscribers: Path, *, as_json: bool, out: Path | None, limit: int) -> int:
+def match_file(
+    events: str, subscribers: Path, *, as_json: bool, out: Path | None, limit: int, lateness: timedelta
+) -> int:
     """Run the command and return its exit code."""
     problems = Problems()
     loaded = load_subscribers(subscribers)
     for problem in loaded.problems:
         problems.add(problem)
     compile_kernels()
-    replay = Replay(loaded.subscribers, loaded.schema)
+    replay = Replay(loaded.subscribers, loaded.schema, lateness)
     first: list[Notification] = []
     started = perf_counter()
     with _sink(out, to_stdout=as_json) as sink:
@@ -39,8 +43,11 @@ def match_file(events: str, subscribers: Path, *, as_json: bool, out: Path | Non
             if len(first) < limit:
                 first.append(notification)
     seconds = perf_counter() - started
-    if replay.out_of_order:
-        message = f"{counted(replay.out_of_order, 'event')} out of order of time; taken as they came"
+    if replay.late:
+        message = (
+            f"{counted(replay.late, 'event')} came later than allowed and changed nothing; --lateness allows more than "
+            f"{format_duration(lateness)}"
+        )
         problems.add(Problem(events, None, message, warning=True))
     problems.close()
     if not as_json:

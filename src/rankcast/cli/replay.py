@@ -1,17 +1,18 @@
 """Publishing recorded events through the hub, with counts of what matched and what was delivered.
 
 `now` is the time of the events themselves: it never goes back, and an event without a time is taken to come right after
-the one before it.
+the one before it. Events are put in the order of their times as far as the allowed lateness goes; later ones are
+counted and change nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rankcast.cli.terminal import progress
-from rankcast.hub import Hub, Match, Notification, utc_now
+from rankcast.hub import Hub, Late, Match, Notification, utc_now
 from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
@@ -58,7 +59,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What one event led to: all its matches, and what was delivered."""
+    """What the publication of one event led to: the matches of what was taken in, and what was delivered."""
 
     matches: list[Match]
     delivered: list[Notification]
@@ -67,28 +68,34 @@ class Published:
 class Replay:
     """A hub that recorded events are published to, and what each subscriber was offered and got."""
 
-    def __init__(self, subscribers: Iterable[Subscriber], schema: Schema | None) -> None:
+    def __init__(
+        self, subscribers: Iterable[Subscriber], schema: Schema | None, lateness: timedelta = timedelta(0)
+    ) -> None:
         served = tuple(subscribers)
-        self.hub = Hub(served, schema=schema)
+        self.hub = Hub(served, schema=schema, lateness=lateness, on_match=self._count_match, on_late=self._count_late)
         self.tallies = {subscriber.id: Tally() for subscriber in served}
         self.events = 0
-        self.out_of_order = 0
+        self.late = 0
+        self._matches: list[Match] = []
         self._now: datetime | None = None
 
     def publish(self, event: Event) -> Published:
         """Publish one event at its own time."""
         now = self._advance(event.time)
-        event = event.stamped(now)
-        published = Published(self.hub.matches(event, now), self.hub.publish(event, now))
+        self._matches = []
         self.events += 1
-        for match in published.matches:
-            self.tallies[match.subscriber].matched.add(match.rank)
-        self._count(published.delivered)
-        return published
+        return Published(self._matches, self._count(self.hub.publish(event.stamped(now), now)))
 
     def finish(self) -> list[Notification]:
-        """End the input: open periods and windows deliver what they hold."""
+        """End the input: what was kept back is taken in, and open periods and windows deliver what they hold."""
         return self._count(self.hub.finish())
+
+    def _count_match(self, match: Match) -> None:
+        self._matches.append(match)
+        self.tallies[match.subscriber].matched.add(match.rank)
+
+    def _count_late(self, _: Late) -> None:
+        self.late += 1
 
     def _count(self, delivered: list[Notification]) -> list[Notification]:
         for notification in delivered:
@@ -99,7 +106,6 @@ class Replay:
         if self._now is None:
             self._now = time or utc_now()
         elif time is not None:
-            self.out_of_order += time < self._now
             self._now = max(self._now, time)
         return self._now
 

@@ -5,7 +5,18 @@
 """
 
 from rankcast.hub.engine import Hub, utc_now
-from rankcast.hub.results import CallbackError, Match, Notification, Outcome, Verdict
+from rankcast.hub.results import CallbackError, Late, Match, Notification, Outcome, Verdict
 from rankcast.storage.hub_log import HubLogError, Sync
 
-__all__ = ["CallbackError", "Hub", "HubLogError", "Match", "Notification", "Outcome", "Sync", "Verdict", "utc_now"]
+__all__ = [
+    "CallbackError",
+    "Hub",
+    "HubLogError",
+    "Late",
+    "Match",
+    "Notification",
+    "Outcome",
+    "Sync",
+    "Verdict",
+    "utc_now",
+]

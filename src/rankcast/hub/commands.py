@@ -6,10 +6,11 @@ notifications every time. That is what makes a log of commands enough to bring a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
+from rankcast.delivery.lateness import ReorderingState
 from rankcast.delivery.queues import Queue
 from rankcast.hub.results import Match, Notification
 from rankcast.model.events import Event, Identity
@@ -74,12 +75,17 @@ class MemberState:
 
 @dataclass(frozen=True, slots=True)
 class HubState:
-    """Everything a hub remembers, subscribers in the order they came, identities from the one to be forgotten first."""
+    """Everything a hub remembers, subscribers in the order they came, identities from the one to be forgotten first.
+
+    `waiting` are events kept back until nothing earlier can come, and `late` counts those that came too late.
+    """
 
     latest: datetime = EARLIEST
     next_id: int = 1
-    seen: tuple[Identity, ...] = ()
+    seen: tuple[tuple[Identity, datetime], ...] = ()
     members: tuple[MemberState, ...] = ()
+    waiting: ReorderingState[Event] = field(default_factory=ReorderingState)
+    late: int = 0
 
 
 class Journal(Protocol):

@@ -3,17 +3,22 @@
 The same commands give the same state and the same notifications every time, which is what lets a log bring a hub back.
 A matching index finds what an event satisfies; each subscriber has one queue; a heap tells which queues act by
 themselves when time passes.
+
+With a `lateness` the core goes by the events' own times: it keeps events back and takes them in order, each at its own
+time, and its queues are as far as the watermark (see `rankcast.delivery.lateness`). Without one an event is taken when
+it comes, at the hub's time.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
-from dataclasses import replace
-from datetime import datetime
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from itertools import count
 from typing import TypeAlias, assert_never
 
+from rankcast.delivery.lateness import Remembered, Reordering, ReorderingState
 from rankcast.delivery.policies import new_queue, with_policy
 from rankcast.delivery.queues import finished
 from rankcast.hub.commands import (
@@ -28,44 +33,56 @@ from rankcast.hub.commands import (
     Update,
 )
 from rankcast.hub.members import Member
-from rankcast.hub.results import Match, Notification
+from rankcast.hub.results import Late, Match, Notification
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.model.events import Event, Identity
+from rankcast.model.policies import Periodic
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.ranking.preferences import Preferences
 
 REMEMBERED = 100_000
-"""Identities remembered to recognise a repeated publication: some 20 MB at most."""
+"""Identities remembered at least, to recognise a repeated publication: some 20 MB."""
 
 Delivered: TypeAlias = list[tuple[Member, Notification]]
+
+
+@dataclass(slots=True)
+class Applied:
+    """What a command led to: what is delivered, what the events that were taken in match, and what came too late."""
+
+    delivered: Delivered = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
 
 
 class Core:
     """What a hub remembers. `latest` is its time, which never goes back; `next_id` numbers events that have no id."""
 
-    def __init__(self, state: HubState) -> None:
+    def __init__(self, state: HubState, lateness: timedelta | None = None) -> None:
         self.latest = state.latest
         self.next_id = state.next_id
+        self.late = state.late
         self.members: dict[SubscriberId, Member] = {}
-        self._seen = OrderedDict.fromkeys(state.seen)
+        self._waiting = None if lateness is None else Reordering(lateness, state.waiting)
+        self._seen = Remembered(state.seen)
+        self._periods: Counter[timedelta] = Counter()
         self._numbers = count()
         self._owners: dict[int, tuple[Member, SubscriptionId]] = {}
         self._timers: list[tuple[datetime, int, SubscriberId]] = []
         self._index = Index([entry for kept in state.members for entry in self._welcomed(kept)])
         self._reader = self._index.reader()
 
-    def apply(self, command: Command) -> Delivered:
-        """Change the state as a command says; return what is delivered."""
+    def apply(self, command: Command) -> Applied:
+        """Change the state as a command says; return what that leads to."""
+        done = Applied()
         match command:
             case Publish():
-                return self._published(command)
+                self._publish(command, done)
             case Advance():
-                return self._due(command.now, closed=True)
+                self._advance(command.now, done, closed=True)
             case Finish():
-                every = self.members.values()
-                delivered = [(member, note) for member in every for note in member.notified(finished(member.queue))]
-                return sorted(delivered, key=_instant)
+                self._finish(done)
             case Subscribe():
                 for entry in self._welcomed(MemberState(command.subscriber, new_queue(command.subscriber.deliver))):
                     self._index.add(entry)
@@ -74,26 +91,84 @@ class Core:
             case Unsubscribe():
                 member = self.members[command.subscriber]
                 self._replace(member, replace(member.subscriber, subscriptions=(), priorities=()))
+                self._count_period(member, -1)
                 del self.members[command.subscriber]
             case _:
                 assert_never(command)
-        return []
+        return done
 
-    def _published(self, command: Publish) -> Delivered:
+    @property
+    def reached(self) -> datetime:
+        """How far the queues are: the hub's time or, where events are put in order, the watermark."""
+        return self.latest if self._waiting is None else self._waiting.watermark
+
+    @property
+    def keeps_back(self) -> bool:
+        """Whether an event that comes may have to wait for earlier ones."""
+        return self._waiting is not None and bool(self._waiting.lateness)
+
+    def is_late(self, event: Event, now: datetime) -> bool:
+        """Whether an event that came now would come too late."""
+        waiting = self._waiting
+        if waiting is None or event.time is None:
+            return False
+        return event.time < waiting.watermark or max(now, self.latest) - event.time > waiting.lateness
+
+    def _publish(self, command: Publish, done: Applied) -> None:
+        event = command.event
         self.next_id = command.next_id
-        delivered = self._due(command.now, closed=command.closed)
-        if self._is_new(command.event.identity):
-            for member, match in self.matches(command.event):
-                delivered += ((member, note) for note in member.moved(match, self.latest, closed=command.closed))
+        if self._waiting is None:
+            self._advance(command.now, done, closed=command.closed)
+            if self._is_new(event.identity):
+                self._take(event, self.latest, done, closed=command.closed)
+            return
+        late = self.is_late(event, command.now)
+        self._move_on(command.now)
+        if late and not self.is_known(event.identity):
+            self.next_id += event.id == str(self.next_id)
+            self.late += 1
+            done.late.append(Late(event, self._waiting.watermark))
+        elif not late and self._is_new(event.identity):
+            self._waiting.add(event.time or self.latest, event.identity, event)
+        self._advance(command.now, done, closed=command.closed)
+
+    def _move_on(self, now: datetime) -> None:
+        self.latest = max(now, self.latest)
+        if self._waiting is not None:
+            self._waiting.move_on(self.latest)
+
+    def _advance(self, now: datetime, done: Applied, *, closed: bool) -> None:
+        """Let time pass to `now`: take in what was kept back, and let queues do what is due."""
+        self._move_on(now)
+        for one in () if self._waiting is None else self._waiting.released():
+            done.delivered += self._due(one.time, closed=False)
+            self._take(one.item, one.time, done, closed=False)
+        done.delivered += self._due(self.reached, closed=closed and not self.keeps_back)
+
+    def _finish(self, done: Applied) -> None:
+        for one in () if self._waiting is None else self._waiting.rest():
+            done.delivered += self._due(one.time, closed=False)
+            self._take(one.item, one.time, done, closed=False)
+        every = self.members.values()
+        delivered = [(member, note) for member in every for note in member.notified(finished(member.queue))]
+        done.delivered += sorted(delivered, key=_instant)
+
+    def _take(self, event: Event, now: datetime, done: Applied, *, closed: bool) -> None:
+        """Let an event arrive at the queues of those whom it interests."""
+        for member, match in self.matches(event):
+            if not member.holds(event.identity):
+                done.matches.append(match)
+                done.delivered += ((member, note) for note in member.moved(match, now, closed=closed))
                 self._set_timer(member)
-        return delivered
 
     def _update(self, member: Member, after: Subscriber) -> None:
         member.preferences = Preferences.of(after)
+        self._count_period(member, -1)
         if after.deliver != member.subscriber.deliver:
             member.queue = with_policy(member.queue, after.deliver)
             self._set_timer(member)
         self._replace(member, after)
+        self._count_period(member, 1)
 
     def state(self) -> HubState:
         """Return everything that is remembered."""
@@ -101,11 +176,12 @@ class Core:
             MemberState(member.subscriber, member.queue, tuple(member.held[one.identity] for one in member.queue.held))
             for member in self.members.values()
         )
-        return HubState(self.latest, self.next_id, tuple(self._seen), tuple(members))
+        waiting: ReorderingState[Event] = ReorderingState() if self._waiting is None else self._waiting.state()
+        return HubState(self.latest, self.next_id, self._seen.state(), tuple(members), waiting, self.late)
 
     def is_known(self, identity: Identity) -> bool:
         """Whether an event of this identity was published, as far as the hub remembers."""
-        return identity in self._seen
+        return identity in self._seen or (self._waiting is not None and identity in self._waiting)
 
     def _welcomed(self, state: MemberState) -> list[Entry]:
         """Take a subscriber in; return its subscriptions for the index."""
@@ -114,6 +190,7 @@ class Core:
         preferences = Preferences.of(subscriber)
         member = Member(next(self._numbers), subscriber, preferences, state.queue, None, held=held)
         self.members[subscriber.id] = member
+        self._count_period(member, 1)
         self._set_timer(member)
         return self._entries(member)
 
@@ -141,7 +218,6 @@ class Core:
 
     def _due(self, now: datetime, *, closed: bool) -> Delivered:
         """Let time pass to `now`; return what queues deliver by themselves, in the order of their instants."""
-        self.latest = now = max(now, self.latest)
         delivered: Delivered = []
         waiting: list[Member] = []
         while self._timers and (self._timers[0][0] < now or (closed and self._timers[0][0] == now)):
@@ -173,13 +249,24 @@ class Core:
         return [(member, match) for member, match in ranked if match is not None]
 
     def _is_new(self, identity: Identity) -> bool:
-        if identity in self._seen:
+        """Whether an identity was not known; it is from now on, for at least as long as periods and lateness last."""
+        if self.is_known(identity):
             return False
-        self._seen[identity] = None
+        self._seen.add(identity, self.latest)
         self.next_id += identity.id == str(self.next_id)
-        if len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
+        lateness = timedelta(0) if self._waiting is None else self._waiting.lateness
+        longest = max(self._periods, default=timedelta(0))
+        span = longest + min(lateness, timedelta.max - longest)
+        self._seen.forget(self.latest, at_least=REMEMBERED, span=span)
         return True
+
+    def _count_period(self, member: Member, change: int) -> None:
+        """Keep count of the periods after which repetitions may be forgotten; windows remember what they hold."""
+        policy = member.subscriber.deliver
+        if isinstance(policy, Periodic):
+            self._periods[policy.period] += change
+            if not self._periods[policy.period]:
+                del self._periods[policy.period]
 
 
 def _instant(delivered: tuple[Member, Notification]) -> datetime:

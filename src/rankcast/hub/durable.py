@@ -20,9 +20,10 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from rankcast.delivery.lateness import ReorderingState, Waiting
 from rankcast.delivery.snapshots import restored, snapshot
 from rankcast.hub.commands import (
     Advance,
@@ -49,6 +50,7 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.model.times import format_time, parse_time
+from rankcast.storage.durations import format_duration
 from rankcast.storage.hub_log import HubLog, HubLogError, Row, Snapshot, Sync
 from rankcast.storage.subscriber_files import subscribers_from_document, subscribers_to_document
 from rankcast.storage.texts import invalid_file
@@ -65,6 +67,7 @@ class FileJournal:
     log: HubLog
     codec: Codec
     every: int
+    lateness: timedelta | None = None
     last: int = 0
     since: int = 0
     opened_at: int = 0
@@ -79,18 +82,20 @@ class FileJournal:
         schema: Schema | None,
         sync: Sync | str = Sync.FULL,
         every: int = SNAPSHOT_EVERY,
+        lateness: timedelta | None = None,
     ) -> FileJournal:
-        """Open or make the file of a hub; a file that was made under another schema is refused."""
+        """Open or make the file of a hub; a file that was made under another schema or lateness is refused."""
         if sync not in (*Sync, *(kind.value for kind in Sync)):
             raise InvalidValueError(f"sync: {shown(sync)} is not one of {', '.join(kind.value for kind in Sync)}")
         if every < 1:
             raise InvalidValueError(f"snapshot_every: {shown(every)} is not a whole number of at least 1")
-        stated = json.dumps(_schema_document(schema), sort_keys=True)
-        log = HubLog.open(path, about={"schema": stated}, sync=Sync(sync))
-        if log.about.get("schema") != stated:
-            log.close()
-            raise invalid_file(str(log.path), None, "belongs to a hub with another schema")
-        return FileJournal(log, Codec(schema), every)
+        stated = {"schema": json.dumps(_schema_document(schema), sort_keys=True), "lateness": _shown_lateness(lateness)}
+        log = HubLog.open(path, about=stated, sync=Sync(sync))
+        for name, value in stated.items():
+            if log.about.get(name) != value:
+                log.close()
+                raise invalid_file(str(log.path), None, f"belongs to a hub with another {name}")
+        return FileJournal(log, Codec(schema), every, lateness)
 
     def restore(self) -> tuple[Core, tuple[Notification, ...]]:
         """Start from the state that was kept and apply the commands after it; return what is in doubt too."""
@@ -111,10 +116,10 @@ class FileJournal:
         if kept is not None:
             self.last = kept.number
             state, given = self.codec.state(kept.body)
-        core = Core(state)
+        core = Core(state, self.lateness)
         for row in self.log.rows(self.last):
             given = {number: given[number] for number in row.open}
-            given[row.number] = [note for _, note in core.apply(self.codec.command(row))]
+            given[row.number] = [note for _, note in core.apply(self.codec.command(row)).delivered]
             self.last = row.number
             self.since += 1
         self.opened_at = self.last
@@ -229,7 +234,10 @@ class Codec:
         document = {
             "latest": format_time(state.latest),
             "next_id": state.next_id,
-            "seen": state.seen,
+            "seen": [(*identity, format_time(time)) for identity, time in state.seen],
+            "late": state.late,
+            "watermark": format_time(state.waiting.watermark),
+            "waiting": [(format_time(one.time), place(one.item)) for one in state.waiting.waiting],
             "subscribers": subscribers_to_document(member.subscriber for member in state.members),
             "queues": [base64.b64encode(snapshot(member.queue)).decode("ascii") for member in state.members],
             "held": [[(place(one.event), one.rank, one.matched) for one in member.held] for member in state.members],
@@ -264,8 +272,15 @@ class Codec:
             ]
             for number, notes in document["open"].items()
         }
-        seen = tuple(Identity(source, name) for source, name in document["seen"])
-        state = HubState(parse_time(document["latest"]), document["next_id"], seen, tuple(members))
+        waiting = (Waiting(parse_time(time), events[at].identity, events[at]) for time, at in document["waiting"])
+        state = HubState(
+            parse_time(document["latest"]),
+            document["next_id"],
+            tuple((Identity(source, name), parse_time(time)) for source, name, time in document["seen"]),
+            tuple(members),
+            ReorderingState(parse_time(document["watermark"]), tuple(waiting)),
+            document["late"],
+        )
         return state, unsettled
 
     def _event(self, record: Mapping[str, Any]) -> Event:
@@ -283,6 +298,10 @@ class Codec:
 
 def _schema_document(schema: Schema | None) -> dict[str, Any] | None:
     return None if schema is None else dict(subscribers_to_document((), schema)["schema"])
+
+
+def _shown_lateness(lateness: timedelta | None) -> str:
+    return "none" if lateness is None else format_duration(lateness)
 
 
 def _decoded(text: str) -> bytes:

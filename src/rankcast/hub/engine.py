@@ -5,7 +5,11 @@ caller passes `now` (a replay passes an event's own time), and it never goes bac
 so at the next call: `publish`, or `advance` when nothing is published. Publications with the same explicit `now` are
 one instant, which is over when a later one comes; by the clock, each publication is an instant of its own.
 
-A second publication of the same identity is ignored for as long as it is remembered (`core.REMEMBERED` identities).
+With a `lateness` the hub goes by the events' own times instead: they are put in order, and those that come too late are
+handed to `on_late` and change nothing. What the hub delivers is then as far as its time less the lateness.
+
+A second publication of the same identity is ignored for as long as it is remembered: `core.REMEMBERED` identities at
+least, those of the last period and lateness, and whatever a window holds.
 Calls may come from several threads; one lock makes each call a whole. Callbacks run after the call's work is done and
 outside the lock, so a callback may call the hub.
 
@@ -16,13 +20,14 @@ before it is applied, and a hub that is opened again applies the log: `durable` 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import RLock
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from rankcast.delivery.lateness import check_lateness
 from rankcast.delivery.policies import new_queue
 from rankcast.hub.commands import (
     Advance,
@@ -36,18 +41,25 @@ from rankcast.hub.commands import (
     Unsubscribe,
     Update,
 )
-from rankcast.hub.core import Core, Delivered
+from rankcast.hub.core import Applied, Core
 from rankcast.hub.durable import SNAPSHOT_EVERY, FileJournal
-from rankcast.hub.inputs import AnyPriority, AnySubscriptions, priorities_of, rank_by_of, subscriptions_of
+from rankcast.hub.inputs import (
+    AnyPriority,
+    AnySubscriptions,
+    check_callback,
+    priorities_of,
+    rank_by_of,
+    subscriptions_of,
+)
 from rankcast.hub.members import Callback, Member
-from rankcast.hub.results import CallbackError, Match, Notification, Outcome, Verdict
+from rankcast.hub.results import CallbackError, Late, Match, Notification, Outcome, Verdict
 from rankcast.matching.explain import explain
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event
 from rankcast.model.policies import ALL_MATCHES, Policy
 from rankcast.model.relevance import Decay
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, unique_subscribers
+from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, check_id, unique_subscribers
 from rankcast.model.values import checked_value
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.storage.hub_log import Sync
@@ -59,10 +71,10 @@ def utc_now() -> datetime:
 
 
 class _Done(NamedTuple):
-    """What commands deliver, and their number in the journal, if there is one."""
+    """What commands led to, and their number in the journal, if there is one."""
 
     number: int | None
-    delivered: Delivered
+    applied: Applied
 
 
 class Hub:
@@ -81,27 +93,41 @@ class Hub:
         schema: Schema | None = None,
         clock: Callable[[], datetime] = utc_now,
         source: str = "hub",
+        lateness: timedelta | None = None,
+        on_late: Callable[[Late], object] | None = None,
+        on_match: Callable[[Match], object] | None = None,
         path: str | os.PathLike[str] | None = None,
         sync: Sync | str = Sync.FULL,
         snapshot_every: int = SNAPSHOT_EVERY,
     ) -> None:
         """Make a hub with subscribers or, with the `path` of a file, bring back the one that it holds.
 
+        With a `lateness` events are put in the order of their own times, as far as they are no later than that;
+        `on_late` is called with those that are, and `on_match` with whatever interests somebody when it is taken in.
+
         Subscribers that a brought back hub does not know are added and those that differ are updated. `sync` says what
         the file outlasts: power failures ("full") or only the end of the process ("normal"). Raises InvalidFileError
-        when the file is in use, damaged, of another program, of a newer format or of a hub with another schema.
+        when the file is in use, damaged, of another program, of another format or of a hub with another schema
+        or lateness.
         """
+        if lateness is not None:
+            check_lateness(lateness)
+        check_callback("on_late", on_late)
+        check_callback("on_match", on_match)
         self._schema = schema
         self._clock = clock
         self._source = source
+        self._on_late = on_late
+        self._on_match = on_match
         self._lock = RLock()
         self._journal: Journal | None = None
         self._recovered: tuple[Notification, ...] = ()
         if path is None:
             checked = map(self._checked, unique_subscribers(subscribers).values())
-            self._core = Core(HubState(members=tuple(MemberState(one, new_queue(one.deliver)) for one in checked)))
+            members = tuple(MemberState(one, new_queue(one.deliver)) for one in checked)
+            self._core = Core(HubState(members=members), lateness)
         else:
-            journal = FileJournal.opened(path, schema, sync, snapshot_every)
+            journal = FileJournal.opened(path, schema, sync, snapshot_every, lateness)
             self._core, self._recovered = journal.restore()
             self._journal = journal
             self._declare(subscribers)
@@ -125,6 +151,12 @@ class Hub:
         The hub does not deliver them again. They stay in doubt until the hub's next input.
         """
         return self._recovered
+
+    @property
+    def late_count(self) -> int:
+        """How many events came later than is allowed."""
+        with self._lock:
+            return self._core.late
 
     @property
     def subscribers(self) -> tuple[Subscriber, ...]:
@@ -164,6 +196,7 @@ class Hub:
 
     def add(self, subscriber: Subscriber, *, callback: Callback | None = None) -> Subscriber:
         """Add a subscriber that is made already, such as one from a subscriber file."""
+        check_callback("callback", callback)
         with self._lock:
             subscriber = self._checked_newcomer(subscriber)
             self._done(Subscribe(subscriber))
@@ -172,6 +205,7 @@ class Hub:
 
     def listen(self, subscriber: str, callback: Callback | None) -> None:
         """Call `callback` with each notification of a subscriber from now on; None calls nothing any more."""
+        check_callback("callback", callback)
         with self._lock:
             self._member(subscriber).callback = callback
 
@@ -208,6 +242,7 @@ class Hub:
             if subscription is None:
                 self._done(Unsubscribe(member.subscriber.id))
                 return
+            check_id("subscription", subscription)
             if member.subscriber.subscription(subscription) is None:
                 raise UnknownIdError(f"subscriber {shown(subscriber)} has no subscription {shown(subscription)}")
             left = tuple(kept for kept in member.subscriber.subscriptions if kept.id != subscription)
@@ -259,37 +294,77 @@ class Hub:
             if match is None:
                 verdict = Verdict.NO_RELEVANCE if matched else Verdict.NO_MATCH
                 return Outcome(member.subscriber.id, explanations, None, verdict)
-            repeated = self._core.is_known(event.identity)
-            verdict = Verdict.REPEATED if repeated else member.outlook(match, max(now, self._core.latest))
-            return Outcome(member.subscriber.id, explanations, match.rank, verdict)
+            return Outcome(member.subscriber.id, explanations, match.rank, self._outlook(member, match, now))
+
+    def _outlook(self, member: Member, match: Match, now: datetime) -> Verdict:
+        """Return what would become of a match that came now."""
+        core, event = self._core, match.event
+        if core.is_known(event.identity) or member.holds(event.identity):
+            return Verdict.REPEATED
+        if core.is_late(event, now):
+            return Verdict.LATE
+        if core.keeps_back:
+            return Verdict.HELD
+        return member.outlook(match, max(now, core.latest))
 
     def _done(self, *commands: Command) -> _Done:
         """Write commands down, if there is a journal, and apply them."""
         journal = self._journal
         if journal is None:
-            return _Done(None, [one for command in commands for one in self._core.apply(command)])
+            return _Done(None, self._applied(commands))
         if journal.wants_state:
             journal.keep_state(self._core.state())
         number: int | None = None
         try:
             number = journal.record(*commands)
-            done = _Done(number, [one for command in commands for one in self._core.apply(command)])
-            journal.applied(number, _notes(done.delivered))
+            done = _Done(number, self._applied(commands))
+            journal.applied(number, _notes(done.applied))
         except BaseException as error:
             if number is not None or not isinstance(error, RankcastError):
                 journal.abandon()  # the log may be ahead of the state now: only opening it again brings them together
             raise
         return done
 
+    def _applied(self, commands: tuple[Command, ...]) -> Applied:
+        """Apply commands; only the last of several may lead to anything but a change of subscribers."""
+        *others, last = commands
+        for command in others:
+            self._core.apply(command)
+        return self._core.apply(last)
+
     def _handed_over(self, done: _Done) -> list[Notification]:
         """Call the subscribers' callbacks and return the notifications; then they are settled."""
         try:
-            notifications = _called_back(done.delivered)
+            notifications = self._called_back(done.applied)
         except CallbackError:
             self._settle(done)
             raise
         self._settle(done)
         return notifications
+
+    def _called_back(self, applied: Applied) -> list[Notification]:
+        """Call all callbacks; raise CallbackError, once all have been called, when some raised."""
+        errors: list[Exception] = []
+        for callback, argument in self._calls(applied):
+            try:
+                callback(argument)
+            except Exception as error:  # noqa: BLE001 (collected, and raised below)
+                errors.append(error)
+        if errors:
+            raise CallbackError(_notes(applied), errors)
+        return _notes(applied)
+
+    def _calls(self, applied: Applied) -> Iterator[tuple[Callable[[Any], object], object]]:
+        """Give the callbacks that are due, each with its argument."""
+        if self._on_match is not None:
+            for match in applied.matches:
+                yield self._on_match, match
+        if self._on_late is not None:
+            for late in applied.late:
+                yield self._on_late, late
+        for member, note in applied.delivered:
+            if member.callback is not None:
+                yield member.callback, note
 
     def _settle(self, done: _Done) -> None:
         if self._journal is not None and done.number is not None:
@@ -324,6 +399,7 @@ class Hub:
         return subscriber
 
     def _member(self, subscriber: str) -> Member:
+        check_id("subscriber", subscriber)
         member = self._core.members.get(SubscriberId(subscriber))
         if member is None:
             raise UnknownIdError(f"there is no subscriber {shown(subscriber)}")
@@ -358,20 +434,5 @@ class Hub:
         return event
 
 
-def _notes(delivered: Delivered) -> list[Notification]:
-    return [note for _, note in delivered]
-
-
-def _called_back(delivered: Delivered) -> list[Notification]:
-    """Call the subscribers' callbacks; raise CallbackError, once all have been called, when some raised."""
-    notifications = _notes(delivered)
-    errors: list[Exception] = []
-    for member, note in delivered:
-        if member.callback is not None:
-            try:
-                member.callback(note)
-            except Exception as error:  # noqa: BLE001 (collected, and raised below)
-                errors.append(error)
-    if errors:
-        raise CallbackError(notifications, errors)
-    return notifications
+def _notes(applied: Applied) -> list[Notification]:
+    return [note for _, note in applied.delivered]

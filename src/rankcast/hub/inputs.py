@@ -74,3 +74,9 @@ def _priority(given: AnyPriority) -> Priority:
     if len(given) != 2:
         raise InvalidSubscriptionError(f"priorities: {shown(given)} is not a pair of subscription ids")
     return Priority(SubscriptionId(given[0]), SubscriptionId(given[1]))
+
+
+def check_callback(name: str, value: object) -> None:
+    """Raise unless `value` can be called, or is None."""
+    if value is not None and not callable(value):
+        raise InvalidSubscriptionError(f"{name}: {shown(value)} cannot be called; expected a function or None")

@@ -40,6 +40,10 @@ class Member:
         ranked = self.preferences.ranked(event, satisfied)
         return None if ranked is None else Match(self.subscriber.id, event, ranked.rank, ranked.matched)
 
+    def holds(self, identity: Identity) -> bool:
+        """Whether the queue holds an event of this identity."""
+        return identity in self.held and any(one.identity == identity for one in self.queue.held)
+
     def candidate(self, match: Match, now: datetime) -> Candidate:
         """Return a match as it competes for delivery."""
         time = match.event.time or now

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from rankcast.matching.explain import Explanation
@@ -33,6 +33,19 @@ class Notification:
     time: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """An event that came later than the hub allows; it changed nothing. `time` is how far the hub was already."""
+
+    event: Event
+    time: datetime
+
+    @property
+    def by(self) -> timedelta:
+        """How much too late it came, beyond what is allowed."""
+        return self.time - (self.event.time or self.time)
+
+
 class CallbackError(RankcastError):
     """Callbacks raised. The event was published and every other callback was called; `notifications` has them all."""
 
@@ -49,6 +62,8 @@ class Verdict(Enum):
     NO_MATCH = "no match"
     NO_RELEVANCE = "no relevance"
     REPEATED = "published before"
+    LATE = "too late"
+    HELD = "kept back for earlier events"
     EXPIRED = "expired"
     TOO_OLD = "too old for the window"
     WAITING = "waiting for the end of the period"
@@ -88,6 +103,10 @@ class Outcome:
                 return "not delivered: the event lacks the numbers that its relevance is worked out from"
             case Verdict.REPEATED:
                 return "not delivered now: an event with this source and id was published before"
+            case Verdict.LATE:
+                return "not delivered: the event comes later than is allowed"
+            case Verdict.HELD:
+                return f"not delivered now: with rank {rank} it is kept back until nothing earlier can come"
             case Verdict.EXPIRED:
                 return "not delivered: the event has expired"
             case Verdict.TOO_OLD:

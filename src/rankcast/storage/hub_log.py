@@ -32,7 +32,9 @@ from rankcast.model.errors import InvalidFileError, RankcastError
 from rankcast.model.times import TICK
 from rankcast.storage.texts import invalid_file
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2, snapshots say when each identity was published and which events wait; 1 was never released."""
+
 APPLICATION = int.from_bytes(b"Rkct", "big")
 """SQLite's mark of whose file it is, at a fixed place in its first page."""
 
@@ -189,8 +191,8 @@ def _check_owner(path: Path, connection: sqlite3.Connection) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application != APPLICATION and (application or tables):
         raise invalid_file(str(path), None, "is a database of another program, not the log of a hub")
-    if version > FORMAT:
-        raise invalid_file(str(path), None, f"has format {version}; this rankcast reads up to {FORMAT}")
+    if tables and version != FORMAT:
+        raise invalid_file(str(path), None, f"has format {version}; this rankcast reads {FORMAT}")
 
 
 def _begun(path: Path, connection: sqlite3.Connection, about: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,208 @@
+"""A hub with an allowed lateness: whatever the order of arrival, the result is that of processing in order."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rankcast.hub.core
+from rankcast.hub import Hub, Verdict
+from rankcast.model.errors import InvalidValueError
+from rankcast.model.events import Event
+from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
+from rankcast.testing.clock import FakeClock
+from rankcast.testing.conformance import Case, cases, check
+from rankcast.testing.definitions import Delivery
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds):
+    return NOW + timedelta(seconds=seconds)
+
+
+def flat(number, seconds, **attributes):
+    return Event(str(number), "/flats", time=at(seconds), data=attributes)
+
+
+def got(notifications):
+    return [(note.subscriber, note.event.id, note.time) for note in notifications]
+
+
+def replayed(hub, events):
+    return [note for event in events for note in hub.publish(event, now=event.time)] + hub.finish()
+
+
+class Shuffled:
+    """The hub, to which the events of a case come in another order."""
+
+    def __init__(self, lateness, order):
+        self.lateness = lateness
+        self.order = order
+        self.late = []
+
+    def deliveries(self, case):
+        hub = Hub(case.subscribers, lateness=self.lateness, on_late=self.late.append)
+        return [
+            Delivery(note.subscriber, note.event.identity, note.rank, note.matched, note.time)
+            for note in replayed(hub, map(case.events.__getitem__, self.order))
+        ]
+
+
+@st.composite
+def shuffled_cases(draw):
+    """A case, a lateness, and an order of arrival in which nothing comes later than that."""
+    case = draw(cases())
+    lateness = draw(st.sampled_from((timedelta(seconds=1), timedelta(seconds=3), timedelta(days=31))))
+    events = tuple(sorted(case.events, key=lambda event: (event.time, event.identity)))
+    delays = st.sampled_from((timedelta(0), lateness / 2, lateness))
+    arrivals = [event.time + draw(delays) for event in events]
+    order = sorted(draw(st.permutations(range(len(events)))), key=arrivals.__getitem__)
+    return Case(case.subscribers, events), lateness, order
+
+
+@given(shuffled_cases())
+def test_any_order_within_the_lateness_gives_what_the_order_of_time_gives(drawn):
+    case, lateness, order = drawn
+    engine = Shuffled(lateness, order)
+    check(engine, case)
+    assert engine.late == []
+
+
+@given(shuffled_cases(), st.data())
+def test_events_that_come_too_late_are_told_and_change_nothing(drawn, data):
+    """The result is that of the events that were not late, whichever these are."""
+    case, _, order = drawn
+    order = data.draw(st.permutations(order))
+    allowed = timedelta(seconds=1)
+    engine = Shuffled(allowed, order)
+    found = sorted(engine.deliveries(case))
+    latest = [max(case.events[number].time for number in order[: end + 1]) for end in range(len(order))]
+    late = [number for number, now in zip(order, latest, strict=True) if now - case.events[number].time > allowed]
+    assert [one.event for one in engine.late] == [case.events[number] for number in late]
+    intime = tuple(event for number, event in enumerate(case.events) if number not in late)
+    assert found == sorted(Shuffled(allowed, range(len(intime))).deliveries(replace(case, events=intime)))
+
+
+@given(cases())
+def test_without_lateness_events_in_order_are_taken_as_ever(case):
+    check(Shuffled(timedelta(0), range(len(case.events))), case)
+
+
+class TestLateness:
+    def test_events_wait_until_nothing_earlier_can_come(self):
+        hub = Hub(lateness=timedelta(seconds=5), clock=FakeClock(NOW))
+        hub.subscribe("ana", "true")
+        assert hub.publish(flat(2, 2), now=at(2)) == []
+        assert hub.publish(flat(1, 1), now=at(3)) == []
+        assert got(hub.advance(at(7))) == [("ana", "1", at(1))]
+        assert got(hub.advance(at(8))) == [("ana", "2", at(2))]
+
+    def test_a_hub_that_goes_by_its_clock_takes_what_is_no_older_than_the_lateness(self):
+        clock = FakeClock(at(60))
+        hub = Hub(lateness=timedelta(seconds=10), clock=clock, on_late=(late := []).append)
+        hub.subscribe("ana", "true")
+        for number, seconds in enumerate((55, 49, 50)):
+            assert hub.publish(flat(number, seconds)) == []
+        assert [(one.event.id, one.time, one.by) for one in late] == [("1", at(50), timedelta(seconds=1))]
+        clock.advance(timedelta(seconds=10))
+        assert got(hub.publish({"x": 1})) == [("ana", "2", at(50)), ("ana", "0", at(55))]
+        assert hub.late_count == 1
+
+    def test_an_event_of_the_future_waits_for_its_time(self):
+        hub = Hub(lateness=timedelta(0), clock=FakeClock(NOW))
+        hub.subscribe("ana", "true")
+        assert hub.publish(flat(1, 30)) == []
+        assert hub.advance(at(29)) == []
+        assert got(hub.advance(at(30))) == [("ana", "1", at(30))]
+
+    def test_without_a_lateness_the_hub_goes_by_arrival_and_nothing_is_late(self):
+        hub = Hub(clock=FakeClock(at(60)))
+        hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(seconds=10)))
+        hub.publish(flat(1, 5))
+        assert got(hub.advance(at(70))) == [("ana", "1", at(70))]
+        assert hub.late_count == 0
+
+    def test_the_end_of_the_input_takes_in_what_waits_and_closes_the_past(self):
+        hub = Hub(lateness=timedelta(hours=1), clock=FakeClock(NOW))
+        hub.subscribe("ana", {"x = 2": 1.0, "true": 0.5}, deliver=Continuous(1))
+        for number, seconds, x in ((3, 3, 1), (1, 1, 2), (2, 2, 1)):
+            assert hub.publish(flat(number, seconds, x=x), now=at(seconds)) == []
+        assert got(hub.finish()) == [("ana", "1", at(1))]
+        hub.publish(flat(4, 2), now=at(4))
+        assert hub.late_count == 1
+
+    def test_a_late_event_is_not_known_afterwards_and_a_repeated_one_is_not_late(self):
+        hub = Hub(lateness=timedelta(0), on_late=(late := []).append)
+        hub.subscribe("ana", "true")
+        assert len(hub.publish(flat(1, 5), now=at(5))) == 1
+        for number in (1, 2, 2):
+            hub.publish(flat(number, 4), now=at(9))
+        assert [one.event.id for one in late] == ["2", "2"]
+        assert len(hub.publish(flat(2, 9), now=at(9))) == 1
+
+    def test_a_number_that_a_late_event_was_given_is_not_given_again(self):
+        hub = Hub(lateness=timedelta(0), clock=FakeClock(at(9)), on_late=(late := []).append)
+        hub.subscribe("ana", "true")
+        hub.publish({"time": at(1)})
+        assert ([one.event.id for one in late], hub.publish({})[0].event.id) == (["1"], "2")
+
+    def test_explain_tells_what_would_be_late_and_what_would_wait(self):
+        hub = Hub(lateness=timedelta(seconds=5), clock=FakeClock(at(60)))
+        hub.subscribe("ana", "true")
+        late, held = hub.explain(flat(1, 50), "ana"), hub.explain(flat(1, 55), "ana")
+        assert (late.verdict, held.verdict) == (Verdict.LATE, Verdict.HELD)
+        assert str(late).endswith("ana: not delivered: the event comes later than is allowed")
+        assert str(held).endswith("with rank 1 it is kept back until nothing earlier can come")
+        hub.publish(flat(1, 55))
+        assert hub.explain(flat(1, 55), "ana").verdict is Verdict.REPEATED
+        assert hub.publish(flat(1, 55)) == []
+
+    def test_changes_act_where_the_hub_is_so_a_newcomer_sees_what_waits(self):
+        hub = Hub(lateness=timedelta(seconds=5), clock=FakeClock(NOW))
+        hub.subscribe("ana", "true")
+        hub.publish(flat(1, 1), now=at(1))
+        hub.unsubscribe("ana")
+        hub.subscribe("rui", "true")
+        assert got(hub.finish()) == [("rui", "1", at(1))]
+
+    @pytest.mark.parametrize("lateness", [timedelta(seconds=-1), 60])
+    def test_a_lateness_is_checked(self, lateness):
+        with pytest.raises(InvalidValueError, match="lateness"):
+            Hub(lateness=lateness)
+
+
+class TestRepetitions:
+    @pytest.fixture(autouse=True)
+    def few_are_remembered(self, monkeypatch):
+        monkeypatch.setattr(rankcast.hub.core, "REMEMBERED", 1)
+
+    def test_are_recognised_for_as_long_as_the_lateness(self):
+        hub = Hub(lateness=timedelta(seconds=10), clock=FakeClock(NOW))
+        hub.subscribe("ana", "true")
+        for number in (1, 2, 3):
+            hub.publish(flat(number, number), now=at(number))
+        hub.publish(flat(1, 9), now=at(9))
+        assert [one[1] for one in got(hub.finish())] == ["1", "2", "3"]
+
+    def test_are_recognised_for_as_long_as_a_period(self):
+        hub = Hub()
+        hub.subscribe("ana", "true", deliver=Periodic(k=9, period=timedelta(seconds=10)))
+        for number, seconds in ((1, 9), (2, 11), (3, 12), (1, 18)):
+            hub.publish(flat(number, seconds), now=at(seconds))
+        assert [one[1] for one in got(hub.finish())] == ["3", "2"]
+        hub.update("ana", deliver=Periodic(k=9, period=timedelta(seconds=1)))
+        hub.publish(flat(4, 20), now=at(20))
+        hub.publish(flat(1, 20), now=at(20))
+        assert [one[1] for one in got(hub.finish())] == ["1", "4"]
+
+    @pytest.mark.parametrize("policy", [Sliding(1, 3), TopKWindow(1, 3), TopKWindow(1, timedelta(seconds=60))])
+    def test_are_recognised_for_as_long_as_a_window_holds_them(self, policy):
+        hub = Hub()
+        hub.subscribe("ana", {"x = 1": 1.0, "true": 0.5}, deliver=policy)
+        events = [flat(1, 1, x=0), flat(2, 2, x=1), flat(3, 3, x=1), flat(1, 4, x=0), flat(2, 5, x=1)]
+        found = [one[1] for event in events for one in got(hub.publish(event, now=event.time))]
+        assert found == ["1", "2", "3"]
+        assert hub.explain(flat(2, 5, x=1), "ana", now=at(5)).verdict is Verdict.REPEATED
