@@ -1,5 +1,6 @@
 """Batched queues do what the step functions do, however the rows are divided and wherever state is packed."""
 
+import struct
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -283,16 +284,27 @@ class TestRefusedState:
                 BatchedQueues.from_bytes(bad)
 
     def test_another_version(self, packed):
-        with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[1\]"):
-            BatchedQueues.from_arrays({**packed.to_arrays(), "version": np.array([2])})
+        with pytest.raises(InvalidValueError, match=r"version \[3\] is not one of \[1\] and \[2\]"):
+            BatchedQueues.from_arrays({**packed.to_arrays(), "version": np.array([3])})
         data = packed.to_bytes()
-        with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[1\]"):
-            BatchedQueues.from_bytes(data[:8] + (2).to_bytes(8, "little") + data[16:])
+        with pytest.raises(InvalidValueError, match=r"version \[3\] is not one of \[1\] and \[2\]"):
+            BatchedQueues.from_bytes(data[:8] + (3).to_bytes(8, "little") + data[16:])
+
+    def test_version_1_which_had_no_diversity_is_read(self, packed):
+        arrays = packed.to_arrays()
+        older = {"version": np.array([1]), "queues": arrays["queues"][:, :-1], "held": arrays["held"]}
+        parts = [older[name].tobytes() for name in ("queues", "held")]
+        data = struct.pack("<8sqqq", b"rcqueues", 1, *map(len, parts)) + b"".join(parts)
+        assert BatchedQueues.from_arrays(older).to_bytes() == packed.to_bytes()
+        assert BatchedQueues.from_bytes(data).to_bytes() == packed.to_bytes()
+        for bad in (data[:-8], data[:24]):
+            with pytest.raises(InvalidValueError, match="packed queues: "):
+                BatchedQueues.from_bytes(bad)
 
     def test_arrays_that_are_missing_or_of_another_shape(self, packed):
         arrays = packed.to_arrays()
         with pytest.raises(InvalidValueError, match="there is no array 'held'"):
-            BatchedQueues.from_arrays({name: arrays[name] for name in ("version", "queues")})
+            BatchedQueues.from_arrays({name: arrays[name] for name in ("version", "queues", "settings")})
         for bad in ({"queues": arrays["queues"][:, :-1]}, {"held": arrays["held"].astype(float)}):
             with pytest.raises(InvalidValueError, match=f"queues with {LINE} columns"):
                 BatchedQueues.from_arrays({**arrays, **bad})

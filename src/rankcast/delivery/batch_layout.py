@@ -8,19 +8,22 @@ that rank what they hold, the list of the best: their scores, then their places.
 - Scores are kept as integers in the same order (`score_order`), so that nothing compares floats.
 - Event numbers are not negative; a held event that was delivered is kept as the complement of its number.
 - A place in the list of the best is twice the number of a slot, plus one when the event there was delivered.
+- A queue that diversifies keeps in that list what it selected, in order, with the bits of divranks for scores. Its own
+  scores are ranks from 0 to 1, whose order as integers is that of their bits.
 
-A queue with k=10 and a full window of 100 takes 96 + 100 * 32 + 20 * 16 = 3,616 bytes.
+A queue with k=10 and a full window of 100 takes 104 + 100 * 32 + 20 * 16 = 3,624 bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
+from rankcast.model.diversity import Diversity
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, diversity_of
 from rankcast.model.times import EARLIEST, LATEST, TICK
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -37,9 +40,9 @@ ALL, CONTINUOUS, SLIDING, COUNT_WINDOW, TIME_WINDOW, PERIODIC = range(6)
 
 # The words of a queue's line. NEXT: no event held expires before it; for periods, their end. UNSEEN: an instant whose
 # arrivals have entered but which has not been evaluated. HEAD: the slot of the oldest; the slots are a ring. TOP: how
-# many are listed among the best.
-KIND, K, WINDOW, SPAN, CLOCK, START, CAPACITY, HEAD, COUNT, TOP, NEXT, UNSEEN = range(12)
-LINE = 12
+# many are listed among the best. SETTING: by which diversity it selects, from 1 on; 0 for none.
+KIND, K, WINDOW, SPAN, CLOCK, START, CAPACITY, HEAD, COUNT, TOP, NEXT, UNSEEN, SETTING = range(13)
+LINE = 13
 
 # The words of a slot. Continuous delivery needs no time and keeps there how many events outrank and outlive this one.
 EVENT, TIME, EXPIRY, SCORE = range(4)
@@ -56,18 +59,21 @@ def microseconds(time: datetime | None) -> int:
     return NEVER if time is None else (time - EPOCH) // TICK
 
 
-def lines_of(policies: Iterable[Policy]) -> Array:
-    """Return the lines of queues that have seen nothing yet."""
+def lines_of(policies: Iterable[Policy], settings: Mapping[Diversity, int]) -> Array:
+    """Return the lines of queues that have seen nothing yet; `settings` numbers what they diversify by, from 1 on."""
     known: dict[Policy, list[int]] = {}
-    lines = [known.get(policy) or known.setdefault(policy, _line(policy)) for policy in policies]
+    lines = [known.get(policy) or known.setdefault(policy, _line(policy, settings)) for policy in policies]
     return np.array(lines, np.int64).reshape(len(lines), LINE)
 
 
-def _line(policy: Policy) -> list[int]:
+def _line(policy: Policy, settings: Mapping[Diversity, int]) -> list[int]:
     kind, k, window, span = _described(policy)
     line = [0] * LINE
     line[KIND], line[K], line[WINDOW], line[SPAN] = kind, min(k, LONGEST), min(window, LONGEST), min(span, LONGEST)
     line[CLOCK], line[NEXT], line[UNSEEN] = FIRST_INSTANT, NEVER, NEVER
+    diversity = diversity_of(policy)
+    if diversity is not None and kind != ALL:
+        line[SETTING] = settings[diversity]
     return line
 
 
@@ -78,10 +84,10 @@ def _described(policy: Policy) -> tuple[int, int, int, int]:
     if isinstance(policy, Continuous):
         return CONTINUOUS, policy.k, LONGEST, LONGEST
     if isinstance(policy, Periodic):
-        return PERIODIC, policy.k, policy.k, policy.period // TICK
+        return PERIODIC, policy.k, policy.k if policy.diversity is None else LONGEST, policy.period // TICK
     window = policy.window
     if isinstance(window, timedelta):
         return TIME_WINDOW, policy.k, LONGEST, window // TICK
     if window <= policy.k:
-        return ALL, policy.k, window, LONGEST  # every event is among the best when it arrives
+        return ALL, policy.k, window, LONGEST  # every event is among the best when it arrives, diverse or not
     return SLIDING if isinstance(policy, Sliding) else COUNT_WINDOW, policy.k, window, LONGEST

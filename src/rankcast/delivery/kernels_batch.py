@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     ALL,
     CAPACITY,
@@ -74,12 +75,12 @@ def first_fault(queues: Array, queue_column: Array, events: Array, times: Array,
 
 
 @inlined
-def _pass(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
+def _pass(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int, diverse: Diverse) -> int:
     kind = queues[queue, KIND]
     if kind in (COUNT_WINDOW, TIME_WINDOW):
-        return pass_in_window(queues, arena, found, counters, queue, now)
+        return pass_in_window(queues, arena, found, counters, queue, now, diverse)
     if kind == PERIODIC:
-        return pass_in_period(queues, arena, found, counters, queue, now)
+        return pass_in_period(queues, arena, found, counters, queue, now, diverse)
     return DONE
 
 
@@ -94,6 +95,7 @@ def _arrive(
     time: int,
     expiry: int,
     score: int,
+    diverse: Diverse,
 ) -> int:
     kind = queues[queue, KIND]
     if kind == ALL:
@@ -107,9 +109,9 @@ def _arrive(
     if kind == CONTINUOUS:
         return arrive_continuously(queues, arena, found, counters, queue, event, time, expiry, score)
     if kind in (SLIDING, COUNT_WINDOW):
-        return arrive_in_count_window(queues, arena, found, counters, queue, event, time, expiry, score)
+        return arrive_in_count_window(queues, arena, found, counters, queue, event, time, expiry, score, diverse)
     if kind == TIME_WINDOW:
-        return arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score)
+        return arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score, diverse)
     return arrive_in_period(queues, arena, counters, queue, event, time, expiry, score)
 
 
@@ -124,15 +126,16 @@ def take_rows(
     times: Array,
     expiries: Array,
     score_bits: Array,
+    diverse: Diverse,
     row: int,
 ) -> tuple[int, int]:
     """Take rows from one on; return the first that was not taken and DONE, FOUND_FULL or ARENA_FULL."""
     while row < len(queue_column):
         queue, time = queue_column[row], times[row]
-        status = _pass(queues, arena, found, counters, queue, time)
+        status = _pass(queues, arena, found, counters, queue, time, diverse)
         if status == DONE:
             score = score_order(score_bits[row])
-            status = _arrive(queues, arena, found, counters, queue, events[row], time, expiries[row], score)
+            status = _arrive(queues, arena, found, counters, queue, events[row], time, expiries[row], score, diverse)
         if status != DONE:
             return row, status
         queues[queue, CLOCK] = time
@@ -141,10 +144,12 @@ def take_rows(
 
 
 @compiled
-def pass_time(queues: Array, arena: Array, found: Array, counters: Array, now: int, queue: int) -> tuple[int, int]:
+def pass_time(
+    queues: Array, arena: Array, found: Array, counters: Array, now: int, diverse: Diverse, queue: int
+) -> tuple[int, int]:
     """Let time pass to `now` in all queues from one on; return the first that was not done, and why."""
     while queue < len(queues):
-        status = _pass(queues, arena, found, counters, queue, now)
+        status = _pass(queues, arena, found, counters, queue, now, diverse)
         if status != DONE:
             return queue, status
         queues[queue, CLOCK] = max(queues[queue, CLOCK], now)

@@ -18,6 +18,7 @@ from rankcast.delivery.batch_layout import (
     KIND,
     PERIODIC,
     SCORE,
+    SETTING,
     SLOT,
     START,
     TIME,
@@ -34,7 +35,7 @@ def listed_at_most(queues: Array, queue: int) -> int:
     """Return how many events a queue lists at most."""
     if queues[queue, KIND] == CONTINUOUS:
         return 0
-    if queues[queue, KIND] == PERIODIC:
+    if queues[queue, KIND] == PERIODIC or queues[queue, SETTING]:
         return int(queues[queue, K])
     return int(min(queues[queue, WINDOW], 2 * queues[queue, K]))
 

@@ -6,11 +6,13 @@ well), so an event is dropped for good when it reaches k. Without expiries at mo
 that is held back, O(n) in the events held for one that is delivered or when one has expired.
 
 Periodic: the end of a period is known when an event arrives in it, so only the best k of those that will be valid then
-are held. Cost: O(1) for an event worse than those, O(k) otherwise.
+are held. Cost: O(1) for an event worse than those, O(k) otherwise. With diversity all of them are held: O(1) for each,
+and the selection at the end.
 """
 
 from __future__ import annotations
 
+from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     COUNT,
     DOMINATORS,
@@ -20,6 +22,7 @@ from rankcast.delivery.batch_layout import (
     NEVER,
     NEXT,
     SCORE,
+    SETTING,
     SLOT,
     SPAN,
     START,
@@ -29,6 +32,7 @@ from rankcast.delivery.batch_layout import (
     K,
 )
 from rankcast.delivery.kernels_best import enlist, list_of
+from rankcast.delivery.kernels_diverse import select_anew
 from rankcast.delivery.kernels_room import ARENA_FULL, DONE, FOUND_FULL, has_room, has_slot, write
 from rankcast.matching.compiled import inlined
 
@@ -114,7 +118,7 @@ def _remember(queues: Array, arena: Array, queue: int, event: int, expiry: int, 
 def arrive_in_period(
     queues: Array, arena: Array, counters: Array, queue: int, event: int, time: int, expiry: int, score: int
 ) -> int:
-    """Hold an event that is among the best k of its period so far and will be valid at its end."""
+    """Hold an event that may be among the best k of its period and will be valid at its end."""
     period = queues[queue, SPAN]
     if queues[queue, NEXT] == NEVER:
         queues[queue, NEXT] = min(time // period * period + period, LAST_INSTANT)
@@ -122,7 +126,8 @@ def arrive_in_period(
         return DONE
     start, count = queues[queue, START], queues[queue, COUNT]
     place = count
-    if count == queues[queue, K]:
+    diversifies = queues[queue, SETTING] != 0
+    if count == queues[queue, K] and not diversifies:
         _, places = list_of(queues, queue)
         place = arena[places + count - 1] >> 1
         if not _beats(arena, start + SLOT * place, event, time, score):
@@ -135,7 +140,8 @@ def arrive_in_period(
         return ARENA_FULL
     slot = start + SLOT * place
     arena[slot + EVENT], arena[slot + TIME], arena[slot + EXPIRY], arena[slot + SCORE] = event, time, expiry, score
-    enlist(queues, arena, queue, place, 0)
+    if not diversifies:
+        enlist(queues, arena, queue, place, 0)
     return DONE
 
 
@@ -148,13 +154,17 @@ def _beats(arena: Array, slot: int, event: int, time: int, score: int) -> bool:
 
 
 @inlined
-def pass_in_period(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
+def pass_in_period(
+    queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int, diverse: Diverse
+) -> int:
     """Deliver the best of a period that has ended."""
     end = queues[queue, NEXT]
     if end > now:
         return DONE
-    if not has_room(found, counters, queues[queue, COUNT]):
+    if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
         return FOUND_FULL
+    if queues[queue, SETTING]:
+        select_anew(queues, arena, queue, diverse)
     start = queues[queue, START]
     _, places = list_of(queues, queue)
     for at in range(places, places + queues[queue, TOP]):

@@ -3,12 +3,15 @@
 The common arrival (worse than the best, and so is the one that leaves) costs O(1). One among the best costs O(k). An
 event that expires before it would leave costs O(w): those before it in the ring move up.
 
+With diversity the list has what was selected; `kernels_diverse` keeps it.
+
 NEXT is a lower bound of the expiries held, exact after every search for expired events. Without expiries the first to
 leave a window of time is its oldest event, so the next departure is the smaller of two numbers.
 """
 
 from __future__ import annotations
 
+from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     CAPACITY,
     COUNT,
@@ -18,6 +21,7 @@ from rankcast.delivery.batch_layout import (
     NEVER,
     NEXT,
     SCORE,
+    SETTING,
     SLOT,
     SPAN,
     START,
@@ -29,6 +33,7 @@ from rankcast.delivery.batch_layout import (
     K,
 )
 from rankcast.delivery.kernels_best import delist, enlist, list_again, list_of
+from rankcast.delivery.kernels_diverse import consider, deselect, select_anew
 from rankcast.delivery.kernels_room import ARENA_FULL, DONE, FOUND_FULL, has_room, has_slot, write
 from rankcast.matching.compiled import inlined
 
@@ -41,7 +46,9 @@ def place_at(queues: Array, queue: int, offset: int) -> int:
 
 
 @inlined
-def enter(queues: Array, arena: Array, queue: int, event: int, time: int, expiry: int, score: int) -> None:
+def enter(
+    queues: Array, arena: Array, queue: int, event: int, time: int, expiry: int, score: int, diverse: Diverse
+) -> None:
     """Put an event into the next free slot."""
     count = queues[queue, COUNT]
     place = place_at(queues, queue, count)
@@ -49,13 +56,19 @@ def enter(queues: Array, arena: Array, queue: int, event: int, time: int, expiry
     arena[slot + EVENT], arena[slot + TIME], arena[slot + EXPIRY], arena[slot + SCORE] = event, time, expiry, score
     queues[queue, COUNT] = count + 1
     queues[queue, NEXT] = min(queues[queue, NEXT], expiry)
-    enlist(queues, arena, queue, place, count - queues[queue, TOP])
+    if queues[queue, SETTING]:
+        consider(queues, arena, queue, place, diverse)
+    else:
+        enlist(queues, arena, queue, place, count - queues[queue, TOP])
 
 
 @inlined
 def leave(queues: Array, arena: Array, queue: int, offset: int) -> None:
     """Remove the event that is so many after the oldest; what follows it is then at this offset."""
-    delist(queues, arena, queue, place_at(queues, queue, offset))
+    if queues[queue, SETTING]:
+        deselect(queues, arena, queue, place_at(queues, queue, offset))
+    else:
+        delist(queues, arena, queue, place_at(queues, queue, offset))
     if offset > 0:
         _move_up(queues, arena, queue, offset)
     queues[queue, HEAD] = place_at(queues, queue, 1)
@@ -98,11 +111,16 @@ def expire(queues: Array, arena: Array, queue: int, now: int) -> None:
 
 
 @inlined
-def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int) -> None:
+def evaluate(
+    queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int, diverse: Diverse
+) -> None:
     """Deliver those of the best k that were not delivered before."""
     wanted = min(queues[queue, K], queues[queue, COUNT])
     if queues[queue, TOP] < wanted:
-        list_again(queues, arena, queue)
+        if queues[queue, SETTING]:
+            select_anew(queues, arena, queue, diverse)
+        else:
+            list_again(queues, arena, queue)
     _, places = list_of(queues, queue)
     for at in range(places, places + wanted):
         if arena[at] & 1 == 0:
@@ -123,6 +141,7 @@ def arrive_in_count_window(
     time: int,
     expiry: int,
     score: int,
+    diverse: Diverse,
 ) -> int:
     """Let expired events leave, then the oldest if the window is full, then the new one enter; evaluate."""
     if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT] + 1)):
@@ -134,26 +153,36 @@ def arrive_in_count_window(
     if expiry > time:
         if queues[queue, COUNT] == queues[queue, WINDOW]:
             leave(queues, arena, queue, 0)
-        enter(queues, arena, queue, event, time, expiry, score)
-    evaluate(queues, arena, found, counters, queue, time)
+        enter(queues, arena, queue, event, time, expiry, score, diverse)
+    evaluate(queues, arena, found, counters, queue, time, diverse)
     return DONE
 
 
 @inlined
 def arrive_in_time_window(
-    queues: Array, arena: Array, counters: Array, queue: int, event: int, time: int, expiry: int, score: int
+    queues: Array,
+    arena: Array,
+    counters: Array,
+    queue: int,
+    event: int,
+    time: int,
+    expiry: int,
+    score: int,
+    diverse: Diverse,
 ) -> int:
     """Let an event enter; its instant is evaluated when it is over."""
     if expiry > time:
         if not has_slot(queues, arena, counters, queue):
             return ARENA_FULL
-        enter(queues, arena, queue, event, time, expiry, score)
+        enter(queues, arena, queue, event, time, expiry, score, diverse)
         queues[queue, UNSEEN] = time
     return DONE
 
 
 @inlined
-def pass_in_window(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
+def pass_in_window(
+    queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int, diverse: Diverse
+) -> int:
     """Evaluate, in order, the instants before `now` at which something entered or left."""
     span = queues[queue, SPAN]
     while True:
@@ -169,7 +198,7 @@ def pass_in_window(queues: Array, arena: Array, found: Array, counters: Array, q
         if queues[queue, NEXT] <= instant:
             expire(queues, arena, queue, instant)
         queues[queue, UNSEEN] = NEVER
-        evaluate(queues, arena, found, counters, queue, instant)
+        evaluate(queues, arena, found, counters, queue, instant, diverse)
 
 
 @inlined
