@@ -124,7 +124,7 @@ def test_labels_that_run_out_are_given_anew_and_nothing_changes():
     covered.add(0, parse_filter("x between 0 and 50"))
     for power in range(1, 121):  # each start lies between 0 and the one before: soon there is no label left
         covered.add(power, parse_filter(f"x between {1 / 2**power!r} and {300 - power}"))
-    assert covered.order.generation > 1
+    assert covered.order.boxes.generation > 1
     assert covered.forwarded.tolist() == list(range(121))  # each starts lower and ends lower than the one before
     assert covered.add(121, parse_filter("x between 0.25 and 200")).forward == ()
 

@@ -16,17 +16,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import numpy as np
-
-from rankcast.covering.lines import FIRST, LAST, Line
+from rankcast.covering.lines import Line
 from rankcast.model.filters import Filter
 from rankcast.model.intervals import Domain
 from rankcast.model.schema import Schema
 from rankcast.model.values import Value
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Box: TypeAlias = dict[int, tuple[int, int]]
 """Ranges [start, end) of labels by the number of their attribute; attributes that are not named are free."""
 
@@ -78,16 +75,6 @@ class Space:
                 inner += _product(ranges)
             is_exact = is_exact and small and not conjunction.has_patterns
         return Boxed(tuple(outer), tuple(inner), is_exact)
-
-    def arrays(self, boxes: Iterable[Box]) -> tuple[Array, Array]:
-        """Return boxes as two arrays, starts and ends, with a row per box and a column per attribute."""
-        boxes = list(boxes)
-        starts = np.full((len(boxes), len(self)), FIRST, np.int64)
-        ends = np.full((len(boxes), len(self)), LAST, np.int64)
-        for row, box in enumerate(boxes):
-            for attribute, (start, end) in box.items():
-                starts[row, attribute], ends[row, attribute] = start, end
-        return starts, ends
 
     def event(self, point: Iterable[int]) -> dict[str, Value] | None:
         """Return an event at a point of labels; None when no int64 or float64 lies there."""

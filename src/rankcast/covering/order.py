@@ -21,10 +21,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.covering.boxes import Box, Boxed, Space
 from rankcast.covering.kernels_order import contained, containing, only_outranking
-from rankcast.covering.lines import FIRST, LAST
 from rankcast.covering.relation import covers
+from rankcast.covering.rows import BoxRows, hull
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
@@ -43,19 +42,15 @@ class Ranking(Enum):
 class Order:
     """Numbered subscriptions under the covering order.
 
-    `starts`, `ends`, `scores` and `partial` are arrays by number; `partial` marks those whose box is only the hull.
+    `boxes`, `scores` and `partial` are arrays by number; `partial` marks those whose box is only the hull.
     """
 
     def __init__(self, ranking: Ranking = Ranking.AGNOSTIC, schema: Schema | None = None) -> None:
         self.ranking = ranking
-        self.space = Space(schema)
-        self.starts = np.zeros((16, 0), np.int64)
-        self.ends = np.zeros((16, 0), np.int64)
+        self.boxes = BoxRows(schema)
         self.scores = np.zeros(16, np.float64)
         self._filters: dict[int, Filter] = {}
         self.partial = np.zeros(16, np.bool_)
-        self.generation = 0
-        """How often boxes that were there before have changed: new labels, or an attribute nobody had named."""
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -73,15 +68,18 @@ class Order:
         """Take a subscription in. Its row is its number; rows are allocated up to the largest."""
         if number in self._filters:
             raise DuplicateIdError(f"there is a subscription {number} in the covering order already")
-        boxed = self.space.boxed(wanted)
-        self._make_room(number)
-        box = _hull(boxed)
-        self.starts[number], self.ends[number] = FIRST, LAST
-        for attribute, (start, end) in box.items():
-            self.starts[number, attribute], self.ends[number, attribute] = start, end
+        boxed = self.boxes.space.boxed(wanted)
+        self.boxes.write(number, hull(boxed.outer))
+        self._make_room()
         self.scores[number] = score if self.ranking is Ranking.FIXED else 0.0
         self._filters[number] = wanted
         self.partial[number] = not boxed.is_exact or len(boxed.outer) != 1
+
+    def _make_room(self) -> None:
+        missing = self.boxes.room - len(self.scores)
+        if missing > 0:
+            self.scores = np.concatenate([self.scores, np.zeros(missing)])
+            self.partial = np.concatenate([self.partial, np.zeros(missing, np.bool_)])
 
     def remove(self, number: int) -> None:
         """Forget a subscription."""
@@ -98,13 +96,13 @@ class Order:
 
     def top_down(self, numbers: Array) -> Array:
         """Return subscriptions sorted so that each comes before those it is above of."""
-        widths = (self.ends[numbers] - self.starts[numbers]).astype(np.float64).sum(axis=1)
+        widths = (self.boxes.ends[numbers] - self.boxes.starts[numbers]).astype(np.float64).sum(axis=1)
         return numbers[np.lexsort((numbers, -widths, -self.scores[numbers]))]
 
     def _related(self, number: int, among: Group, *, upwards: bool) -> Array:
         if self.ranking is Ranking.UNPROVABLE or not len(among):
             return np.zeros(0, np.int64)
-        start, end = self.starts[number], self.ends[number]
+        start, end = self.boxes.starts[number], self.boxes.ends[number]
         starts, ends = among.columns
         count = len(among)
         found = np.empty(count, np.int64)
@@ -131,25 +129,7 @@ class Order:
 
     def _known(self, number: int) -> Filter:
         wanted = self._filters[number]
-        return wanted if self.space.schema is None else wanted.under(self.space.schema)
-
-    def _make_room(self, number: int) -> None:
-        for attribute, line in enumerate(self.space.lines):
-            for old, new in line.moves:
-                for column in (self.starts, self.ends):
-                    if attribute < column.shape[1]:
-                        column[:, attribute] = np.asarray(new)[np.searchsorted(old, column[:, attribute])]
-                self.generation += 1
-            line.moves.clear()
-        rows, attributes = self.starts.shape
-        if number < rows and len(self.space) == attributes:
-            return
-        self.generation += len(self.space) > attributes
-        rows = max(rows, 2 * number if number >= rows else 0)
-        self.starts = _grown(self.starts, rows, len(self.space), FIRST)
-        self.ends = _grown(self.ends, rows, len(self.space), LAST)
-        self.scores = np.concatenate([self.scores, np.zeros(rows - len(self.scores))])
-        self.partial = np.concatenate([self.partial, np.zeros(rows - len(self.partial), np.bool_)])
+        return wanted if self.boxes.space.schema is None else wanted.under(self.boxes.space.schema)
 
 
 class Group:
@@ -177,7 +157,7 @@ class Group:
     @property
     def columns(self) -> tuple[Array, Array]:
         """The starts and ends of the boxes by attribute, in the order of the numbers; with room behind them."""
-        if self._generation != self._order.generation:
+        if self._generation != self._order.boxes.generation:
             self._rebuild()
         return self._starts, self._ends
 
@@ -201,34 +181,17 @@ class Group:
             self._write(place)
 
     def _write(self, place: int) -> None:
-        if self._generation == self._order.generation:
+        if self._generation == self._order.boxes.generation:
             number = self._numbers[place]
-            self._starts[:, place], self._ends[:, place] = self._order.starts[number], self._order.ends[number]
+            self._starts[:, place], self._ends[:, place] = (
+                self._order.boxes.starts[number],
+                self._order.boxes.ends[number],
+            )
 
     def _rebuild(self) -> None:
-        room, attributes = len(self._numbers), self._order.starts.shape[1]
+        room, attributes = len(self._numbers), self._order.boxes.starts.shape[1]
         self._starts, self._ends = np.empty((attributes, room), np.int64), np.empty((attributes, room), np.int64)
         count = len(self._place)
-        self._starts[:, :count] = self._order.starts[self.numbers].T
-        self._ends[:, :count] = self._order.ends[self.numbers].T
-        self._generation = self._order.generation
-
-
-def _grown(array: Array, rows: int, attributes: int, free: int) -> Array:
-    grown = np.full((rows, attributes), free, np.int64)
-    grown[: array.shape[0], : array.shape[1]] = array
-    return grown
-
-
-def _hull(boxed: Boxed) -> Box:
-    """Return the smallest box around a filter; an empty range where nothing matches."""
-    if not boxed.outer:
-        return {}
-    shared = set.intersection(*(set(box) for box in boxed.outer))
-    return {
-        attribute: (
-            min(box[attribute][0] for box in boxed.outer),
-            max(box[attribute][1] for box in boxed.outer),
-        )
-        for attribute in shared
-    }
+        self._starts[:, :count] = self._order.boxes.starts[self.numbers].T
+        self._ends[:, :count] = self._order.boxes.ends[self.numbers].T
+        self._generation = self._order.boxes.generation
