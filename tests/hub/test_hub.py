@@ -349,7 +349,10 @@ def test_explain_tells_what_publishing_would_do_and_changes_nothing(hub):
     outcome = hub.explain(flat(2, x=1), "ana")
     assert (outcome.rank, outcome.delivered) == (0.5, False)
     assert [explanation.matched for explanation in outcome.explanations] == [False, True]
-    assert str(outcome).endswith("ana: not delivered now: with rank 0.5 it is not among the best")
+    assert str(outcome).endswith(
+        "ana: not delivered now: with rank 0.5 it is not among the best "
+        "(place 2 of 2, only the best is delivered, so far event 1 with rank 1)"
+    )
     nothing = hub.explain(flat(3, x=0), "ana")
     assert nothing.rank is None
     assert str(nothing).endswith("ana: not delivered: no subscription matches")
@@ -465,3 +468,22 @@ def test_a_relevance_is_checked_against_the_schema():
     with pytest.raises(UnknownAttributeError, match="did you mean 'rent'"):
         hub.subscribe("ana", Subscription("a", parse_filter("true"), relevance=Closeness([Target("rents", 1)])))
     assert hub.subscribers == ()
+
+
+def test_explain_names_the_competitor_the_window_and_when_an_event_could_still_enter(hub):
+    ranks = {"x > 2": 0.9, "x > 1": 0.5, "x > 0": 0.1}
+    hub.subscribe("ana", ranks, deliver=Sliding(k=2, window=4))
+    hub.subscribe("rui", ranks, deliver=TopKWindow(k=1, window=timedelta(hours=1)))
+    hub.subscribe("eva", ranks, deliver=Periodic(k=2, period=timedelta(hours=1)))
+    for number, x in enumerate((3, 2, 2), start=1):
+        hub.publish(flat(number, x=x, time=NOW))
+    weak = flat(4, x=1, time=NOW + timedelta(minutes=1))
+    ana, rui, eva = (hub.explain(weak, name, now=weak.time) for name in ("ana", "rui", "eva"))
+    assert (ana.outlook.place, ana.outlook.enters_after, ana.competitor.event.id) == (4, 2, "2")
+    assert str(ana).endswith(
+        "(place 4 of 4, the best 2 are delivered, the last of them event 2 with rank 0.5); "
+        "if nothing better comes it enters after 2 more matches of lower rank"
+    )
+    assert (rui.outlook.enters, len(rui.outlook.window)) == (NOW + timedelta(hours=1), 4)
+    assert eva.outlook.decided == NOW + timedelta(hours=1)
+    assert [note.event.id for note in hub.matches(weak) if note.subscriber == "ana"] == ["4"]  # nothing has changed

@@ -15,6 +15,7 @@ from rankcast.cli.notifications import payload
 from rankcast.cli.replay import Replay
 from rankcast.cli.streams import Problems, one_line, printable, write_json
 from rankcast.cli.terminal import console, shown_attributes
+from rankcast.delivery.outlook import Outlook
 from rankcast.hub import Outcome
 from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
@@ -23,6 +24,7 @@ from rankcast.model.errors import InvalidEventError, Problem, UnknownIdError, sh
 from rankcast.model.events import Event
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
+from rankcast.model.times import format_time
 from rankcast.storage.event_files import read_events
 from rankcast.storage.subscriber_files import load_subscribers
 
@@ -132,8 +134,22 @@ def outcome_to_json(outcome: Outcome, event: Event) -> dict[str, Any]:
         "delivered": outcome.delivered,
         "verdict": outcome.verdict.value,
         "rank": outcome.rank,
+        "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook),
         "event": event_to_json(event),
         "subscriptions": [_explanation_to_json(explanation) for explanation in outcome.explanations],
+    }
+
+
+def _outlook_to_json(outlook: Outlook) -> dict[str, Any]:
+    last = outlook.competitor
+    times = {"decided": outlook.decided, "enters": outlook.enters, "reopens": outlook.reopens}
+    return {
+        "place": outlook.place,
+        "k": outlook.k,
+        "window": len(outlook.window),
+        "competitor": None if last is None else {**last.identity._asdict(), "score": last.score},
+        **{name: None if time is None else format_time(time) for name, time in times.items()},
+        "enters_after": outlook.enters_after,
     }
 
 

@@ -15,11 +15,14 @@ import heapq
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import TypeAlias, assert_never
 
+from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.contents import content_for
 from rankcast.delivery.lateness import Remembered, Reordering, ReorderingState
-from rankcast.delivery.policies import new_queue, with_policy
+from rankcast.delivery.policies import new_queue, with_candidates, with_policy
 from rankcast.delivery.queues import finished
 from rankcast.hub.commands import (
     Advance,
@@ -37,7 +40,7 @@ from rankcast.hub.results import Late, Match, Notification
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import Periodic
+from rankcast.model.policies import Periodic, Policy, diversity_of
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.ranking.preferences import Preferences
 
@@ -166,6 +169,8 @@ class Core:
         self._count_period(member, -1)
         if after.deliver != member.subscriber.deliver:
             member.queue = with_policy(member.queue, after.deliver)
+            if diversity_of(after.deliver) not in (None, diversity_of(member.subscriber.deliver)):
+                member.queue = with_candidates(member.queue, partial(_with_content, member, after.deliver))
             self._set_timer(member)
         self._replace(member, after)
         self._count_period(member, 1)
@@ -267,6 +272,11 @@ class Core:
             self._periods[policy.period] += change
             if not self._periods[policy.period]:
                 del self._periods[policy.period]
+
+
+def _with_content(member: Member, policy: Policy, candidate: Candidate) -> Candidate:
+    """Return a held candidate with the content that another policy compares."""
+    return replace(candidate, content=content_for(policy, member.held[candidate.identity].event.attributes))
 
 
 def _instant(delivered: tuple[Member, Notification]) -> datetime:

@@ -56,7 +56,7 @@ from rankcast.hub.results import CallbackError, Late, Match, Notification, Outco
 from rankcast.matching.explain import explain
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event
-from rankcast.model.policies import ALL_MATCHES, Policy
+from rankcast.model.policies import ALL_MATCHES, Policy, check_attributes
 from rankcast.model.relevance import Decay
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, check_id, unique_subscribers
@@ -294,18 +294,21 @@ class Hub:
             if match is None:
                 verdict = Verdict.NO_RELEVANCE if matched else Verdict.NO_MATCH
                 return Outcome(member.subscriber.id, explanations, None, verdict)
-            return Outcome(member.subscriber.id, explanations, match.rank, self._outlook(member, match, now))
+            unseen = self._not_seen(member, match, now)
+            if unseen is not None:
+                return Outcome(member.subscriber.id, explanations, match.rank, unseen)
+            ahead = member.outlook(match, max(now, self._core.latest))
+            competitor = None if ahead.competitor is None else member.held.get(ahead.competitor.identity)
+            return Outcome(member.subscriber.id, explanations, match.rank, Verdict(ahead.fate.value), ahead, competitor)
 
-    def _outlook(self, member: Member, match: Match, now: datetime) -> Verdict:
-        """Return what would become of a match that came now."""
+    def _not_seen(self, member: Member, match: Match, now: datetime) -> Verdict | None:
+        """Return why a match that came now would not reach its queue now, or None when it would."""
         core, event = self._core, match.event
         if core.is_known(event.identity) or member.holds(event.identity):
             return Verdict.REPEATED
         if core.is_late(event, now):
             return Verdict.LATE
-        if core.keeps_back:
-            return Verdict.HELD
-        return member.outlook(match, max(now, core.latest))
+        return Verdict.HELD if core.keeps_back else None
 
     def _done(self, *commands: Command) -> _Done:
         """Write commands down, if there is a journal, and apply them."""
@@ -408,6 +411,7 @@ class Hub:
     def _checked(self, subscriber: Subscriber) -> Subscriber:
         if self._schema is None:
             return subscriber
+        check_attributes(subscriber.deliver, self._schema)
         checked = tuple(subscription.under(self._schema) for subscription in subscriber.subscriptions)
         return replace(subscriber, subscriptions=checked)
 

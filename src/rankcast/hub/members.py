@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import TypeAlias
 
 from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.contents import content_for
+from rankcast.delivery.outlook import Outlook, outlook
 from rankcast.delivery.queues import Moved, Queue, step
-from rankcast.hub.results import Match, Notification, Verdict
+from rankcast.hub.results import Match, Notification
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import Periodic, TopKWindow
 from rankcast.model.subscriptions import Subscriber, SubscriptionId
 from rankcast.ranking.preferences import Preferences
 
@@ -48,7 +49,8 @@ class Member:
         """Return a match as it competes for delivery."""
         time = match.event.time or now
         expires = self.preferences.expires(match.matched, time, match.event.expires)
-        return Candidate(match.event.identity, time, self.preferences.score(match.rank, time), expires)
+        content = content_for(self.subscriber.deliver, match.event.attributes)
+        return Candidate(match.event.identity, time, self.preferences.score(match.rank, time), expires, content)
 
     def moved(self, match: Match | None, now: datetime, *, closed: bool) -> list[Notification]:
         """Let time pass and a match arrive, or none; return what is delivered."""
@@ -57,20 +59,9 @@ class Member:
         candidate = None if match is None else self.candidate(match, now)
         return self.notified(step(self.queue, candidate, now, closed=closed))
 
-    def outlook(self, match: Match, now: datetime) -> Verdict:
+    def outlook(self, match: Match, now: datetime) -> Outlook:
         """Return what would become of a match that arrived now; nothing is changed."""
-        candidate = self.candidate(match, now)
-        queue, delivered = step(self.queue, candidate, now)
-        identity = match.event.identity
-        if any(one.candidate.identity == identity for one in delivered):
-            return Verdict.DELIVERED
-        if not candidate.is_valid_at(now):
-            return Verdict.EXPIRED
-        if isinstance(self.subscriber.deliver, Periodic):
-            return Verdict.WAITING
-        if isinstance(self.subscriber.deliver, TopKWindow) and all(one.identity != identity for one in queue.held):
-            return Verdict.TOO_OLD
-        return Verdict.OUTRANKED
+        return outlook(self.queue, self.candidate(match, now), now)
 
     def notified(self, moved: Moved) -> list[Notification]:
         """Take over a queue that has moved, and return its deliveries as notifications."""

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from rankcast.delivery.outlook import Outlook
 from rankcast.matching.explain import Explanation
 from rankcast.model.errors import RankcastError
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
+from rankcast.model.times import format_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,16 @@ class Outcome:
     """What an event means to a subscriber: why each subscription matches or not, its rank, and whether it is delivered.
 
     `rank` is None when nothing matches, or when what matches ranks by a relevance that the event does not have.
+    `outlook` tells where the event stands in its queue: its place, the window at that instant, when it could still
+    enter. `competitor` is the match to beat, as far as the hub still has it.
     """
 
     subscriber: SubscriberId
     explanations: tuple[Explanation, ...]
     rank: float | None
     verdict: Verdict
+    outlook: Outlook | None = None
+    competitor: Match | None = None
 
     @property
     def delivered(self) -> bool:
@@ -96,7 +102,7 @@ class Outcome:
         rank = "" if self.rank is None else f"{self.rank:g}"
         match self.verdict:
             case Verdict.DELIVERED:
-                return f"delivered with rank {rank}"
+                return f"delivered with rank {rank}{self._standing}"
             case Verdict.NO_MATCH:
                 return "not delivered: no subscription matches"
             case Verdict.NO_RELEVANCE:
@@ -112,5 +118,36 @@ class Outcome:
             case Verdict.TOO_OLD:
                 return "not delivered: the event is too old for the window"
             case Verdict.WAITING:
-                return f"not delivered now: with rank {rank} it waits for the end of the period"
-        return f"not delivered now: with rank {rank} it is not among the best"
+                return f"not delivered now: with rank {rank} it waits for the end of the period{self._standing}"
+        return f"not delivered now: with rank {rank} it is not among the best{self._standing}{self._chance}"
+
+    @property
+    def _standing(self) -> str:
+        """Where the event stands: its place, those it competes with, and the one to beat."""
+        ahead = self.outlook
+        if ahead is None or ahead.k is None:
+            return ""
+        place = "" if ahead.place is None else f"place {ahead.place} of {max(ahead.place, len(ahead.window))}, "
+        end = "" if ahead.decided is None else f" at {format_time(ahead.decided)}"
+        chosen = "only the best is delivered" if ahead.k == 1 else f"the best {ahead.k} are delivered"
+        last = ""
+        if ahead.competitor is not None:
+            rank = ahead.competitor.score if self.competitor is None else self.competitor.rank
+            which = "so far" if ahead.k == 1 else "the last of them"
+            last = f", {which} event {ahead.competitor.identity.id} with rank {rank:g}"
+        return f" ({place}{chosen}{end}{last})"
+
+    @property
+    def _chance(self) -> str:
+        """What an event that is not delivered can still hope for."""
+        ahead = self.outlook
+        if ahead is None:
+            return ""
+        if ahead.reopens is not None:
+            return f"; an event of this rank passes from {format_time(ahead.reopens)} on"
+        chances = []
+        if ahead.enters is not None:
+            chances.append(f"at {format_time(ahead.enters)}")
+        if ahead.enters_after is not None:
+            chances.append(f"after {ahead.enters_after} more matches of lower rank")
+        return f"; if nothing better comes it enters {' or '.join(chances)}" if chances else ""
