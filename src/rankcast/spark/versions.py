@@ -36,7 +36,7 @@ from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.model.times import format_time
-from rankcast.spark.pins import Pin, Pins, UnpinnedBatchError, batch_of_task
+from rankcast.spark.pins import Pin, Pins
 from rankcast.spark.subscriber_rows import RowReader
 from rankcast.spark.subscriber_tables import SubscriberTable
 from rankcast.spark.timelines import ALWAYS, Timeline, missed, moment, spliced, within
@@ -76,7 +76,7 @@ class Compiler(Protocol[C]):
     def compiled(self, before: C | None, changed: Mapping[SubscriberId, Sequence[Subscriber]]) -> C:
         """Return what `before` becomes when these subscribers are what is given: one for each of their periods.
 
-        Whoever has no periods is gone. Queues keep their numbers, and new ones get the next.
+        Whoever has no periods is gone. Queues keep their numbers, and new ones get the next. `before` is used up.
         """
 
     def loaded(self, folder: Path) -> C:
@@ -204,6 +204,7 @@ class Versions(Generic[C]):
             return state
         timelines = {name: line for name, line in after.items() if line}
         members = {name: self._members(after[name]) for name in changed}
+        self._state = None  # used up: should anything fail from here on, the version before is loaded again
         compiled = self._compiler.compiled(None if state is None else state.compiled, members)
         about = replace(
             about,
@@ -310,20 +311,3 @@ def _late_changes(
 def _shown(time: int) -> str:
     found = moment(time)
     return "ever" if found is None else format_time(found)
-
-
-def version_of_task(store: Path) -> tuple[int, Path]:
-    """Return the version that the running task has to use, and where its compiled subscribers are."""
-    batch = batch_of_task()
-    if batch is None:
-        raise UnpinnedBatchError("subscribers that change while a stream runs need a stream; this query is static")
-    pin = Pins(store / "pins").of(batch)
-    if pin is None:
-        raise UnpinnedBatchError(
-            f"{store}: no version of the subscribers was decided for micro-batch {batch}; call `prepare` with its "
-            "number at the beginning of foreachBatch"
-        )
-    folder = VersionFolder(store / "versions")
-    if not folder.path(pin.version).is_dir():
-        raise folder.missing(pin.version)
-    return pin.version, folder.audience(pin.version)
