@@ -14,6 +14,7 @@ from rankcast.delivery.contents import (
     WantedContent,
     attribute_code,
     content_codes,
+    content_for,
     value_code,
 )
 from rankcast.model.diversity import Diversity
@@ -78,3 +79,8 @@ def test_contents_are_found_by_ascending_numbers():
 
 def test_no_contents_are_the_contents_of_no_events():
     assert [column.tolist() for column in NO_CONTENTS] == [[], [0], [], []]
+
+
+def test_a_policy_compares_nothing_unless_it_diversifies():
+    assert content_for(Sliding(1, 2), ATTRIBUTES) == ()
+    assert content_for(Sliding(1, 2, Diversity(weights={"genre": 1})), ATTRIBUTES) == (("genre", "war"),)

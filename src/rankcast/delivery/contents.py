@@ -64,6 +64,11 @@ class WantedContent:
         )
 
 
+def content_for(policy: Policy, attributes: Mapping[str, Value]) -> Content:
+    """Return what a policy compares of an event with these attributes: nothing unless it diversifies."""
+    return () if diversity_of(policy) is None else WantedContent.of([policy]).of_event(attributes)
+
+
 class Contents(NamedTuple):
     """The contents of many events, as codes: event `numbers[i]` has the attributes `starts[i]` to `starts[i + 1]`.
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, shown
+from rankcast.model.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,13 @@ Policy: TypeAlias = AllMatches | Continuous | Periodic | Sliding | TopKWindow
 def diversity_of(policy: Policy) -> Diversity | None:
     """Return by what a policy diversifies, or None."""
     return None if isinstance(policy, AllMatches | Continuous) else policy.diversity
+
+
+def check_attributes(policy: Policy, schema: Schema) -> None:
+    """Raise when a policy compares an attribute that a schema does not know."""
+    diversity = diversity_of(policy)
+    for name in () if diversity is None else diversity.weights:
+        schema.type_of(name)
 
 
 def check_policy(value: object) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from rankcast.model.diversity import Diversity
 from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
 from rankcast.storage.durations import format_duration, parse_duration
 
@@ -23,13 +24,17 @@ def policy_from_document(entry: Mapping[str, Any]) -> Policy:
         case "continuous":
             return Continuous(int(entry["k"]))
         case "periodic":
-            return Periodic(int(entry["k"]), parse_duration(entry["period"]))
+            return Periodic(int(entry["k"]), parse_duration(entry["period"]), _diversity(entry))
         case "sliding":
-            return Sliding(int(entry["k"]), int(entry["window"]))
+            return Sliding(int(entry["k"]), int(entry["window"]), _diversity(entry))
         case "topkw":
-            window = entry["window"]
-            return TopKWindow(int(entry["k"]), parse_duration(window) if isinstance(window, str) else int(window))
+            window = parse_duration(entry["window"]) if isinstance(entry["window"], str) else int(entry["window"])
+            return TopKWindow(int(entry["k"]), window, _diversity(entry))
     return ALL_MATCHES
+
+
+def _diversity(entry: Mapping[str, Any]) -> Diversity | None:
+    return Diversity(**entry["diversity"]) if "diversity" in entry else None
 
 
 def policy_to_document(policy: Policy) -> dict[str, Any] | None:
@@ -40,13 +45,15 @@ def policy_to_document(policy: Policy) -> dict[str, Any] | None:
         case Continuous():
             return {"policy": "continuous", "k": policy.k}
         case Periodic():
-            return {"policy": "periodic", "k": policy.k, "period": format_duration(policy.period)}
+            entry: dict[str, Any] = {"policy": "periodic", "k": policy.k, "period": format_duration(policy.period)}
         case Sliding():
-            return {"policy": "sliding", "k": policy.k, "window": policy.window}
+            entry = {"policy": "sliding", "k": policy.k, "window": policy.window}
         case TopKWindow():
-            window = policy.window
-            return {
-                "policy": "topkw",
-                "k": policy.k,
-                "window": format_duration(window) if isinstance(window, timedelta) else window,
-            }
+            window = format_duration(policy.window) if isinstance(policy.window, timedelta) else policy.window
+            entry = {"policy": "topkw", "k": policy.k, "window": window}
+    return entry if policy.diversity is None else {**entry, "diversity": _diversity_entry(policy.diversity)}
+
+
+def _diversity_entry(diversity: Diversity) -> dict[str, Any]:
+    entry: dict[str, Any] = {"sigma": diversity.sigma}
+    return {**entry, "weights": dict(diversity.weights)} if diversity.weights else entry
