@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index, in_background
-from rankcast.matching.kernels_search import search, search_holding
+from rankcast.matching.kernels_search import match_parts, search, search_one
 from rankcast.matching.naive import evaluate, matches
 from rankcast.matching.searcher import Searcher
 from rankcast.matching.warming import warm_up
@@ -193,4 +193,5 @@ def test_a_merge_that_could_not_be_handed_over_is_tried_again():
 def test_kernels_can_be_compiled_ahead():
     warm_up()
     assert search.signatures
-    assert search_holding.signatures
+    assert search_one.signatures
+    assert match_parts.signatures

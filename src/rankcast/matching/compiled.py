@@ -66,3 +66,14 @@ def _prefetch(_: Any, array: Any, line: Any) -> Any:
 
 prefetch = cast("Callable[[Any, int], None]", intrinsic(_prefetch))
 """Start to load the line of an array (its first index); a line outside the array is harmless."""
+
+
+def _pointer(_: Any, address: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return numba.types.voidptr(numba.types.int64), generate
+
+
+pointer = cast("Callable[[int], Any]", intrinsic(_pointer))
+"""An address as what `numba.carray` makes an array of; see `part_tables`."""

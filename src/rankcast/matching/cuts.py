@@ -62,39 +62,94 @@ def split_integers(values: Array) -> tuple[Array, Array]:
     return keys, rests
 
 
+LANES = 16
+"""Numbers searched for at the same time. Each step of a search waits for memory, and those of several overlap."""
+
+
 @inlined
-def _position_of_number(keys: Array, rests: Array, first: int, last: int, key: float, rest: int) -> int:
-    low, high = first, last
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < key or (keys[middle] == key and rests[middle] <= rest):
-            low = middle + 1
-        else:
-            high = middle
-    return low - first
+def _largest_step(longest: int) -> int:
+    """Return the largest power of two that is not above a length, or 0."""
+    step = 1
+    while step <= longest:
+        step <<= 1
+    return step >> 1
+
+
+@inlined
+def _past_equals(keys: Array, rests: Array, place: int, last: int, key: float, rest: int) -> int:
+    """Return the first place from `place` on whose cut is above a split number; all cuts before `place` are below."""
+    while place < last and keys[place] == key and rests[place] <= rest:
+        place += 1
+    return place
 
 
 @compiled
 def positions_of_numbers(keys: Array, rests: Array, first: int, last: int, values: Array, extra: Array) -> Array:
     """Return the positions of split numbers among the cuts first..last (excluded)."""
     positions = np.empty(len(values), np.int32)
-    for i in range(len(values)):
-        positions[i] = _position_of_number(keys, rests, first, last, values[i], extra[i])
+    own = keys[first:last]
+    places = np.empty(LANES, np.int64)
+    largest = _largest_step(len(own))
+    for block in range(0, len(values), LANES):
+        wanted = values[block : block + LANES]
+        places[:] = 0
+        step = largest
+        while step:
+            for lane in range(len(wanted)):
+                probe = places[lane] + step
+                if probe <= len(own):
+                    places[lane] += step * int(own[probe - 1] < wanted[lane])
+            step >>= 1
+        for lane in range(len(wanted)):
+            place = _past_equals(keys, rests, first + places[lane], last, wanted[lane], extra[block + lane])
+            positions[block + lane] = place - first
     return positions
 
 
-@compiled
-def rank_numbers(start: Array, keys: Array, rests: Array, tables: Array, values: Array, ranks: Array) -> bool:
-    """Write the ranks of one event's float64 values, each among the cuts of its own table (rank 0 is "missing").
-
-    Return False when a value is NaN, or so large that it may stand for an integer that float64 does not have.
-    """
+@inlined
+def are_common(values: Array) -> bool:
+    """Whether no value is NaN, or so large that it may stand for an integer that float64 does not have."""
+    common = True
     for i in range(len(values)):
-        value = values[i]
-        if not -EXACT_INTEGERS < value < EXACT_INTEGERS:
-            return False
-        table = tables[i]
-        ranks[i] = 1 + _position_of_number(keys, rests, start[table], start[table + 1], value, 0)
+        common &= -EXACT_INTEGERS < values[i] < EXACT_INTEGERS
+    return common
+
+
+@inlined
+def rank_numbers(
+    start: Array, cuts: Array, cut_rests: Array, tables: Array, keys: Array, rests: Array, ranks: Array, places: Array
+) -> None:
+    """Rank some of one event's numbers, each among the cuts of its own table (rank 0 is "missing").
+
+    `ranks` has the place of each table's number in the event, and gets its rank; `rests` may be empty: all 0.
+    The searches go on side by side, step by step; see `LANES`.
+    """
+    longest = 0
+    for i in range(len(tables)):
+        places[i] = start[tables[i]]
+        longest = max(longest, start[tables[i] + 1] - places[i])
+    step = _largest_step(longest)
+    while step:
+        for i in range(len(tables)):
+            probe = places[i] + step
+            if probe <= start[tables[i] + 1]:
+                places[i] += step * int(cuts[probe - 1] < keys[ranks[i]])
+        step >>= 1
+    for i in range(len(tables)):
+        rest = int(rests[ranks[i]]) if len(rests) else 0
+        last = start[tables[i] + 1]
+        place = _past_equals(cuts, cut_rests, places[i], last, keys[ranks[i]], rest)
+        ranks[i] = 1 + place - start[tables[i]]
+
+
+@compiled
+def ranks_of_numbers(start: Array, cuts: Array, cut_rests: Array, tables: Array, keys: Array, ranks: Array) -> bool:
+    """Write the ranks of one event's float64 values, as `rank_numbers` does; False when one is not common."""
+    if not are_common(keys):
+        return False
+    for i in range(len(ranks)):
+        ranks[i] = i
+    rank_numbers(start, cuts, cut_rests, tables, keys, np.empty(0, np.int16), ranks, np.empty(len(tables), np.int64))
     return True
 
 

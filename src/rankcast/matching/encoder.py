@@ -22,7 +22,7 @@ from rankcast.matching.cuts import (
     microseconds,
     positions_of_bytes,
     positions_of_numbers,
-    rank_numbers,
+    ranks_of_numbers,
     reversed_items,
     split_number,
 )
@@ -39,8 +39,8 @@ class Encoder:
 
     def __init__(self, dimensions: Dimensions, text_attributes: Iterable[int] = ()) -> None:
         self.dimensions = dimensions
-        self._names = dimensions.attributes.texts()
-        self._index = {name: at for at, name in enumerate(self._names)}
+        self.names = dimensions.attributes.texts()
+        self._index = {name: at for at, name in enumerate(self.names)}
         self._text_attributes = frozenset(text_attributes)
         self._first_string = dimensions.first_string.tolist()
         self._first_bool = dimensions.first_bool.tolist()
@@ -87,6 +87,24 @@ class Encoder:
             found = np.concatenate((found, np.array(ranks, np.int32)))
         return EncodedEvents(_start_of_one(len(dimensions)), dimensions, found, texts)
 
+    def ranks_of_others(self, attributes: Iterable[tuple[str, Value]]) -> Iterable[tuple[int, int]]:
+        """Return (dimension, rank) for those of an event's strings, bools and times that some subscription asks for."""
+        others: list[int] = []
+        ranks: list[int] = []
+        for name, value in attributes:
+            at = self._index.get(name)
+            if at is None:
+                continue
+            if isinstance(value, str):
+                self._encode_text(at, name, value, others, ranks, {})
+            elif isinstance(value, bool):
+                others.append(at)
+                ranks.append(self._first_bool[at] + value)
+            elif isinstance(value, datetime):
+                others.append(at)
+                ranks.append(self._first_time[at] + self._time_position(at, value))
+        return zip(others, ranks, strict=True)
+
     def _number_ranks(self, dimensions: Array, numbers: list[int | float]) -> Array | None:
         """Return the ranks of one event's numbers, or None when one is no plain float64 value."""
         held = self.dimensions
@@ -95,7 +113,7 @@ class Encoder:
         except OverflowError:
             return None
         ranks = np.empty(len(numbers), np.int32)
-        common = rank_numbers(held.number_start, held.number_keys, held.number_rests, dimensions, values, ranks)
+        common = ranks_of_numbers(held.number_start, held.number_keys, held.number_rests, dimensions, values, ranks)
         return ranks if common else None
 
     def _uncommon_numbers(self, numbered: list[int], numbers: list[int | float]) -> tuple[Array, Array]:
@@ -103,7 +121,7 @@ class Encoder:
         held = self.dimensions
         found: list[tuple[int, int]] = []
         for at, raw in zip(numbered, numbers, strict=True):
-            value = _checked(raw, self._names[at])
+            value = checked(raw, self.names[at])
             if isinstance(value, int | float):
                 key, rest = split_number(value)
                 first, last = held.number_start[at : at + 2]
@@ -120,7 +138,7 @@ class Encoder:
         try:
             data = value.encode()
         except UnicodeEncodeError:
-            _checked(value, name)
+            checked(value, name)
             raise
         others.append(at)
         cuts = self._string_cuts.get(at)
@@ -150,7 +168,7 @@ class Encoder:
         texts: dict[int, dict[int, str]],
     ) -> None:
         """Encode what is neither a plain number nor a plain string."""
-        value = _checked(raw, name)
+        value = checked(raw, name)
         if value is None:
             return
         if isinstance(value, bool):
@@ -231,7 +249,8 @@ class Encoder:
             texts[at] = {row: known[code] for row, code in zip(rows.tolist(), codes.tolist(), strict=True)}
 
 
-def _checked(raw: object, name: str) -> Value | None:
+def checked(raw: object, name: str) -> Value | None:
+    """Return an attribute's value, or None when it is missing; raises InvalidEventError, naming it."""
     try:
         return checked_value(raw, name)
     except InvalidValueError as error:

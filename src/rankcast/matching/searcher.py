@@ -16,16 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rankcast.matching.encoder import Encoder
 from rankcast.matching.events import EncodedEvents
-from rankcast.matching.kernels_search import scratch, search, search_holding
-from rankcast.matching.kernels_wide import BITS_START
+from rankcast.matching.kernels_search import FOUND_ROOM, LARGE, OPEN, OPENED_ROOM, scratch, search, search_one
+from rankcast.matching.prepared import Prepared
 from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
-from rankcast.model.patterns import Pattern
-
-NEVER_DIED = np.zeros(0, np.int64)
-"""For segments without removed subscriptions."""
 
 FIRST_ROOM = 1 << 12
 """Results that fit beyond one per row, when space has to grow."""
@@ -34,75 +29,29 @@ FIRST_ROOM = 1 << 12
 class Searcher:
     """Finds the subscriptions of a segment that events satisfy; not to be shared between threads."""
 
-    def __init__(self, segment: Segment, encoder: Encoder | None = None) -> None:
-        self.segment = segment
-        self.encoder = encoder or Encoder(segment.dimensions, segment.residues.attribute.tolist())
-        rows, wide, selective, residues = segment.rows, segment.wide, segment.selective, segment.residues
-        words = (len(wide.chunks) - 1) * wide.chunk_words
-        flags = np.zeros(len(rows) if len(residues.row) else 0, np.uint8)
-        flags[residues.row] = 1
-        several = bool((np.bincount(rows.subscription, minlength=1) > 1).any())
-        self._number_of: Array = segment.numbers.take(rows.subscription)
-        self._arguments = (
-            rows.start,
-            rows.predicates,
-            rows.gap_start,
-            rows.gaps,
-            rows.subscription,
-            self._number_of,
-            flags,
-            wide.layout,
-            wide.bucket_of,
-            wide.bits,
-            wide.chunks,
-            wide.parts,
-            wide.ends_start,
-            wide.low_ends,
-            wide.high_ends,
-            wide.gaps,
-            selective.access,
-            selective.cell_of,
-            selective.cell_start,
-            selective.entries,
-            int(segment.bounds[1]),
-            *scratch(
-                wide.layout[:, BITS_START],
-                words,
-                int(segment.bounds[1] - segment.bounds[0]) + 1,
-                len(segment) if several else 0,
-            ),
-        )
-        self._offsets = np.zeros(2, np.int64)
-        self._open_offsets = np.zeros(2, np.int64)
-        self._found = np.empty(len(rows), np.int64)
-        self._opened = np.empty(len(rows) if len(residues.row) else 0, np.int32)
-        self._results = (self._offsets, self._found, self._open_offsets, self._opened)
-        self._patterns = _patterns_by_row(segment)
+    def __init__(self, segment: Segment | Prepared) -> None:
+        self.prepared = segment if isinstance(segment, Prepared) else Prepared.of(segment)
+        self.encoder = self.prepared.encoder
+        self._patterns = self.prepared.patterns
+        self._table = self.prepared.table.addresses
+        self._memory = scratch(*self.prepared.needs)
+        self._work = self._memory.addresses
+        self._state, self._one = self._memory.arrays[LARGE], self._memory.arrays[FOUND_ROOM]
+        self._found, self._opened = self._one, self._memory.arrays[OPENED_ROOM]
 
-    def match_one(
-        self,
-        event: Mapping[str, Any] | EncodedEvents,
-        died: Array = NEVER_DIED,
-        sequence: int = 0,
-        *,
-        hold: bool = False,
-    ) -> Array:
+    def match_one(self, event: Mapping[str, Any] | EncodedEvents, sequence: int = 0) -> Array:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order.
 
-        `died` says, by subscription, from which sequence number on it is no longer there. With `hold` the GIL is kept.
+        Subscriptions that died by the sequence number are left out.
         """
         encoded = event if isinstance(event, EncodedEvents) else self.encoder.encode(event)
-        (search_holding if hold else search)(
-            0, encoded.start, encoded.dimensions, encoded.ranks, *self._arguments, died, sequence, *self._results
-        )
-        numbers = self._found[: self._offsets[1]]
+        numbers = self._one[: search_one(encoded.dimensions, encoded.ranks, self._table, sequence, self._work)]
         if not self._patterns:
             return numbers.copy()
-        return np.concatenate((numbers, self._verified(encoded, 0, self._opened[: self._open_offsets[1]], numbers)))
+        opened = self._memory.arrays[OPENED_ROOM][: self._state[OPEN]]
+        return np.concatenate((numbers, self._verified(encoded, 0, opened, numbers)))
 
-    def match_batch(
-        self, events: pa.RecordBatch | EncodedEvents, died: Array = NEVER_DIED, sequence: int = 0
-    ) -> tuple[Array, Array]:
+    def match_batch(self, events: pa.RecordBatch | EncodedEvents, sequence: int = 0) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""
         encoded = events if isinstance(events, EncodedEvents) else self.encoder.encode_batch(events)
         offsets = np.zeros(len(encoded) + 1, np.int64)
@@ -114,9 +63,9 @@ class Searcher:
                 encoded.start,
                 encoded.dimensions,
                 encoded.ranks,
-                *self._arguments,
-                died,
+                self._table,
                 sequence,
+                self._work,
                 offsets,
                 self._found,
                 open_offsets,
@@ -135,7 +84,6 @@ class Searcher:
         self._found = _wider(self._found, found)
         if self._patterns:
             self._opened = _wider(self._opened, opened)
-        self._results = (self._offsets, self._found, self._open_offsets, self._opened)
 
     def _completed(
         self, encoded: EncodedEvents, offsets: Array, numbers: Array, open_offsets: Array, opened: Array
@@ -160,7 +108,7 @@ class Searcher:
         seen = set(found.tolist()) if len(rows) else set()
         verified: list[int] = []
         for row in rows.tolist():
-            number = int(self._number_of[row])
+            number = int(self.prepared.number_of[row])
             if number not in seen and self._residues_hold(encoded, event, row):
                 seen.add(number)
                 verified.append(number)
@@ -178,12 +126,3 @@ def _wider(array: Array, used: int) -> Array:
     wider = np.empty(2 * len(array) + FIRST_ROOM, array.dtype)
     wider[:used] = array[:used]
     return wider
-
-
-def _patterns_by_row(segment: Segment) -> dict[int, list[tuple[int, Pattern, bool]]]:
-    residues = segment.residues
-    found: dict[int, list[tuple[int, Pattern, bool]]] = {}
-    columns = (residues.row.tolist(), residues.attribute.tolist(), residues.patterns.texts(), residues.negated.tolist())
-    for row, attribute, text, negated in zip(*columns, strict=True):
-        found.setdefault(row, []).append((attribute, Pattern.like(text), bool(negated)))
-    return found

@@ -107,6 +107,15 @@ class Segment:
 _GROUPS = {"dimensions": Dimensions, "rows": Rows, "residues": Residues, "wide": Wide, "selective": Selective}
 
 
+def scanned_segment(dimensions: Dimensions, rows: Rows, residues: Residues, numbers: Array) -> Segment:
+    """Return the segment of few rows that are to be checked one by one, which takes no time to build."""
+    nothing = np.zeros(0, np.int64)
+    counts = dimensions.rank_counts
+    wide = build_wide(rows.take(nothing), counts)
+    selective = build_selective(rows.take(nothing), 0, nothing, nothing, counts)
+    return Segment(dimensions, rows, residues, wide, selective, numbers, np.zeros(2, np.int64))
+
+
 def make_segment(
     dimensions: Dimensions, rows: Rows, residues: Residues, numbers: Array, sample: Sample | None = None
 ) -> Segment:

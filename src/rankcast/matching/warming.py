@@ -7,10 +7,12 @@ import pyarrow as pa
 
 from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.columnar import segment_of_ranges
+from rankcast.matching.index import Index
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.searcher import Searcher
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
+from rankcast.model.values import Value
 
 
 def warm_up() -> None:
@@ -18,10 +20,10 @@ def warm_up() -> None:
     wanted = (attr("n") > 1, attr("s").suffix("a"), attr("s").contains("a"), attr("s").like("a%_a"))
     segment = build_segment(Entry.of(number, Filter.of(one)) for number, one in enumerate(wanted))
     merged = merge_segments([(segment, np.ones(len(segment), bool))])
-    event = {"n": 2, "s": "aba"}
+    event: dict[str, Value] = {"n": 2, "s": "aba"}
     searcher = Searcher(merged)
     searcher.match_one(event)
-    searcher.match_one(event, hold=True)
+    Index(segments=[segment]).reader().match_one(event)
     searcher.match_batch(pa.RecordBatch.from_pylist([event, {"n": 2**60}]))
     rows = 300  # enough for the wide kernel to be built
     ends = np.arange(rows)

@@ -1,0 +1,102 @@
+"""Tables of addresses: how a kernel is given all arrays of a segment at once.
+
+Taking an array from Python costs a compiled function some 0.1 microseconds, and a segment has two dozen. A table is one
+array that says where the others are and how long: (address, length) for each, in a fixed order. The kernel makes arrays
+of them again, for a few nanoseconds each, and can be given the tables of several segments as one array of two
+dimensions.
+
+Whoever passes a table has to keep its arrays alive (`PartTable.arrays` does), and the arrays must be what the kernel
+takes them for, so their types are checked when a table is made: nothing checks them later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numba import carray  # type: ignore[attr-defined]  # exported by a star import
+
+from rankcast.matching.compiled import inlined, pointer
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+Kinds: TypeAlias = Mapping[str, tuple[type[np.generic], int]]
+"""The type of every array of a table, and how many columns it has (0 for an array of one dimension), in order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartTable:
+    """Addresses and lengths of arrays, and the arrays, which live as long as it does."""
+
+    addresses: Array
+    arrays: tuple[Array, ...]
+
+    @staticmethod
+    def of(kinds: Kinds, arrays: Sequence[Array]) -> PartTable:
+        """Return the table of some arrays; raises ValueError when one is not what kernels take it for."""
+        held = []
+        addresses = np.zeros(2 * len(kinds), np.int64)
+        for at, ((name, (kind, columns)), array) in enumerate(zip(kinds.items(), arrays, strict=True)):
+            if array.dtype != kind or array.shape[1:] != ((columns,) if columns else ()):
+                expected = f"{np.dtype(kind)}{[columns] if columns else ''}"
+                raise ValueError(f"{name}: elements are {array.dtype}{list(array.shape[1:])}; expected {expected}")
+            held.append(np.ascontiguousarray(array))
+            addresses[2 * at] = held[-1].__array_interface__["data"][0]
+            addresses[2 * at + 1] = len(array)
+        return PartTable(addresses, tuple(held))
+
+
+@inlined
+def int64s(table: Array, which: int) -> Array:
+    """Return an array of a table."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.int64)
+
+
+@inlined
+def int64_columns(table: Array, which: int, columns: int) -> Array:
+    """Return an array of a table that has columns."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1], columns), np.int64)
+
+
+@inlined
+def int32s(table: Array, which: int) -> Array:
+    """Return an array of a table."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.int32)
+
+
+@inlined
+def int32_columns(table: Array, which: int, columns: int) -> Array:
+    """Return an array of a table that has columns."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1], columns), np.int32)
+
+
+@inlined
+def int16s(table: Array, which: int) -> Array:
+    """Return an array of a table."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.int16)
+
+
+@inlined
+def uint16s(table: Array, which: int) -> Array:
+    """Return an array of a table."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.uint16)
+
+
+@inlined
+def uint8s(table: Array, which: int) -> Array:
+    """Return an array of a table."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.uint8)
+
+
+@inlined
+def uint64s(table: Array, which: int) -> Array:
+    """Return an array of a table."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.uint64)
+
+
+@inlined
+def float64s(table: Array, which: int) -> Array:
+    """Return an array of a table."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.float64)

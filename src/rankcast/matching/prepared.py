@@ -1,0 +1,110 @@
+"""A segment with everything that is derived from it for searching: made once, by whoever made the segment, and shared
+by all threads that search it. What a thread needs of its own is memory to work in; `Needs` says how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from rankcast.matching.encoder import Encoder
+from rankcast.matching.kernels_search import SEGMENT_KINDS
+from rankcast.matching.part_tables import PartTable
+from rankcast.matching.rows import Array
+from rankcast.matching.segment import Segment
+from rankcast.model.patterns import Pattern
+
+NEVER_DIED = np.zeros(0, np.int64)
+"""For segments without removed subscriptions."""
+
+
+class Needs(NamedTuple):
+    """How much memory a search takes; see `kernels_search.scratch`."""
+
+    width: int = 1
+    words: int = 0
+    listed: int = 1
+    stamps: int = 0
+    attributes: int = 0
+    rows: int = 0
+
+    def joined(self, others: Iterable[Needs]) -> Needs:
+        """Return what suffices for each one of several segments, and for the results of all."""
+        held = (self, *others)
+        return Needs(*map(max, *held))._replace(rows=sum(one.rows for one in held)) if len(held) > 1 else self
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A segment, and its table for the kernels; `facts` and `died` are changed in place when subscriptions die."""
+
+    segment: Segment
+    table: PartTable
+    facts: Array
+    died: Array
+    needs: Needs
+    number_of: Array
+    """The number of each row's subscription."""
+
+    @staticmethod
+    def of(segment: Segment, died: Array = NEVER_DIED, dimension_of: Array | None = None) -> Prepared:
+        """Return a segment ready to be searched.
+
+        `died` says, by subscription, from which sequence number on it is no longer there; `dimension_of` has, by the
+        number of an attribute in the index, the segment's dimension or -1.
+        """
+        rows, wide, selective, held = segment.rows, segment.wide, segment.selective, segment.dimensions
+        flags = np.zeros(len(rows) if len(segment.residues.row) else 0, np.uint8)
+        flags[segment.residues.row] = 1
+        has_several = len(rows) > len(segment) or _has_repeats(rows.subscription)
+        facts = np.array((segment.bounds[1], has_several, 0), np.int64)
+        number_of = segment.numbers.take(rows.subscription)
+        if dimension_of is None:
+            dimension_of = np.arange(len(held.attributes), dtype=np.int32)
+        arrays = (
+            *(rows.start, rows.predicates, rows.gap_start, rows.gaps, rows.subscription, number_of, flags),
+            *(wide.layout, wide.bucket_of, wide.bits, wide.chunks, wide.parts),
+            *(wide.ends_start, wide.low_ends, wide.high_ends, wide.gaps),
+            *(selective.access, selective.cell_of, selective.cell_start, selective.entries),
+            *(held.number_start, held.number_keys, held.number_rests, facts, died, dimension_of),
+        )
+        words = (len(wide.chunks) - 1) * wide.chunk_words
+        needs = Needs(
+            width=len(held),
+            words=words,
+            listed=max(words, int(segment.bounds[1] - segment.bounds[0])) + 1,
+            stamps=len(segment) if has_several else 0,
+            rows=len(rows),
+        )
+        return Prepared(segment, PartTable.of(SEGMENT_KINDS, arrays), facts, died, needs, number_of)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What turns events into ranks of this segment."""
+        return Encoder(self.segment.dimensions, self.segment.residues.attribute.tolist())
+
+    @cached_property
+    def patterns(self) -> Mapping[int, list[tuple[int, Pattern, bool]]]:
+        """By row: (attribute, pattern, negated) for every residue."""
+        residues = self.segment.residues
+        found: dict[int, list[tuple[int, Pattern, bool]]] = {}
+        columns = (
+            residues.row.tolist(),
+            residues.attribute.tolist(),
+            residues.patterns.texts(),
+            residues.negated.tolist(),
+        )
+        for row, attribute, text, negated in zip(*columns, strict=True):
+            found.setdefault(row, []).append((attribute, Pattern.like(text), bool(negated)))
+        return found
+
+
+def _has_repeats(subscription: Array) -> bool:
+    """Whether a subscription has several rows."""
+    seen = np.zeros(int(subscription.max(initial=-1)) + 1, bool)
+    seen[subscription] = True
+    return int(np.count_nonzero(seen)) < len(subscription)

@@ -1,0 +1,35 @@
+"""Tables of addresses refuse arrays that a kernel would take for something else."""
+
+import numpy as np
+import pytest
+
+from rankcast.matching.part_tables import PartTable
+
+KINDS = {"plain": (np.int64, 0), "columns": (np.int32, 2)}
+
+
+def test_a_table_says_where_arrays_are_and_how_long():
+    plain, columns = np.arange(3), np.zeros((5, 2), np.int32)
+    table = PartTable.of(KINDS, (plain, columns))
+    assert table.addresses.tolist() == [plain.ctypes.data, 3, columns.ctypes.data, 5]
+
+
+def test_a_table_keeps_its_arrays_alive_and_makes_them_contiguous():
+    table = PartTable.of(KINDS, (np.arange(10)[::2], np.zeros((5, 2), np.int32)))
+    assert table.arrays[0].flags.c_contiguous
+    assert table.addresses[0] == table.arrays[0].ctypes.data
+    assert table.arrays[0].tolist() == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        (np.arange(3, dtype=np.int32), np.zeros((5, 2), np.int32)),
+        (np.arange(3), np.zeros((5, 3), np.int32)),
+        (np.arange(3), np.zeros(5, np.int32)),
+        (np.zeros((3, 1), np.int64), np.zeros((5, 2), np.int32)),
+    ],
+)
+def test_other_types_and_shapes_are_refused(arrays):
+    with pytest.raises(ValueError, match="expected"):
+        PartTable.of(KINDS, arrays)
