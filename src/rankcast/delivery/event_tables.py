@@ -36,7 +36,7 @@ class Ragged:
         return len(self.starts) - 1
 
     @classmethod
-    def of(cls, sequences: Iterable[Sequence[int]]) -> Self:
+    def of(cls, sequences: Iterable[Sequence[int] | Array]) -> Self:
         """Return sequences of whole numbers."""
         listed = [np.asarray(sequence, np.int32) for sequence in sequences]
         starts = np.cumsum([0, *map(len, listed)], dtype=np.int64)

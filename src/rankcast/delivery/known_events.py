@@ -1,0 +1,118 @@
+"""The events that a shard has released and may still need: for deliveries to come, and to recognise repetitions.
+
+Events are numbered in the order they are released, which is that of (time, source, id). Each is linked to the last one
+before it that had the same identity and is still known.
+
+Cost: O(known events) per release, for arrays are copied; one probe of a hash table per new event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rankcast.delivery.batch_layout import Array
+from rankcast.delivery.event_tables import EventTable
+from rankcast.delivery.kernels_shards import link_identities
+from rankcast.model.errors import InvalidValueError
+
+NONE = -1
+FEWEST_PLACES = 1024
+
+
+class KnownEvents:
+    """Released events with their numbers, ascending."""
+
+    def __init__(self, numbers: Array, events: EventTable, next_number: int) -> None:
+        self.numbers = numbers
+        self.events = events
+        self.next_number = next_number
+        self._previous = np.full(len(numbers), NONE, np.int64)
+        self._places = np.zeros(0, np.int64)
+        self._link(0)
+
+    @classmethod
+    def none(cls) -> KnownEvents:
+        """Return a table that no event was released to."""
+        return cls(np.zeros(0, np.int64), EventTable.empty(), 0)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def release(self, events: EventTable) -> tuple[int, Array]:
+        """Number more events; return the first number, and for each whether its identity is known from before."""
+        first, at = self.next_number, len(self.numbers)
+        self.next_number += len(events)
+        self.numbers = np.concatenate([self.numbers, np.arange(first, self.next_number)])
+        self.events = EventTable.joined([self.events, events])
+        self._previous = np.concatenate([self._previous, np.full(len(events), NONE, np.int64)])
+        self._link(at)
+        return first, self._previous[at:] != NONE
+
+    def positions(self, numbers: Array) -> Array:
+        """Return where events are in the table; all of them are known."""
+        if not len(numbers):
+            return np.zeros(0, np.int64)
+        first, spread = int(self.numbers[0]), int(self.numbers[-1] - self.numbers[0]) + 1
+        if spread > 4 * len(self.numbers) + 1_000_000:
+            found: Array = np.searchsorted(self.numbers, numbers)
+            return found
+        places = np.zeros(spread, np.int64)
+        places[self.numbers - first] = np.arange(len(self.numbers))
+        looked_up: Array = places[numbers - first]
+        return looked_up
+
+    def earlier(self, number: int) -> list[int]:
+        """Return the numbers of known events with the same identity that were released before, ascending."""
+        found: list[int] = []
+        at = int(np.searchsorted(self.numbers, number))
+        while (previous := int(self._previous[at])) != NONE:
+            at = int(np.searchsorted(self.numbers, previous))
+            if at == len(self.numbers) or self.numbers[at] != previous:
+                break
+            found.append(previous)
+        return found[::-1]
+
+    def keep(self, is_kept: Array) -> None:
+        """Forget all others."""
+        if is_kept.all():
+            return
+        chosen = np.flatnonzero(is_kept)
+        self.numbers, self.events = self.numbers[chosen], self.events.taken(chosen)
+        self._previous = np.full(len(chosen), NONE, np.int64)
+        self._places = np.zeros(0, np.int64)
+        self._link(0)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the events as named arrays."""
+        return {"numbers": self.numbers, "next": np.array([self.next_number], np.int64), **self.events.to_arrays()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> KnownEvents:
+        """Return the events of named arrays; raise when they contradict each other."""
+        numbers, events = arrays["numbers"].astype(np.int64), EventTable.from_arrays(arrays)
+        next_number = int(arrays["next"][0])
+        if len(numbers) != len(events) or (np.diff(numbers) <= 0).any() or (len(numbers) and numbers[0] < 0):
+            raise InvalidValueError("known events: their numbers do not ascend, or are not as many as the events")
+        if len(numbers) and numbers[-1] >= next_number:
+            raise InvalidValueError("known events: the next number is taken already")
+        return cls(numbers, events, next_number)
+
+    def _link(self, first: int) -> None:
+        """Link events from one position on to those before."""
+        if 2 * len(self.numbers) >= len(self._places):
+            size = max(FEWEST_PLACES, 1 << (4 * len(self.numbers)).bit_length())
+            self._places = np.zeros(size, np.int64)
+            first = 0
+        source, identity = self.events.source, self.events.id
+        link_identities(
+            source.starts,
+            source.values,
+            identity.starts,
+            identity.values,
+            self.numbers,
+            first,
+            self._places,
+            self._previous,
+        )

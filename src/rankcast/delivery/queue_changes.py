@@ -1,0 +1,93 @@
+"""Changes of a shard's queues in event time: a queue gets a policy, or goes.
+
+A change acts at its time: what is due before it is done under the old policy; then the queue is what
+`rankcast.delivery.policies.with_policy` says, and events of that time or later arrive under the new one. A queue that
+goes is emptied, and takes nothing until it is given a policy again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from rankcast.delivery.arrival_policies import ContinuousQueue, EverythingQueue, SlidingQueue
+from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, Array
+from rankcast.delivery.event_tables import Ragged
+from rankcast.delivery.packing import pack, unpack
+from rankcast.delivery.policies import new_queue
+from rankcast.delivery.snapshots import restored, snapshot
+from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue
+from rankcast.model.errors import InvalidValueError
+from rankcast.model.policies import Policy
+
+VERSION = 1
+_MAGIC = b"rcchange"
+
+
+class QueueChange(NamedTuple):
+    """From a time on (microseconds since 1970), a queue of the shard has a policy; with None it is gone."""
+
+    queue: int
+    time: int
+    policy: Policy | None
+
+
+def pack_changes(changes: Iterable[QueueChange]) -> bytes:
+    """Return changes as bytes."""
+    return pack(_MAGIC, VERSION, changes_to_arrays(changes))
+
+
+def unpack_changes(packed: bytes | memoryview) -> list[QueueChange]:
+    """Return the changes that were packed."""
+    return changes_from_arrays(unpack(_MAGIC, VERSION, packed, "changes"))
+
+
+def changes_to_arrays(changes: Iterable[QueueChange]) -> dict[str, Array]:
+    """Return changes as named arrays. A policy is packed as the snapshot of its empty queue; none as nothing."""
+    listed = list(changes)
+    known: dict[Policy | None, bytes] = {None: b""}
+    packed = [known.get(one.policy) or known.setdefault(one.policy, _packed(one.policy)) for one in listed]
+    return {
+        "change.queue": np.array([one.queue for one in listed], np.int64),
+        "change.time": np.array([one.time for one in listed], np.int64),
+        "change.starts": np.cumsum([0, *map(len, packed)], dtype=np.int64),
+        "change.policy": np.frombuffer(b"".join(packed), np.uint8),
+    }
+
+
+def changes_from_arrays(arrays: dict[str, Array]) -> list[QueueChange]:
+    """Return the changes of named arrays."""
+    queues, times = arrays["change.queue"].tolist(), arrays["change.time"].tolist()
+    policies = Ragged(arrays["change.starts"], arrays["change.policy"])
+    if not len(queues) == len(times) == len(policies):
+        raise InvalidValueError("changes: columns of different lengths")
+    content, starts = policies.values.tobytes(), policies.starts.tolist()
+    changes = [
+        QueueChange(queue, time, _policy(content[start:end]))
+        for queue, time, start, end in zip(queues, times, starts, starts[1:], strict=False)
+    ]
+    for change in changes:
+        check_change(change)
+    return changes
+
+
+def check_change(change: QueueChange) -> None:
+    """Raise unless a change is about a queue and a time that can be."""
+    if change.queue < 0:
+        raise InvalidValueError(f"change: queue {change.queue}; expected a number of at least 0")
+    if not FIRST_INSTANT <= change.time <= LAST_INSTANT:
+        raise InvalidValueError(f"change: time {change.time} of queue {change.queue} is not within the years 1 to 9999")
+
+
+def _packed(policy: Policy | None) -> bytes:
+    return b"" if policy is None else snapshot(new_queue(policy))
+
+
+def _policy(packed: bytes) -> Policy | None:
+    if not packed:
+        return None
+    queue = restored(packed)
+    assert isinstance(queue, EverythingQueue | ContinuousQueue | SlidingQueue | PeriodicQueue | TopKWindowQueue)
+    return queue.policy

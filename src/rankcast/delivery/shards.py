@@ -1,0 +1,480 @@
+"""A shard: many queues, and everything that makes their deliveries independent of how rows reach them.
+
+    shard = Shard.of(policies, lateness=...)
+    late = shard.take(chunk)             # rows wait; the events that are too late are returned and change nothing
+    notices = shard.advance(watermark)   # what is delivered now that nothing before the watermark is to come
+    notices = shard.finish()             # the end of the input
+
+Rows wait until the watermark is past their time (time < watermark). Then they are released in the order of (time,
+source, id), so that the result does not depend on how rows were divided into chunks, on the order of chunks or on how
+often the watermark moved: an engine that waits gives the result of one that sees everything in order.
+
+- An event with a time before the watermark is late. All rows of one time are released together.
+- An event is delivered at most once by a queue. A row whose identity its queue knows is ignored: a queue knows what it
+  holds, and for the allowed lateness (and a period, if it has one) what it has taken. Of rows with one identity, time
+  and queue the one with the best score counts.
+- Changes of queues act in event time (`queue_changes`); a change before the watermark acts at the watermark.
+- `to_bytes` packs all state, waiting rows included; what `from_bytes` returns goes on as if nothing had happened.
+
+Cost: a counting sort of what is released, one kernel call for the queues; no Python per row. Rows that repeat an
+identity with another time, and changes, split a release into rounds: a call each, however many queues take part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from rankcast.delivery.batch import Deliveries, Rows
+from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, SETTING, Array
+from rankcast.delivery.changing_queues import ChangingQueues
+from rankcast.delivery.contents import Contents
+from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.kernels_shards import (
+    CODE_BITS,
+    first_due,
+    mark_held,
+    recognised,
+    rows_in_order,
+    without_repeats,
+    words_held,
+)
+from rankcast.delivery.known_events import KnownEvents
+from rankcast.delivery.matched_sets import MatchedSets
+from rankcast.delivery.packing import SETS, Chunk, Notices, pack, unpack
+from rankcast.delivery.queue_changes import QueueChange, changes_from_arrays, changes_to_arrays, check_change
+from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.policies import ALL_MATCHES, Periodic, Policy, diversity_of
+from rankcast.model.times import TICK
+
+VERSION = 1
+"""Of the packed state."""
+
+_MAGIC = b"rcshard\0"
+_ROW = ("queue", "event", "score", "expires", "matched")
+
+FEWEST_KNOWN = 10_000
+"""Events are forgotten when there are twice as many as were needed the last time, and this many more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Rows whose time has not come, and their events."""
+
+    events: EventTable
+    queue: Array
+    event: Array
+    score: Array
+    expires: Array
+    matched: Array
+
+    @staticmethod
+    def joined(parts: Sequence[Waiting]) -> Waiting:
+        """Return the rows of all parts."""
+        if len(parts) == 1:
+            return parts[0]
+        offsets = np.cumsum([0, *(len(part.events) for part in parts)])
+        return Waiting(
+            EventTable.joined([part.events for part in parts]),
+            _concatenated([part.queue for part in parts], np.int32),
+            _concatenated([part.event + offset for part, offset in zip(parts, offsets, strict=False)], np.int64),
+            _concatenated([part.score for part in parts], np.float64),
+            _concatenated([part.expires for part in parts], np.int64),
+            _concatenated([part.matched for part in parts], np.int32),
+        )
+
+    def of_events(self, is_chosen: Array) -> Waiting:
+        """Return the marked events and their rows."""
+        if is_chosen.all():
+            return self
+        places = np.cumsum(is_chosen) - 1
+        rows = np.flatnonzero(is_chosen[self.event])
+        return Waiting(
+            self.events.taken(np.flatnonzero(is_chosen)),
+            self.queue[rows],
+            places[self.event[rows]],
+            self.score[rows],
+            self.expires[rows],
+            self.matched[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Which queues took which events lately, by event number."""
+
+    numbers: Array
+    queues: Array
+
+
+class Shard:
+    """Queues numbered from 0, with the rows that wait for them. Belongs to one thread at a time.
+
+    >>> from rankcast.model.policies import Sliding
+    >>> shard = Shard.of([Sliding(k=1, window=2)])
+    >>> events = EventTable.of(np.array([7, 5]), Ragged.of_texts(["s", "s"]), Ragged.of_texts(["b", "a"]))
+    >>> zeros, never = np.zeros(2, np.int32), np.full(2, NEVER)
+    >>> late = shard.take(Chunk(events, zeros, np.array([0, 1]), np.array([0.3, 0.9]), never, zeros))
+    >>> len(shard.advance(5)), shard.advance(8).events.id.texts()
+    (0, ['a'])
+    """
+
+    def __init__(self, queues: ChangingQueues, recall: Array, lateness: int) -> None:
+        self._queues = queues
+        self._recall = recall
+        self._gone = np.zeros(len(recall), bool)
+        self._lateness = lateness
+        self._watermark = FIRST_INSTANT
+        self._waiting: list[Waiting] = []
+        self._known = KnownEvents.none()
+        self._needed = 0
+        self._taken = _Taken(np.zeros(0, np.int64), np.zeros(0, np.int32))
+        self._sets = MatchedSets()
+        self._changes: list[QueueChange] = []
+        self.version = 0
+
+    @classmethod
+    def of(cls, policies: Iterable[Policy], *, lateness: int = 0, version: int = 0) -> Self:
+        """Return a shard whose queues have seen nothing; the lateness is in microseconds.
+
+        `version` is the caller's: which version of the subscribers the queues are of.
+        """
+        listed = list(policies)
+        if lateness < 0:
+            raise InvalidValueError(f"lateness: {lateness} microseconds; expected at least 0")
+        recall = np.array([_recalled(policy, lateness) for policy in listed], np.int64)
+        made = cls(ChangingQueues.of(listed), recall, lateness)
+        made.version = version
+        return made
+
+    def __len__(self) -> int:
+        """How many queues there are."""
+        return len(self._queues)
+
+    @property
+    def watermark(self) -> int:
+        """Nothing before this time is taken any more."""
+        return self._watermark
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait."""
+        return sum(len(part.queue) for part in self._waiting)
+
+    @property
+    def known(self) -> int:
+        """How many released events are kept."""
+        return len(self._known)
+
+    @property
+    def nbytes(self) -> int:
+        """About what the queues, which are most of the state, take in memory."""
+        return self._queues.nbytes
+
+    @property
+    def next_watermark(self) -> int | None:
+        """The lowest watermark at which the shard has something to do; None when only more input changes that."""
+        first = first_due(*self._queues.arrays)
+        for part in self._waiting:
+            if len(part.events):
+                first = min(first, int(part.events.time.min()) + 1)
+        return None if first == NEVER else int(first)
+
+    def take(self, chunk: Chunk) -> EventTable:
+        """Let rows wait for their time. Return the late events, if the chunk is the one to report them."""
+        if len(chunk.queue) and chunk.queue.max() >= len(self):
+            raise InvalidEventError(f"there is no queue {chunk.queue.max()}; expected 0 to {len(self) - 1}")
+        is_late = chunk.events.time < self._watermark
+        if len(chunk.queue):
+            is_wanted = np.zeros(len(chunk.events), bool)
+            is_wanted[chunk.event] = True
+            rows = replace(_waiting_of(chunk), matched=self._sets.entered(chunk.matched, chunk.sets))
+            self._waiting.append(rows.of_events(is_wanted & ~is_late))
+        return chunk.events.taken(np.flatnonzero(is_late)) if chunk.reports_late else EventTable.empty()
+
+    def change(self, changes: Iterable[QueueChange]) -> int:
+        """Let queues change at their times; return how many of the changes come too late and act at the watermark.
+
+        A queue that is not there yet is added, with all before it; it has its policy from its first change.
+        """
+        listed, late = list(changes), 0
+        for change in listed:
+            check_change(change)
+        for change in listed:
+            if change.queue >= len(self):
+                self._grow(change)
+            late += change.time < self._watermark and change.time > FIRST_INSTANT
+            self._changes.append(change._replace(time=max(change.time, self._watermark)))
+        self._changes.sort(key=lambda change: change.time)
+        return late
+
+    def advance(self, watermark: int) -> Notices:
+        """Release the rows before a watermark; return what is delivered before it."""
+        if watermark <= self._watermark:
+            return self._notices([])
+        found = self._release(watermark)
+        self._watermark = watermark
+        return self._settled(found)
+
+    def finish(self) -> Notices:
+        """End the input: nothing waits any more, open periods and windows are completed."""
+        return self.advance(LAST_INSTANT + 1)
+
+    def to_bytes(self) -> bytes:
+        """Return the state, packed."""
+        self._forget()
+        about = [self._watermark, self._lateness, self.version]
+        waiting = Waiting.joined(self._waiting) if self._waiting else _nothing_waits()
+        sets = self._sets.to_table()
+        arrays: dict[str, Array] = {
+            "about": np.array(about, np.int64),
+            "queues": np.frombuffer(self._queues.to_bytes(), np.uint8),
+            "recall": self._recall,
+            "gone": self._gone.view(np.uint8),
+            "taken.numbers": self._taken.numbers,
+            "taken.queues": self._taken.queues,
+            "sets.starts": sets.starts,
+            "sets": sets.values,
+            **changes_to_arrays(self._changes),
+            **{f"k.{name}": array for name, array in self._known.to_arrays().items()},
+            **{f"w.{name}": array for name, array in waiting.events.to_arrays().items()},
+            "w.row.queue": waiting.queue.astype(np.int32, copy=False),
+            "w.row.event": waiting.event.astype(np.int64, copy=False),
+            "w.row.score": waiting.score,
+            "w.row.expires": waiting.expires.astype(np.int64, copy=False),
+            "w.row.matched": waiting.matched.astype(np.int32, copy=False),
+        }
+        return pack(_MAGIC, VERSION, arrays)
+
+    @classmethod
+    def from_bytes(cls, packed: bytes | memoryview) -> Self:
+        """Return a shard that goes on as the one whose state was packed; other bytes are refused."""
+        arrays = unpack(_MAGIC, VERSION, packed, "shard")
+        try:
+            watermark, lateness, version = arrays["about"].tolist()
+            made = cls(ChangingQueues.from_bytes(arrays["queues"].tobytes()), arrays["recall"].copy(), lateness)
+            made._gone = arrays["gone"].astype(bool)
+            made._taken = _Taken(arrays["taken.numbers"], arrays["taken.queues"])
+            made._sets = MatchedSets.from_table(Ragged(arrays["sets.starts"], arrays["sets"]))
+            made._changes = changes_from_arrays(arrays)
+            made._known = KnownEvents.from_arrays(_under("k.", arrays))
+            made._needed = len(made._known)
+            events = EventTable.from_arrays(_under("w.", arrays))
+            queue, event, score, expires, matched = (arrays[f"w.row.{name}"] for name in _ROW)
+        except KeyError as error:
+            raise InvalidValueError(f"shard: there is no array {error}") from None
+        made._watermark, made.version = watermark, version
+        if not len(made) == len(made._recall) == len(made._gone):
+            raise InvalidValueError("shard: not as many queues as are described")
+        if len(queue):
+            made._waiting.append(
+                _waiting_of(Chunk(events, queue, event, score, expires, matched, made._sets.to_table()))
+            )
+        return made
+
+    # ------------------------------------------------------------------------------------------------------- releasing
+
+    def _release(self, watermark: int) -> list[Deliveries]:
+        """Let the rows before the watermark arrive, the changes before it happen, and time pass to it."""
+        due = self._due(watermark)
+        order, repeats = due.events.in_order()
+        number = np.cumsum(~repeats) - 1
+        places = np.empty(len(order), np.int64)
+        places[order] = number
+        events = due.events.taken(order[~repeats])
+        first, is_repeated = self._known.release(events)
+        rows = self._rows(due, places, len(events))
+        event = places[due.event[rows]]
+        queue = due.queue[rows].astype(np.int64)
+        matched = due.matched[rows].astype(np.int64)
+        batch = Rows(
+            queue, first + event << CODE_BITS | matched, events.time[event], due.expires[rows], due.score[rows]
+        )
+        changes = [change for change in self._changes if change.time < watermark]
+        self._changes = [change for change in self._changes if change.time >= watermark]
+        contents = self._contents(batch, changes)
+        if changes or is_repeated.any() or self._gone.any():
+            found = self._in_rounds(batch, changes, is_repeated[event], contents)
+        else:
+            self._remember(batch)
+            found = [self._queues.take(batch, contents)]
+        return [*found, self._queues.advance(min(watermark, LAST_INSTANT), contents)]
+
+    def _due(self, watermark: int) -> Waiting:
+        """Take the rows before the watermark from those that wait."""
+        waiting = Waiting.joined(self._waiting) if self._waiting else _nothing_waits()
+        is_due = waiting.events.time < watermark
+        later = waiting.of_events(~is_due) if not is_due.all() else None
+        self._waiting = [] if later is None else [later]
+        return waiting.of_events(is_due)
+
+    def _rows(self, due: Waiting, places: Array, events: int) -> Array:
+        """Return the rows by queue and event, each once."""
+        place = places[due.event]
+        order = rows_in_order(due.queue, place, len(self), events)
+        return without_repeats(order, due.queue, place, due.score, due.expires, due.matched)
+
+    def _in_rounds(
+        self, batch: Rows, changes: list[QueueChange], is_repeated: Array, contents: Contents | None
+    ) -> list[Deliveries]:
+        """Let rows arrive up to where a queue changes or a row may be a repetition; do that; go on.
+
+        A queue's rows are divided by its stops: its changes, and its rows whose identity was seen before. Queues do not
+        depend on each other, so round r does what comes after the r-th stop of every queue.
+        """
+        rounds = np.zeros(len(batch.queue), np.int64)
+        stops: dict[int, list[QueueChange]] = {}
+        seen = np.concatenate([[0], np.cumsum(is_repeated)])
+        starts = np.searchsorted(batch.queue, batch.queue)
+        rounds += seen[1:] - seen[starts]
+        before: dict[int, int] = {}
+        for change in changes:
+            low, high = np.searchsorted(batch.queue, [change.queue, change.queue + 1])
+            at = low + int(np.searchsorted(batch.time[low:high], change.time))
+            rounds[at:high] += 1
+            before[change.queue] = before.get(change.queue, 0) + 1
+            stops.setdefault(int(before[change.queue] + seen[at] - seen[low]), []).append(change)
+        order = np.argsort(rounds, kind="stable")
+        bounds = np.searchsorted(rounds[order], np.arange(max([*stops, *rounds[-1:], *rounds], default=0) + 2))
+        found: list[Deliveries] = []
+        for number in range(len(bounds) - 1):
+            found += self._changed(stops.get(number, []), contents)
+            chosen = order[bounds[number] : bounds[number + 1]]
+            part = Rows(*(column[chosen] for column in batch))
+            part = self._without_known(part, is_repeated[chosen])
+            self._remember(part)
+            found.append(self._queues.take(part, contents))
+        return found
+
+    def _without_known(self, rows: Rows, is_repeated: Array) -> Rows:
+        """Leave out rows of queues that are gone, and those that repeat what their queue knows."""
+        is_kept = ~self._gone[rows.queue]
+        doubtful = np.flatnonzero(is_repeated & is_kept)
+        if len(doubtful):
+            earlier = [self._known.earlier(number) for number in (rows.event[doubtful] >> CODE_BITS).tolist()]
+            starts = np.cumsum([0, *map(len, earlier)], dtype=np.int64)
+            numbers = np.array([number for numbers in earlier for number in numbers], np.int64)
+            times = self._known.events.time[self._known.positions(numbers)]
+            is_kept[doubtful] = ~recognised(
+                *self._queues.arrays,
+                rows.queue[doubtful],
+                rows.time[doubtful],
+                starts,
+                numbers,
+                times,
+                self._recall,
+                self._taken.numbers,
+                self._taken.queues,
+            )
+        return rows if is_kept.all() else Rows(*(column[is_kept] for column in rows))
+
+    def _changed(self, changes: list[QueueChange], contents: Contents | None) -> list[Deliveries]:
+        """Let queues change, each after what is due before its change."""
+        found: list[Deliveries] = []
+        for time in sorted({change.time for change in changes}):
+            own = [change for change in changes if change.time == time]
+            chosen = np.array([change.queue for change in own], np.int64)
+            found.append(self._queues.advance_some(chosen, time, contents))
+            for change in own:
+                self._gone[change.queue] = change.policy is None
+                if change.policy is None:
+                    self._queues.clear(change.queue)
+                else:
+                    self._queues.change(change.queue, change.policy)
+                    self._recall[change.queue] = _recalled(change.policy, self._lateness)
+        return found
+
+    def _grow(self, change: QueueChange) -> None:
+        policies = [ALL_MATCHES] * (change.queue - len(self)) + [change.policy or ALL_MATCHES]
+        self._queues.grow(policies)
+        self._recall = np.concatenate([self._recall, [_recalled(policy, self._lateness) for policy in policies]])
+        self._gone = np.concatenate([self._gone, [True] * (len(policies) - 1), [False]])
+
+    def _contents(self, rows: Rows, changes: list[QueueChange]) -> Contents | None:
+        """Return what diverse selection compares, by every word that an event has in a queue that diversifies."""
+        queues, arena = self._queues.arrays
+        diversifies = queues[:, SETTING] > 0
+        for change in changes:
+            diversifies[change.queue] |= change.policy is not None and diversity_of(change.policy) is not None
+        if not diversifies.any():
+            return None
+        own = rows.event[diversifies[rows.queue]]
+        words = np.unique(np.concatenate([words_held(queues, arena, diversifies), own]))
+        at = self._known.positions(words >> CODE_BITS)
+        attributes, values = self._known.events.attributes.taken(at), self._known.events.values.taken(at)
+        return Contents(words, attributes.starts, attributes.values, values.values)
+
+    # --------------------------------------------------------------------------------------------- what is kept of it
+
+    def _remember(self, rows: Rows) -> None:
+        """Note which queues take which events, where that is needed to recognise repetitions."""
+        is_noted = self._recall[rows.queue] > 0
+        if not is_noted.any():
+            return
+        numbers, queues = rows.event[is_noted] >> CODE_BITS, rows.queue[is_noted].astype(np.int32)
+        numbers, queues = np.concatenate([self._taken.numbers, numbers]), np.concatenate([self._taken.queues, queues])
+        order = np.argsort(numbers, kind="stable")
+        self._taken = _Taken(numbers[order], queues[order])
+
+    def _settled(self, found: list[Deliveries]) -> Notices:
+        """Return the notices of a release and forget what is no longer needed, once it has become much."""
+        notices = self._notices(found)
+        if len(self._known) > 2 * self._needed + FEWEST_KNOWN:
+            self._forget()
+        return notices
+
+    def _notices(self, found: list[Deliveries]) -> Notices:
+        parts = [part for part in found if len(part.queue)]
+        if not parts:
+            none = np.zeros(0, np.int64)
+            return Notices(EventTable.empty(), none, none, none, np.zeros(0), none)
+        queue, word, time, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.argsort(queue, kind="stable") if len(parts) > 1 else slice(None)
+        queue, word, time, score = (column[order] for column in (queue, word, time, score))
+        at = self._known.positions(word >> CODE_BITS)
+        is_named = np.zeros(len(self._known), bool)
+        is_named[at] = True
+        matched, sets = self._sets.left(word & (2 * SETS - 1))
+        events = self._known.events.taken(np.flatnonzero(is_named))
+        return Notices(events, queue, (np.cumsum(is_named) - 1)[at], time, score, matched, sets)
+
+    def _forget(self) -> None:
+        """Forget the events that no queue holds and no repetition would be recognised by, and unused sets."""
+        is_recent = np.zeros(len(self._taken.numbers), bool)
+        if len(is_recent):
+            times = self._known.events.time[self._known.positions(self._taken.numbers)]
+            is_recent = self._watermark - times <= self._recall[self._taken.queues]
+            self._taken = _Taken(self._taken.numbers[is_recent], self._taken.queues[is_recent])
+        is_needed, is_used = np.zeros(len(self._known), bool), np.zeros(2 * SETS, bool)
+        mark_held(*self._queues.arrays, self._known.numbers, is_needed, is_used)
+        is_needed[self._known.positions(self._taken.numbers)] = True
+        self._known.keep(is_needed)
+        self._needed = len(self._known)
+        for part in self._waiting:
+            is_used[part.matched] = True
+        self._sets.keep(is_used)
+
+
+def _recalled(policy: Policy, lateness: int) -> int:
+    """Return for how long a queue is to know what it has taken, beyond what it holds."""
+    return lateness + (policy.period // TICK if isinstance(policy, Periodic) else 0)
+
+
+def _waiting_of(chunk: Chunk) -> Waiting:
+    return Waiting(chunk.events, chunk.queue, chunk.event, chunk.score, chunk.expires, chunk.matched)
+
+
+def _nothing_waits() -> Waiting:
+    none = np.zeros(0, np.int32)
+    return Waiting(EventTable.empty(), none, none.astype(np.int64), np.zeros(0), none.astype(np.int64), none)
+
+
+def _concatenated(parts: list[Array], dtype: type[np.generic]) -> Array:
+    return np.concatenate(parts).astype(dtype, copy=False)
+
+
+def _under(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,410 @@
+"""A shard delivers what the step functions deliver of events in order, however rows, watermarks and packing fall."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.delivery.arrival_policies import ContinuousQueue
+from rankcast.delivery.batch_layout import EPOCH, NEVER, microseconds
+from rankcast.delivery.candidates import Candidate, best
+from rankcast.delivery.contents import content_codes
+from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.packing import SETS, Chunk, positions
+from rankcast.delivery.policies import new_queue, with_policy
+from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
+from rankcast.delivery.queues import finished, step
+from rankcast.delivery.shards import Shard
+from rankcast.delivery.timed_policies import PeriodicQueue
+from rankcast.model.diversity import Diversity
+from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.events import Identity
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+
+
+def ticks(number):
+    return timedelta(microseconds=number)
+
+
+DIVERSITIES = st.none() | st.sampled_from([Diversity(0.5, {}), Diversity(0.3, {"c": 1.0})])
+
+POLICIES = st.one_of(
+    st.just(AllMatches()),
+    st.builds(Continuous, st.integers(0, 3)),
+    st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(ticks), DIVERSITIES),
+    st.builds(Sliding, st.integers(0, 3), st.integers(1, 6), DIVERSITIES),
+    st.builds(TopKWindow, st.integers(0, 3), st.integers(1, 6) | st.integers(1, 9).map(ticks), DIVERSITIES),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A matching event of one queue, as a test states it."""
+
+    time: int
+    identity: Identity
+    queue: int
+    score: float
+    expires: int
+    matched: tuple[int, ...]
+
+    @property
+    def event(self):
+        return self.time, self.identity
+
+    @property
+    def content(self):
+        return (("c", (self.time + len(self.identity.id)) % 3),)
+
+    @property
+    def candidate(self):
+        expires = None if self.expires == NEVER else EPOCH + ticks(self.expires)
+        return Candidate(self.identity, EPOCH + ticks(self.time), self.score, expires, self.content)
+
+
+MATCHED = st.sampled_from([(), (0,), (1, 3), (18,), (19,), (0, 40), (25, 26)])
+
+
+@st.composite
+def rows(draw, queues, identities=("a", "b", "é", "ab", "z", "zz", "\U00010000")):
+    """Rows with ties of everything, and repeated identities."""
+    drawn = st.tuples(
+        st.integers(0, 25),
+        st.sampled_from(["s", "t"]),
+        st.sampled_from(identities),
+        st.integers(0, queues - 1),
+        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+        st.none() | st.integers(-1, 9),
+        MATCHED,
+    )
+    return [
+        Row(time, Identity(source, name), queue, score, NEVER if life is None else time + life, matched)
+        for time, source, name, queue, score, life, matched in draw(st.lists(drawn, max_size=40))
+    ]
+
+
+def chunk_of(part, *, reports_late=True):
+    """Rows as a chunk, each event once."""
+    events = list(dict.fromkeys(row.event for row in part))
+    contents = [content_codes(dict(next(row for row in part if row.event == event).content)) for event in events]
+    starts = np.cumsum([0, *(len(attributes) for attributes, _ in contents)])
+    attributes, values = (
+        Ragged(starts, np.concatenate([np.zeros(0, np.int64), *(one[at] for one in contents)])) for at in (0, 1)
+    )
+    sets = list(dict.fromkeys(row.matched for row in part if max(row.matched, default=0) > 18))
+    numbers = [
+        SETS + sets.index(row.matched) if row.matched in sets else sum(1 << at for at in row.matched) for row in part
+    ]
+    return Chunk(
+        EventTable.of(
+            np.array([time for time, _ in events], np.int64),
+            Ragged.of_texts(identity.source for _, identity in events),
+            Ragged.of_texts(identity.id for _, identity in events),
+            contents=(attributes, values),
+            payload=Ragged.of_texts(f"{identity.id} at {time}" for time, identity in events),
+        ),
+        np.array([row.queue for row in part], np.int32),
+        np.array([events.index(row.event) for row in part], np.int32),
+        np.array([row.score for row in part], np.float64),
+        np.array([row.expires for row in part], np.int64),
+        np.array(numbers, np.int32),
+        Ragged.of(sets),
+        reports_late=reports_late,
+    )
+
+
+def told(notices):
+    """Notices as plain values: (queue, time of delivery, identity, time of the event, score, matched)."""
+    sources, ids = notices.events.source.texts(), notices.events.id.texts()
+    times, payloads = notices.events.time.tolist(), notices.events.payload.texts()
+    found = []
+    columns = (notices.queue, notices.event, notices.time, notices.score, notices.matched)
+    for queue, event, time, score, matched in zip(*(column.tolist() for column in columns), strict=True):
+        assert payloads[event] == f"{ids[event]} at {times[event]}"
+        identity = Identity(sources[event], ids[event])
+        found.append((queue, time, identity, times[event], score, tuple(positions(matched, notices.sets))))
+    assert [one[0] for one in found] == sorted(one[0] for one in found)
+    return found
+
+
+class Definition:
+    """What a shard has to deliver, by the step functions and the rules as they are written."""
+
+    def __init__(self, policies, lateness):
+        self.lateness = lateness
+        self.queues = {at: new_queue(policy) for at, policy in enumerate(policies)}
+        self.taken = {at: [] for at in self.queues}
+        self.found = {at: [] for at in self.queues}
+
+    def deliveries(self, stream, changes=()):
+        once = {}
+        for row in stream:
+            key = (*row.event, row.queue)
+            once[key] = max([row, *([once[key]] if key in once else [])], key=preferred)
+        steps = [(change.time, 0, at, change) for at, change in enumerate(changes)]
+        steps += [(key[0], 1, key[1], row) for key, row in once.items()]
+        for _, is_row, _, what in sorted(steps, key=lambda one: one[:3]):
+            self.arrive(what) if is_row else self.change(what)
+        for at, queue in self.queues.items():
+            if queue is not None:
+                self.note(at, finished(queue)[1])
+        return [one for at in sorted(self.found) for one in self.found[at]]
+
+    def arrive(self, row):
+        queue = self.queues.get(row.queue)
+        if queue is None or self.knows(queue, row):
+            return
+        self.taken[row.queue].append(row)
+        if getattr(queue.policy, "k", 1) == 0:
+            return  # batched queues hold nothing then
+        self.queues[row.queue], delivered = step(queue, row.candidate, row.candidate.time, closed=False)
+        self.note(row.queue, delivered)
+
+    def knows(self, queue, row):
+        now = row.candidate.time
+        held = queue.delivered if isinstance(queue, ContinuousQueue) else queue.held
+        if isinstance(queue, PeriodicQueue):
+            held = ()
+        span = getattr(queue.policy, "window", None)
+        is_timed = isinstance(span, timedelta)
+        if any(
+            one.identity == row.identity and one.is_valid_at(now) and not (is_timed and one.time + span <= now)
+            for one in held
+        ):
+            return True
+        recall = self.lateness
+        if isinstance(queue.policy, Periodic):
+            recall += queue.policy.period // ticks(1)
+        return any(
+            one.identity == row.identity and row.time - one.time <= recall and recall > 0
+            for one in self.taken[row.queue]
+        )
+
+    def change(self, change):
+        queue = self.queues.get(change.queue)
+        if queue is not None:
+            queue, delivered = step(queue, None, EPOCH + ticks(change.time), closed=False)
+            self.note(change.queue, delivered)
+        self.taken.setdefault(change.queue, [])
+        self.found.setdefault(change.queue, [])
+        if change.policy is None:
+            self.queues[change.queue] = None
+        elif queue is None or getattr(change.policy, "k", 1) == 0:
+            self.queues[change.queue] = new_queue(change.policy)
+        else:
+            self.queues[change.queue] = with_policy(_as_batched(queue), change.policy)
+
+    def note(self, at, delivered):
+        for one in delivered:
+            time = microseconds(one.candidate.time)
+            row = next(row for row in self.taken[at] if row.identity == one.candidate.identity and row.time == time)
+            self.found[at].append((at, microseconds(one.time), row.identity, time, row.score, row.matched))
+
+
+def _as_batched(queue):
+    """A period of batched queues holds only what it can still deliver."""
+    if not isinstance(queue, PeriodicQueue) or queue.policy.diversity is not None or queue.end is None:
+        return queue
+    valid = [one for one in queue.arrivals if one.is_valid_at(queue.end)]
+    return replace(queue, arrivals=tuple(best(valid, queue.policy.k)))
+
+
+def preferred(row):
+    number = sum(1 << at for at in row.matched) if max(row.matched, default=0) <= 18 else SETS
+    return row.score, row.expires, number
+
+
+@st.composite
+def runs(draw):
+    policies = draw(st.lists(POLICIES, min_size=1, max_size=4))
+    stream = draw(rows(len(policies)))
+    return policies, unambiguous(stream)
+
+
+def unambiguous(stream):
+    """Rows of one queue, identity and time differ in score or expiry if they differ in what matched."""
+    seen = {}
+    for row in stream:
+        seen.setdefault((*row.event, row.queue, row.score, row.expires), row)
+    return [seen[(*row.event, row.queue, row.score, row.expires)] for row in stream]
+
+
+@given(runs(), st.randoms(use_true_random=False), st.integers(0, 12))
+def test_chunks_in_any_division_and_order_deliver_what_the_steps_deliver(run, random, lateness):
+    """Everything waits until the end: nothing is late."""
+    policies, stream = run
+    shuffled = random.sample(stream, len(stream))
+    shard = Shard.of(policies, lateness=lateness)
+    while shuffled:
+        size = random.randint(1, len(shuffled))
+        assert len(shard.take(Chunk.from_bytes(chunk_of(shuffled[:size]).to_bytes()))) == 0
+        shuffled = shuffled[size:]
+    assert told(shard.finish()) == Definition(policies, lateness).deliveries(stream)
+
+
+def run_with_watermarks(shard, stream, random, *, changes=(), restoring=False):
+    """Rows arrive in any order while the watermark moves; return the notices, the rows in time, and the late events."""
+    changes = list(changes)
+    waiting, accepted, late, found = list(stream), [], [], []
+    watermark = -1
+    while waiting or changes:
+        size = random.randint(0, min(6, len(waiting)))
+        part, waiting = waiting[:size], waiting[size:]
+        reported = shard.take(chunk_of(part))
+        accepted += [row for row in part if row.time >= watermark]
+        late += list(dict.fromkeys(row.event for row in part if row.time < watermark))
+        identities = map(Identity, reported.source.texts(), reported.id.texts())
+        assert sorted(zip(reported.time.tolist(), identities, strict=True)) == sorted(
+            {row.event for row in part if row.time < watermark}
+        )
+        count = random.randint(0, len(changes)) if waiting else len(changes)
+        assert shard.change(changes[:count]) == sum(change.time < watermark for change in changes[:count])
+        accepted += [change._replace(time=max(change.time, watermark)) for change in changes[:count]]
+        changes = changes[count:]
+        if random.random() < 0.6:
+            watermark = max(watermark, random.randint(0, 26))
+            due = shard.next_watermark
+            notices = shard.advance(watermark)
+            assert not len(notices) or due <= watermark
+            found.append(notices)
+        if restoring:
+            shard = Shard.from_bytes(shard.to_bytes())
+    found.append(shard.finish())
+    by_queue = sorted((one for part in found for one in told(part)), key=lambda one: one[0])
+    return by_queue, accepted
+
+
+@pytest.mark.parametrize("restoring", [False, True])
+@given(run=runs(), random=st.randoms(use_true_random=False), lateness=st.integers(0, 12))
+def test_watermarks_only_bring_deliveries_forward_and_late_rows_change_nothing(run, random, lateness, restoring):
+    policies, stream = run
+    shard = Shard.of(policies, lateness=lateness)
+    found, accepted = run_with_watermarks(shard, stream, random, restoring=restoring)
+    assert found == Definition(policies, lateness).deliveries(accepted)
+
+
+@st.composite
+def changing_runs(draw):
+    policies = draw(st.lists(POLICIES, min_size=1, max_size=3))
+    stream = draw(rows(len(policies)))
+    drawn = st.builds(QueueChange, st.integers(0, len(policies) - 1), st.integers(0, 25), st.none() | POLICIES)
+    return policies, unambiguous(stream), draw(st.lists(drawn, max_size=6, unique_by=lambda one: one[:2]))
+
+
+@pytest.mark.parametrize("restoring", [False, True])
+@given(run=changing_runs(), random=st.randoms(use_true_random=False), lateness=st.integers(0, 5))
+def test_queues_change_in_event_time_wherever_the_change_arrives(run, random, lateness, restoring):
+    policies, stream, changes = run
+    shard = Shard.of(policies, lateness=lateness)
+    found, accepted = run_with_watermarks(shard, stream, random, changes=changes, restoring=restoring)
+    changes = [one for one in accepted if isinstance(one, QueueChange)]
+    stream = [one for one in accepted if isinstance(one, Row)]
+    assert found == Definition(policies, lateness).deliveries(stream, changes)
+
+
+@given(st.lists(st.builds(QueueChange, st.integers(0, 9), st.integers(0, 99), st.none() | POLICIES)))
+def test_changes_survive_packing(changes):
+    assert unpack_changes(pack_changes(changes)) == changes
+
+
+def one_row(time, name="a", queue=0, score=0.5, expires=NEVER):
+    return Row(time, Identity("s", name), queue, score, expires, (0,))
+
+
+class TestQueues:
+    def test_a_queue_that_is_not_there_is_named(self):
+        with pytest.raises(InvalidEventError, match="there is no queue 3; expected 0 to 0"):
+            Shard.of([AllMatches()]).take(chunk_of([one_row(1, queue=3)]))
+
+    def test_queues_are_added_by_changes(self):
+        shard = Shard.of([])
+        assert shard.change([QueueChange(2, 5, Sliding(1, 3))]) == 0
+        assert len(shard) == 3
+        shard.take(chunk_of([one_row(6, queue=2), one_row(6, queue=1)]))
+        assert [one[0] for one in told(shard.finish())] == [2]
+
+    def test_a_queue_that_is_gone_takes_nothing_until_it_is_back(self):
+        shard = Shard.of([AllMatches()])
+        shard.change([QueueChange(0, 5, None), QueueChange(0, 9, AllMatches())])
+        shard.take(chunk_of([one_row(time, str(time)) for time in (4, 5, 8, 9)]))
+        assert [one[3] for one in told(shard.finish())] == [4, 9]
+
+    def test_changes_that_cannot_be_are_refused_and_nothing_is_changed(self):
+        shard = Shard.of([AllMatches()])
+        with pytest.raises(InvalidValueError, match="change: queue -1; expected a number of at least 0"):
+            shard.change([QueueChange(5, 5, AllMatches()), QueueChange(-1, 5, None)])
+        assert len(shard) == 1
+
+
+class TestMemory:
+    def test_events_that_nothing_needs_are_forgotten(self):
+        shard = Shard.of([Sliding(1, 3), AllMatches()])
+        for start in range(0, 60_000, 2_000):
+            count = 2_000
+            table = EventTable.of(
+                np.arange(start, start + count),
+                Ragged.of_texts(["s"] * count),
+                Ragged.of_texts(map(str, range(start, start + count))),
+            )
+            ones, never = np.zeros(count, np.int32), np.full(count, NEVER)
+            shard.take(Chunk(table, ones + 1, np.arange(count), np.zeros(count), never, ones))
+            shard.take(Chunk(table, ones, np.arange(count), np.zeros(count), never, ones))
+            shard.advance(start + count)
+            assert shard.known <= 15_000
+        assert len(shard.to_bytes()) < 2_000
+        assert shard.known == 3
+
+    def test_what_was_taken_is_remembered_for_the_lateness_only(self):
+        shard = Shard.of([AllMatches()], lateness=10)
+        found = []
+        for time in (0, 7, 10, 11, 21, 22, 40):
+            shard.take(chunk_of([one_row(time)]))
+            found += told(shard.advance(time + 1))
+        assert [one[3] for one in found] == [0, 11, 22, 40]
+        shard.advance(100)
+        shard.to_bytes()
+        assert shard.known == 0
+
+    def test_sets_that_nothing_uses_are_given_up(self):
+        shard = Shard.of([Sliding(1, 2)])
+        for time in range(50):
+            row = replace(one_row(time, str(time)), matched=(time, 100 + time))
+            shard.take(chunk_of([row]))
+            assert [one[5] for one in told(shard.advance(time + 1))] == [(time, 100 + time)]
+            shard = Shard.from_bytes(shard.to_bytes())
+        assert len(shard.to_bytes()) < 2_000
+
+
+class TestPacked:
+    def test_bytes_that_are_cut_short_are_refused(self):
+        shard = Shard.of([Sliding(1, 3), TopKWindow(2, ticks(5))], lateness=3)
+        shard.take(chunk_of([one_row(1), one_row(2, "b", 1)]))
+        shard.advance(2)
+        packed = shard.to_bytes()
+        for length in (0, 7, 20, 300, len(packed) - 1):
+            with pytest.raises(InvalidValueError, match="shard: "):
+                Shard.from_bytes(packed[:length])
+
+    def test_the_version_of_the_subscribers_is_kept(self):
+        shard = Shard.of([AllMatches()], version=7)
+        assert Shard.from_bytes(shard.to_bytes()).version == 7
+
+    def test_lateness_below_zero(self):
+        with pytest.raises(InvalidValueError, match="lateness: -1 microseconds; expected at least 0"):
+            Shard.of([], lateness=-1)
+
+
+def test_the_next_watermark_is_the_first_at_which_something_happens():
+    shard = Shard.of([Periodic(1, ticks(10)), TopKWindow(1, ticks(4)), Sliding(1, 5)])
+    assert shard.next_watermark is None
+    shard.take(chunk_of([one_row(3, queue=2)]))
+    assert shard.next_watermark == 4
+    shard.advance(4)
+    assert shard.next_watermark is None
+    shard.take(chunk_of([one_row(5, "b", queue=1), one_row(5, "b", queue=0)]))
+    assert [one[:2] for one in told(shard.advance(6))] == [(1, 5)]
+    assert shard.next_watermark == 10
+    assert [one[:2] for one in told(shard.advance(10))] == [(0, 10)]
