@@ -131,7 +131,10 @@ class Reader:
 
     def _with_rest(self, found: Array, attributes: Mapping[str, Value], snapshot: Snapshot) -> Array:
         """Add what kernels cannot decide: rows with residues that hold, and entries of the delta that are no rows."""
-        more = snapshot.newest.accepting(attributes, snapshot.entries, snapshot.sequence)
+        more: list[int] = []
+        if snapshot.newest.others:
+            present = {name: value for name, value in attributes.items() if value == value}  # NaN is missing
+            more += snapshot.newest.accepting(present, snapshot.entries, snapshot.sequence)
         if snapshot.together.have_residues:
             seen = set(found.tolist())
             bounds = self._open_offsets.tolist()
