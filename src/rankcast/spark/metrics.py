@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -97,16 +97,13 @@ class JsonLines:
     """A receiver that appends one line of JSON per batch to a file; each line is whole when it is there."""
 
     def __init__(self, path: Path) -> None:
-        self._stream: TextIO = path.open("a", encoding="utf-8")
+        self._path = path
+        path.open("a", encoding="utf-8").close()  # rather now than when the first batch is done
 
     def __call__(self, metrics: BatchMetrics) -> None:
         """Write one line."""
-        self._stream.write(json.dumps(metrics.to_json(), allow_nan=False) + "\n")
-        self._stream.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(metrics.to_json(), allow_nan=False) + "\n")
 
 
 @dataclass

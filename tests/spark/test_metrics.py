@@ -1,0 +1,104 @@
+"""Metrics: what Spark reports and what the sink counted become one record per batch, for files and for people."""
+
+import io
+import json
+import time
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from rankcast.spark.metrics import BatchMetrics, Counts, JsonLines, Metrics, batch_metrics
+from rankcast.spark.progress import Progress
+
+REPORT = {
+    "id": "q",
+    "batchId": 3,
+    "timestamp": "2026-03-01T10:00:00.000Z",
+    "numInputRows": 1000,
+    "durationMs": {"triggerExecution": 500},
+    "eventTime": {"max": "2026-03-01T09:59:50.000Z", "watermark": "2026-03-01T09:54:50.000Z"},
+    "stateOperators": [{"numRowsTotal": 40, "memoryUsedBytes": 2_000_000}],
+    "sources": [{"metrics": {"maxOffsetsBehindLatest": "17"}}],
+}
+COUNTS = Counts(events=990, matches=5000, delivered=800, late=2, rejected=10)
+
+
+def test_a_report_of_spark_and_the_counts_of_the_sink_are_one_record():
+    metrics = batch_metrics(REPORT, COUNTS)
+    assert metrics.to_json() == {
+        "query": "q",
+        "batch": 3,
+        "time": "2026-03-01T10:00:00Z",
+        "rows": 1000,
+        "events": 990,
+        "matches": 5000,
+        "delivered": 800,
+        "late": 2,
+        "rejected": 10,
+        "duplicates": 0,
+        "seconds": 0.5,
+        "rows_per_second": 2000.0,
+        "state_rows": 40,
+        "state_bytes": 2_000_000,
+        "watermark": "2026-03-01T09:54:50Z",
+        "lag_seconds": 10.5,
+        "backlog": 17,
+    }
+
+
+def test_what_spark_does_not_say_is_null():
+    bare = {
+        "id": "q",
+        "batchId": 0,
+        "timestamp": "2026-03-01T10:00:00.000Z",
+        "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"},
+    }
+    found = batch_metrics(bare, Counts()).to_json()
+    for name in ("state_rows", "state_bytes", "watermark", "lag_seconds", "backlog"):
+        assert found[name] is None
+    assert found["rows_per_second"] == 0
+
+
+def test_the_listener_tells_the_batches_of_a_running_query(spark, tmp_path):
+    received: list[BatchMetrics] = []
+    lines = JsonLines(tmp_path / "metrics.jsonl")
+    metrics = Metrics(received.append, lines)
+    spark.streams.addListener(metrics)
+    try:
+        stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+
+        def write(rows, number: int) -> None:
+            metrics.record(number, Counts(events=number, matches=rows.count()))
+
+        query = (
+            stream.writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+        deadline = time.monotonic() + 60
+        while len(received) < 3 and time.monotonic() < deadline:
+            query.awaitTermination(0.1)
+        query.stop()
+    finally:
+        spark.streams.removeListener(metrics)
+    assert [(one.batch, one.rows, one.counts.events) for one in received[:3]] == [(0, 5, 0), (1, 5, 1), (2, 5, 2)]
+    written = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert written[:3] == [one.to_json() for one in received[:3]]
+    assert {one["query"] for one in written} == {query.id}
+
+
+def test_progress_sums_up_and_shows_the_newest_batches():
+    progress = Progress()
+    for number in range(20):
+        progress(batch_metrics({**REPORT, "batchId": number}, COUNTS))
+    progress(BatchMetrics("q", 20, datetime(2026, 3, 1, tzinfo=UTC), 0, Counts(), 0.1))  # nothing came
+    assert (progress.batches, progress.rows, progress.counts.delivered) == (20, 20_000, 16_000)
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(progress.table())
+    shown = console.export_text()
+    assert " 11 " not in shown
+    assert "19" in shown
+    assert "20,000" in shown
+    assert "2.0 MB" in shown
+    assert "17 left" in shown
