@@ -15,7 +15,7 @@ from typing import NamedTuple, NewType
 
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, shown
 from rankcast.model.filters import Filter
-from rankcast.model.policies import ALL_MATCHES, Policy, check_duration, check_policy
+from rankcast.model.policies import ALL_MATCHES, Policy, check_duration, check_policy, diversity_of
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, check_relevance
 from rankcast.model.schema import Schema
 from rankcast.model.times import format_time
@@ -160,6 +160,23 @@ class Subscriber:
         if not isinstance(self.decay, Decay | None):
             raise InvalidSubscriptionError(f"decay: {shown(self.decay)} is not a Decay")
         self._check_distances()
+        if diversity_of(self.deliver) is not None:
+            self._check_ranks()
+
+    def _check_ranks(self) -> None:
+        """Raise when events could have scores outside [0, 1], which diversity cannot weigh against distances."""
+        by_distance = next((one.id for one in self.subscriptions if one.scores_by_distance), None)
+        if by_distance is not None:
+            problem = f"subscription {shown(by_distance)} has an ideal point without a reach"
+        elif self.decay is not None:
+            problem = "there is a decay"
+        elif self.rank_by is RankBy.WEIGHTED_SUM and (largest := _largest_sum(self.subscriptions)) > 1:
+            problem = f"a weighted sum can be {largest:g}"
+        else:
+            return
+        raise InvalidSubscriptionError(
+            f"subscriber {shown(self.id)}: deliver: diversity needs ranks from 0 to 1, but {problem}"
+        )
 
     def _check_distances(self) -> None:
         """Raise when distances would be combined with anything but distances."""
@@ -180,6 +197,14 @@ class Subscriber:
     def subscription(self, id: str) -> Subscription | None:  # noqa: A002
         """Return one subscription by its id."""
         return next((subscription for subscription in self.subscriptions if subscription.id == id), None)
+
+
+def _largest_sum(subscriptions: Iterable[Subscription]) -> float:
+    """Return the rank of an event that matches all of these as well as can be, added as ranks are."""
+    largest = 0.0
+    for subscription in subscriptions:
+        largest += (1.0 if subscription.rank is None else subscription.rank) * subscription.weight
+    return largest
 
 
 def unique_subscribers(subscribers: Iterable[Subscriber]) -> dict[SubscriberId, Subscriber]:

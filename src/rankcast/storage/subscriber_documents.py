@@ -17,7 +17,7 @@ from rankcast.language.printer import format_expression
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, RankcastError, shown
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
-from rankcast.model.policies import ALL_MATCHES
+from rankcast.model.policies import ALL_MATCHES, check_attributes
 from rankcast.model.relevance import Relevance, check_relevance
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import (
@@ -132,7 +132,11 @@ class _Reader:
     def _made(self, entry: Any, path: Path, subscriptions: tuple[Subscription, ...]) -> Subscriber | None:
         place = path
         try:
+            place = (*path, "deliver") if "deliver" in entry else path
             policy = policy_from_document(entry["deliver"]) if "deliver" in entry else ALL_MATCHES
+            if self.schema is not None:
+                check_attributes(policy, self.schema)
+            place = path
             decay = decay_from_document(entry["decay"]) if "decay" in entry else None
             place = (*path, "priorities") if "priorities" in entry else path
             subscriber = Subscriber(
