@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 
+from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
-from rankcast.model.policies import Continuous
+from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.testing.conformance import Case, HubEngine, IndexEngine, cases, check
@@ -73,6 +74,25 @@ def test_the_suite_notices_an_engine_that_forgets_relevance_refresh_times_or_dec
     start = datetime(2026, 1, 1, tzinfo=UTC)
     published = [(0, 1), (1, 5), (2, 9), (4, 9.5)]
     events = [Event(str(hours), "/s", time=start + hours * hour, data={"x": x}) for hours, x in published]
+    case = Case((someone,), tuple(events))
+    check(HubEngine(), case)
+    with pytest.raises(AssertionError, match="differs from the oracle"):
+        check(Forgetful(), case)
+
+
+def test_the_suite_notices_an_engine_that_forgets_diversity():
+    class Forgetful:
+        def deliveries(self, case):
+            plain = (replace(one, deliver=replace(one.deliver, diversity=None)) for one in case.subscribers)
+            return HubEngine().deliveries(Case(tuple(plain), case.events))
+
+    someone = Subscriber("someone", (Subscription("1", Filter.of(Constant(True))),), Sliding(2, 3, Diversity()))
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    published = [(0, "war"), (1, "drama"), (2, "war"), (3, "war")]
+    events = [
+        Event(str(hours), "/s", time=start + timedelta(hours=hours), data={"genre": genre})
+        for hours, genre in published
+    ]
     case = Case((someone,), tuple(events))
     check(HubEngine(), case)
     with pytest.raises(AssertionError, match="differs from the oracle"):

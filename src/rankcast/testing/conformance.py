@@ -21,14 +21,13 @@ from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import matches
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import LATEST
 from rankcast.ranking.decay import decayed
 from rankcast.ranking.preferences import added, preference_ranks
 from rankcast.ranking.relevance import relevance_of
 from rankcast.testing.definitions import Delivery, Offer, due
-from rankcast.testing.strategies import VECTOR, events, subscribers, vectors
+from rankcast.testing.strategies import VECTOR, events, policies_with, subscribers, vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,8 @@ def _due_to(
             score = rank if subscriber.decay is None else decayed(rank, event.time, subscriber.decay)
             names = tuple(subscription.id for subscription in matched)
             delivery = Delivery(subscriber.id, event.identity, score, names, event.time)
-            offers.append(Offer(delivery, event.time, min(event.expires or LATEST, _refresh(matched, event.time))))
+            expires = min(event.expires or LATEST, _refresh(matched, event.time))
+            offers.append(Offer(delivery, event.time, expires, tuple(event.attributes.items())))
     return [delivery._replace(rank=ranks[delivery.event]) for delivery in due(subscriber.deliver, offers)]
 
 
@@ -161,15 +161,7 @@ def cases(draw: st.DrawFn) -> Case:
 
     Most events have a vector for the relevance functions that look at one.
     """
-    k = st.integers(0, 4)
-    spans = st.sampled_from((timedelta(seconds=1), timedelta(seconds=3), timedelta(days=45)))
-    policies = st.one_of(
-        st.just(ALL_MATCHES),
-        st.builds(Continuous, k),
-        st.builds(Periodic, k, spans),
-        st.builds(Sliding, k, st.integers(1, 6)),
-        st.builds(TopKWindow, k, st.integers(1, 6) | spans),
-    )
+    policies = policies_with((timedelta(seconds=1), timedelta(seconds=3), timedelta(days=45)), most=6)
     people = draw(st.lists(subscribers(deliver=policies), max_size=4, unique_by=lambda subscriber: subscriber.id))
     drawn = draw(st.lists(events(), max_size=20, unique_by=lambda event: event.identity))
     now = datetime(2026, 1, 1, tzinfo=UTC)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -25,6 +26,7 @@ from typing import Any, TypeVar, cast
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from rankcast.model.diversity import Diversity
 from rankcast.model.events import DEFAULT_TYPE, Event
 from rankcast.model.expressions import (
     ORDERINGS,
@@ -38,7 +40,16 @@ from rankcast.model.expressions import (
     any_of,
 )
 from rankcast.model.filters import Filter
-from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.policies import (
+    ALL_MATCHES,
+    AllMatches,
+    Continuous,
+    Periodic,
+    Policy,
+    Sliding,
+    TopKWindow,
+    diversity_of,
+)
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, Target
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
@@ -364,16 +375,35 @@ def _nonempty(name: str, drawn: SearchStrategy[Value]) -> SearchStrategy[Value]:
 
 @cache
 def policies() -> SearchStrategy[Policy]:
-    """Draw a delivery policy of any kind."""
-    k = st.integers(0, 5)
-    spans = st.sampled_from((TICK, timedelta(hours=1), timedelta(days=7)))
+    """Draw a delivery policy of any kind, some of them with diversity."""
+    return policies_with((TICK, timedelta(hours=1), timedelta(days=7)), most=10)
+
+
+def policies_with(spans: tuple[timedelta, ...], *, most: int) -> SearchStrategy[Policy]:
+    """Draw a delivery policy of any kind with one of these spans of time, or a window of at most so many events."""
+    k, counts, times = st.integers(0, 5), st.integers(1, most), st.sampled_from(spans)
+    diversity = _mostly(st.none(), diversities(), share=6)
     return st.one_of(
         st.just(ALL_MATCHES),
         st.builds(Continuous, k),
-        st.builds(Periodic, k, spans),
-        st.builds(Sliding, k, st.integers(1, 10)),
-        st.builds(TopKWindow, k, st.integers(1, 10) | spans),
+        st.builds(Periodic, k, times, diversity),
+        st.builds(Sliding, k, counts, diversity),
+        st.builds(TopKWindow, k, counts | times, diversity),
     )
+
+
+def _under(schema: Schema | None, policy: Policy) -> Policy:
+    """Return a policy that compares no attribute which a schema does not know."""
+    if schema is None or isinstance(policy, AllMatches | Continuous) or policy.diversity is None:
+        return policy
+    return replace(policy, diversity=Diversity(policy.diversity.sigma, dict.fromkeys(schema.attributes, 1.0)))
+
+
+@cache
+def diversities() -> SearchStrategy[Diversity]:
+    """Draw a diversity: by all attributes, or by weights of some of those that events have."""
+    weights = st.dictionaries(attribute_names(), st.sampled_from((1.0, 0.1, 2.5)), max_size=3)
+    return st.builds(Diversity, st.sampled_from((0.0, 0.3, 0.5, 1.0)), weights)
 
 
 VECTOR = "v"
@@ -464,7 +494,11 @@ def subscribers(
     Some rank by relevance, a few of them by distance. A list of several needs different ids:
     `st.lists(subscribers(), unique_by=lambda subscriber: subscriber.id)`.
     """
-    by_distance = bool(_numeric_names(schema)) and draw(_mostly(st.just(False), st.just(True), share=9))
+    policy = _under(schema, draw(policies() if deliver is None else deliver))
+    in_bounds = diversity_of(policy) is not None  # ranks have to lie in [0, 1] then
+    by_distance = (
+        not in_bounds and bool(_numeric_names(schema)) and draw(_mostly(st.just(False), st.just(True), share=9))
+    )
     by_priority = not by_distance and draw(st.booleans())
     owned = draw(
         st.lists(
@@ -476,11 +510,11 @@ def subscribers(
     return Subscriber(
         SubscriberId(draw(_identifiers())),
         tuple(owned),
-        deliver=draw(policies() if deliver is None else deliver),
-        rank_by=draw(st.sampled_from(RankBy)),
+        deliver=policy,
+        rank_by=draw(st.sampled_from([one for one in RankBy if not (in_bounds and one is RankBy.WEIGHTED_SUM)])),
         most_specific=draw(st.booleans()),
         priorities=draw(_priorities([subscription.id for subscription in owned])) if by_priority else (),
-        decay=None if by_distance else draw(_DECAYS),
+        decay=None if by_distance or in_bounds else draw(_DECAYS),
     )
 
 

@@ -1,0 +1,110 @@
+"""A hub that delivers diverse events."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rankcast.hub import Hub, Verdict
+from rankcast.model.diversity import Diversity
+from rankcast.model.errors import InvalidSubscriptionError, UnknownAttributeError
+from rankcast.model.events import Event
+from rankcast.model.policies import Periodic, Sliding, TopKWindow
+from rankcast.model.relevance import Decay, IdealPoint, Target
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import RankBy, Subscription
+from rankcast.model.values import ValueType
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RANKS = {"rank = 9": 0.9, "rank = 8": 0.8, "rank = 7": 0.7}
+
+
+def at(second):
+    return START + timedelta(seconds=second)
+
+
+def film(second, genre, rank):
+    return Event.of({"genre": genre, "rank": rank, "time": at(second)}, id=str(second), source="/films")
+
+
+def replay(hub, *films):
+    return [[note.event.id for note in hub.publish(one, now=one.time)] for one in films]
+
+
+def test_near_copies_are_held_back_until_they_differ():
+    hub = Hub()
+    hub.subscribe("ana", RANKS, deliver=Sliding(2, 3, Diversity(weights={"genre": 1})))
+    films = film(0, "war", 9), film(1, "drama", 7), film(2, "war", 8), film(3, "war", 8), film(4, "drama", 7)
+    assert replay(hub, *films) == [["0"], ["1"], [], ["2"], ["4"]]
+
+
+def test_without_weights_the_payload_counts_and_not_the_envelope():
+    hub = Hub()
+    hub.subscribe("ana", "true", deliver=Periodic(2, timedelta(minutes=1), Diversity()))
+    replay(hub, film(0, "war", 9), film(1, "war", 9), film(2, "war", 8))
+    assert [note.event.id for note in hub.finish()] == ["0", "2"]
+
+
+def test_explain_tells_that_a_near_copy_would_be_outranked():
+    hub = Hub()
+    hub.subscribe("ana", RANKS, deliver=TopKWindow(2, timedelta(hours=1), Diversity(weights={"genre": 1})))
+    replay(hub, film(0, "war", 9), film(1, "drama", 7))
+    assert hub.explain(film(2, "war", 8), "ana", now=at(2)).verdict is Verdict.OUTRANKED
+    assert hub.explain(film(2, "comedy", 8), "ana", now=at(2)).verdict is Verdict.DELIVERED
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, Diversity(weights={"genre": 1})), (Diversity(), Diversity(weights={"genre": 1}))]
+)
+def test_a_changed_diversity_looks_at_what_is_still_held(before, after):
+    hub = Hub()
+    hub.subscribe("ana", RANKS, deliver=Sliding(1, 9, before))
+    replay(hub, film(0, "war", 9), film(1, "war", 8), film(2, "drama", 7))
+    hub.update("ana", deliver=Sliding(2, 9, after))
+    assert replay(hub, film(3, "war", 7)) == [["2"]]
+
+
+def test_a_durable_hub_goes_on_with_contents(tmp_path):
+    path = tmp_path / "hub"
+    with Hub(path=path) as hub:
+        hub.subscribe("ana", RANKS, deliver=Sliding(2, 3, Diversity(0.5, {"genre": 1})))
+        assert replay(hub, film(0, "war", 9), film(1, "drama", 7), film(2, "war", 8)) == [["0"], ["1"], []]
+    with Hub(path=path) as hub:
+        assert replay(hub, film(3, "war", 8), film(4, "drama", 7)) == [["2"], ["4"]]
+
+
+def test_a_schema_knows_the_attributes_that_are_compared():
+    hub = Hub(schema=Schema({"genre": ValueType.STRING}))
+    with pytest.raises(UnknownAttributeError, match="gener"):
+        hub.subscribe("ana", "true", deliver=Sliding(2, 3, Diversity(weights={"gener": 1})))
+    hub.subscribe("ana", "true", deliver=Sliding(2, 3, Diversity(weights={"genre": 1, "source": 1})))
+
+
+class TestRanksMustLieBetween0And1:
+    POLICY = Sliding(2, 3, Diversity())
+
+    def refused(self, message, subscriptions, **options):
+        with pytest.raises(InvalidSubscriptionError, match=f"diversity needs ranks from 0 to 1, but {message}"):
+            Hub().subscribe("ana", subscriptions, deliver=self.POLICY, **options)
+
+    def test_a_decay_is_refused(self):
+        self.refused("there is a decay", RANKS, decay=Decay(timedelta(days=1)))
+
+    def test_a_distance_is_refused(self, request):
+        near = IdealPoint([Target("rank", 9)])
+        hub = Hub()
+        whole = hub.subscribe("rui", {"true": 0.5}).subscriptions[0].filter
+        self.refused(
+            "subscription 'near' has an ideal point without a reach", [Subscription("near", whole, relevance=near)]
+        )
+        reached = Subscription("near", whole, relevance=IdealPoint([Target("rank", 9)], reach=5))
+        Hub().subscribe("ana", [reached], deliver=self.POLICY)
+
+    def test_a_weighted_sum_that_can_exceed_1_is_refused(self):
+        self.refused(r"a weighted sum can be 2.4", RANKS, rank_by="weighted_sum")
+        Hub().subscribe("ana", {"rank = 9": 0.5, "rank > 7": 0.5}, deliver=self.POLICY, rank_by=RankBy.WEIGHTED_SUM)
+
+    def test_an_update_is_held_to_it_as_well(self):
+        hub = Hub()
+        hub.subscribe("ana", {"rank = 9": 0.5, "rank > 7": 0.5}, deliver=self.POLICY, rank_by="weighted_sum")
+        with pytest.raises(InvalidSubscriptionError, match="a weighted sum can be"):
+            hub.update("ana", subscriptions=RANKS)
