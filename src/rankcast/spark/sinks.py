@@ -54,22 +54,28 @@ def start_outputs(
     available_now: bool = False,
     every: str = "0 seconds",
     name: str | None = None,
+    before: Callable[[int], object] | None = None,
 ) -> StreamingQuery:
     """Start a query that writes the outputs of a stream; `outputs` is a streaming DataFrame.
 
     With `available_now` it takes what is there and ends. `metrics`, when given, is told what each batch came to; it
-    has to be added to the session's listeners as well.
+    has to be added to the session's listeners as well. `before` is called with the number of each batch before anything
+    of it is computed, again when it is repeated.
     """
     sink.open(run_of(outputs.sparkSession, checkpoint))
-    writer = outputs.writeStream.foreachBatch(_writer(sink, metrics)).option("checkpointLocation", checkpoint)
+    writer = outputs.writeStream.foreachBatch(_writer(sink, metrics, before)).option("checkpointLocation", checkpoint)
     writer = writer.outputMode("append")
     if name is not None:
         writer = writer.queryName(name)
     return (writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=every)).start()
 
 
-def _writer(sink: Sink, metrics: Metrics | None) -> Callable[[DataFrame, int], None]:
+def _writer(
+    sink: Sink, metrics: Metrics | None, before: Callable[[int], object] | None
+) -> Callable[[DataFrame, int], None]:
     def write(outputs: DataFrame, number: int) -> None:
+        if before is not None:
+            before(number)
         with computed(outputs, number) as batch:
             sink.write(batch)
         if metrics is not None:
