@@ -284,3 +284,19 @@ def _leave(start: Array, end: Array, starts: Array, ends: Array, rows: Array) ->
             if ends[row, attribute] < end[attribute]:
                 start[attribute] = ends[row, attribute]
                 break
+
+
+@njit(cache=True, nogil=True)
+def escape(start: Array, end: Array, starts: Array, ends: Array, rows: Array, count: int, point: Array) -> None:
+    """Move a point of the box that lies outside the first `count` rows, which `minimised` has left, outside all."""
+    for at in range(count):
+        row = rows[at]
+        for attribute in range(len(start)):
+            if point[attribute] < starts[row, attribute]:
+                end[attribute] = min(end[attribute], starts[row, attribute])
+                break
+            if point[attribute] >= ends[row, attribute]:
+                start[attribute] = max(start[attribute], ends[row, attribute])
+                break
+    _leave(start, end, starts, ends, rows[count:])
+    point[:] = start

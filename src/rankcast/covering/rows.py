@@ -17,7 +17,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 class BoxRows:
     """Rows of boxes in a space of attributes; which rows are in use is the owner's business.
 
-    `generation` counts how often rows that were there before have changed: new labels, or an attribute not named before.
+    `generation` counts how often rows that were there have changed: new labels, or an attribute not named before.
     """
 
     def __init__(self, schema: Schema | None = None) -> None:
