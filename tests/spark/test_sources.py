@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from rankcast.model.errors import InvalidFileError
+from rankcast.model.errors import InvalidFileError, InvalidValueError
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 from rankcast.spark.parsing import Columns, Documents, Piece, csv_rows, row_of
 from rankcast.spark.rejected import ORIGINAL, REASON
 from rankcast.spark.session import SparkSetupError
-from rankcast.spark.sources import events_of_messages, format_of, rate_events, read_events, read_kafka
+from rankcast.spark.sources import events_of_messages, format_of, rate_events, read_events, read_kafka, source_of
 from rankcast.storage.event_files import EventFormat, write_events
 from rankcast.storage.event_files import read_events as read_file
 from rankcast.workloads.feeds import DEFAULT_START, feed_named
@@ -207,3 +207,14 @@ def test_the_rate_source_gives_events(spark):
     source = rate_events(spark, 5)
     assert source.events.isStreaming
     assert source.events.columns == ["id", "source", "time", "value"]
+
+
+def test_the_address_of_events_says_what_they_are(spark, tmp_path):
+    write_events(tmp_path / "flats.csv", FLATS.events(3, 1, DEFAULT_START))
+    assert source_of(spark, str(tmp_path / "flats.csv"), SCHEMA).events.count() == 3
+    assert source_of(spark, "rate://5", stream=True).events.columns[-1] == "value"
+    with pytest.raises(SparkSetupError, match="Kafka's connector"):
+        source_of(spark, "kafka://one:9092,two:9092/flats", stream=True)
+    for address in ("kafka://host", "kafka:///flats", "rate://fast", "rate://5"):
+        with pytest.raises(InvalidValueError, match="expected"):
+            source_of(spark, address)

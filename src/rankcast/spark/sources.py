@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -26,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.version import __version__ as spark_version
 
-from rankcast.model.errors import InvalidFileError, Problem
+from rankcast.model.errors import InvalidFileError, InvalidValueError, Problem
 from rankcast.model.schema import Schema
 from rankcast.spark.events import EventColumns
 from rankcast.spark.filesystems import FileSystem
@@ -54,6 +55,29 @@ class EventSource(NamedTuple):
 
     events: DataFrame
     columns: EventColumns
+
+
+def source_of(
+    spark: SparkSession,
+    address: str,
+    schema: Schema | None = None,
+    *,
+    format: EventFormat | None = None,  # noqa: A002
+    stream: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> EventSource:
+    """Return the events at an address: a path, `kafka://host:9092,other:9092/topic`, or `rate://10` (per second)."""
+    parts = urlsplit(address)
+    if parts.scheme == "kafka":
+        topic = parts.path.strip("/")
+        if not parts.netloc or not topic or "/" in topic:
+            raise InvalidValueError(f"{address!r} is no address of a topic; expected kafka://host:9092/topic")
+        return read_kafka(spark, parts.netloc, topic, schema, stream=stream, options=options)
+    if parts.scheme == "rate":
+        if not parts.netloc.isdecimal() or not stream:
+            raise InvalidValueError(f"{address!r} is no stream of events; expected rate://10, and streaming")
+        return rate_events(spark, int(parts.netloc), options)
+    return read_events(spark, address, schema, format=format, stream=stream, options=options)
 
 
 def read_events(
