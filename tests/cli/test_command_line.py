@@ -103,9 +103,23 @@ class TestMatch:
         assert result.exit_code == 0
         assert result.stderr == ""
         rows = [line.split() for line in result.stdout.splitlines()]
-        assert ["ana", "the", "best", "1", "of", "the", "last", "10", "2", "1", "0.750", "->", "0.900"] in rows
-        assert ["rui", "every", "match", "1", "1", "1.000", "->", "1.000"] in rows
+        assert ["ana", "the", "best", "1", "of", "the", "last", "10", "2", "1", "0.750", "->", "0.900", "-", "0", "s"] in rows
+        assert ["rui", "every", "match", "1", "1", "1.000", "->", "1.000", "-", "0", "s"] in rows
         assert "3 events, 2 subscribers, 3 subscriptions: 3 matches, 2 delivered" in result.stdout
+
+    def test_tells_how_diverse_and_how_fresh_deliveries_are(self, tmp_path):
+        people, events = tmp_path / "people.yaml", tmp_path / "events.jsonl"
+        hourly = "{policy: periodic, k: 2, period: 1h}"
+        people.write_text(
+            f"version: 1\nsubscribers:\n- {{id: eva, deliver: {hourly}, subscriptions: [{{filter: rent < 9}}]}}\n"
+        )
+        lines = [{"id": str(n), "time": f"2026-01-01T00:{n}0:00Z", "rent": n // 2, "rooms": 1} for n in range(1, 4)]
+        events.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        result = run("match", events, "--subscribers", people)
+        assert result.stderr == ""
+        (row,) = [line.split() for line in result.stdout.splitlines() if line.startswith("eva  ")][:1]
+        # Rents 1 and 1, rooms 1: copies of each other. Published at 0:20 and 0:30, delivered at 1:00.
+        assert row[-3:] == ["0.00", "35.0", "min"]
 
     def test_json_is_one_line_per_notification_and_nothing_else(self, people, events):
         result = run("match", events, "--subscribers", people, "--json")

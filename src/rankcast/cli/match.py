@@ -87,7 +87,15 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
     shown = console()
     subscribers = {subscriber.id: subscriber for subscriber in replay.hub.subscribers}
     busiest = sorted(replay.tallies, key=lambda name: (-replay.tallies[name].matched.events, name))
-    columns = {"Subscriber": "left", "Delivery": "left", "Matched": "right", "Delivered": "right", "Mean rank": "left"}
+    columns = {
+        "Subscriber": "left",
+        "Delivery": "left",
+        "Matched": "right",
+        "Delivered": "right",
+        "Mean rank": "left",
+        "Diversity": "right",
+        "Delay": "right",
+    }
     rows = [_row(subscribers[name], replay) for name in busiest[:limit]]
     shown.print(table("Subscribers", columns, rows))
     if len(busiest) > limit:
@@ -119,4 +127,19 @@ def _row(subscriber: Subscriber, replay: Replay) -> tuple[str, ...]:
         shown_policy(subscriber.deliver),
         *counts,
         tally.shown_means,
+        f"{tally.diversity.mean:.2f}" if tally.delivered.events > 1 else "-",
+        "-" if tally.freshness is None else _shown_delay(tally.freshness),
     )
+
+
+def _shown_delay(delay: timedelta) -> str:
+    """Return a mean time in its largest unit.
+
+    >>> _shown_delay(timedelta(minutes=90)), _shown_delay(timedelta(0))
+    ('1.5 h', '0 s')
+    """
+    seconds = delay.total_seconds()
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s" if seconds else "0 s"

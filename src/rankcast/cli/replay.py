@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from rankcast.cli.terminal import progress
+from rankcast.delivery.contents import WantedContent
 from rankcast.hub import Hub, Late, Match, Notification, utc_now
 from rankcast.language.parser import parse_filter
+from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, diversity_of
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.ranking.running_diversity import RunningDiversity
 from rankcast.storage.durations import format_duration
 
 
@@ -46,10 +49,31 @@ class Count:
 
 @dataclass(slots=True)
 class Tally:
-    """What one subscriber was offered and what it got."""
+    """What one subscriber was offered and what it got: how much, how good, how diverse and how fresh."""
 
+    content: WantedContent
+    diversity: RunningDiversity
     matched: Count = field(default_factory=Count)
     delivered: Count = field(default_factory=Count)
+    waited: timedelta = timedelta(0)
+
+    @staticmethod
+    def of(policy: Policy) -> Tally:
+        """Return the tally of a subscriber; without a stated diversity all that events carry tells them apart."""
+        stated = diversity_of(policy) or Diversity()
+        return Tally(WantedContent(frozenset(stated.weights), not stated.weights), RunningDiversity(stated))
+
+    def add(self, notification: Notification) -> None:
+        """Count a notification."""
+        event = notification.event
+        self.delivered.add(notification.rank)
+        self.diversity.add(dict(self.content.of_event(event.attributes)))
+        self.waited += notification.time - (event.time or notification.time)
+
+    @property
+    def freshness(self) -> timedelta | None:
+        """The mean time from publication to delivery; None when nothing was delivered."""
+        return self.waited / self.delivered.events if self.delivered.events else None
 
     @property
     def shown_means(self) -> str:
@@ -73,7 +97,7 @@ class Replay:
     ) -> None:
         served = tuple(subscribers)
         self.hub = Hub(served, schema=schema, lateness=lateness, on_match=self._count_match, on_late=self._count_late)
-        self.tallies = {subscriber.id: Tally() for subscriber in served}
+        self.tallies = {subscriber.id: Tally.of(subscriber.deliver) for subscriber in served}
         self.events = 0
         self.late = 0
         self._matches: list[Match] = []
@@ -99,7 +123,7 @@ class Replay:
 
     def _count(self, delivered: list[Notification]) -> list[Notification]:
         for notification in delivered:
-            self.tallies[notification.subscriber].delivered.add(notification.rank)
+            self.tallies[notification.subscriber].add(notification)
         return delivered
 
     def _advance(self, time: datetime | None) -> datetime:
