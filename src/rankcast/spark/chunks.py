@@ -1,0 +1,125 @@
+"""Ranked matches as chunks for the delivery shards: queue q belongs to shard q % shards, where it is q // shards.
+
+A chunk has the rows of one shard, and the events they name. The score alone comes back with a delivery, and for queues
+whose scores decay it does not tell the rank; there the ranks travel in the events' payload, in front of what is carried
+along:
+
+    count of ranks (uint32), then for each a queue (uint32) and its rank (float64), then the bytes carried along
+
+Without decay and without anything carried there is no payload at all.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from rankcast.delivery.batch_layout import Array
+from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.packing import SETS, Chunk
+from rankcast.matching.compiled import compiled
+from rankcast.ranking.batch import RankedRows
+from rankcast.spark.audience import Audience
+
+MASK_BITS = SETS.bit_length() - 1
+"""Positions below this one fit the mask of what matched."""
+
+_COUNT = struct.Struct("<I")
+_RANK = struct.Struct("<Id")
+
+
+class Packed(NamedTuple):
+    """A chunk, its shard, and the newest time in it."""
+
+    shard: int
+    newest: int
+    chunk: Chunk
+
+
+def chunks_of(
+    events: EventTable, rows: RankedRows, audience: Audience, version: int, shards: int, reporting: int
+) -> Iterator[Packed]:
+    """Divide ranked rows among the shards; the chunk of shard `reporting` has all events, to report late ones."""
+    matched, sets = matched_numbers(rows, audience.position)
+    shard = rows.queue % shards
+    order = np.argsort(shard, kind="stable")
+    bounds = np.searchsorted(shard[order], np.arange(shards + 1))
+    decaying = audience.decays(rows.queue)
+    for at in range(shards):
+        own = order[bounds[at] : bounds[at + 1]]
+        reports = at == reporting
+        if not len(own) and not (reports and len(events)):
+            continue
+        named = np.zeros(len(events), bool)
+        named[rows.event[own]] = True
+        chosen = np.arange(len(events)) if reports else np.flatnonzero(named)
+        table = events if reports else events.taken(chosen)
+        place = np.empty(len(events), np.int64)
+        place[chosen] = np.arange(len(chosen))
+        event = place[rows.event[own]]
+        if len(table.payload.values) or decaying[own].any():
+            table = _with_ranks(table, event, own[decaying[own]], place, rows)
+        chunk = Chunk(
+            table,
+            (rows.queue[own] // shards).astype(np.int32),
+            event.astype(np.int32),
+            rows.score[own],
+            rows.expires[own],
+            matched[own],
+            sets if len(sets) else Ragged.of([]),
+            version,
+            reports,
+        )
+        yield Packed(at, int(table.time.max()), chunk)
+
+
+def _with_ranks(table: EventTable, event: Array, decayed: Array, place: Array, rows: RankedRows) -> EventTable:
+    """Return the events with the ranks of some rows in front of what they carry."""
+    ranks: dict[int, list[bytes]] = {}
+    for row in decayed.tolist():
+        entry = _RANK.pack(int(rows.queue[row]), float(rows.rank[row]))
+        ranks.setdefault(int(place[rows.event[row]]), []).append(entry)
+    whole, starts = table.payload.values.tobytes(), table.payload.starts.tolist()
+    texts = [
+        b"".join((_COUNT.pack(len(ranks.get(at, ()))), *ranks.get(at, ()), whole[starts[at] : starts[at + 1]]))
+        for at in range(len(table))
+    ]
+    bounds = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    payload = Ragged(bounds, np.frombuffer(b"".join(texts), np.uint8))
+    return EventTable(table.time, table.source, table.id, table.attributes, table.values, payload)
+
+
+def split_payload(payload: bytes) -> tuple[dict[int, float], bytes]:
+    """Return the ranks by queue, and what was carried along."""
+    if not payload:
+        return {}, b""
+    (count,) = _COUNT.unpack_from(payload)
+    entries = (_RANK.unpack_from(payload, _COUNT.size + at * _RANK.size) for at in range(count))
+    return dict(entries), payload[_COUNT.size + count * _RANK.size :]
+
+
+def matched_numbers(rows: RankedRows, position: Array) -> tuple[Array, Ragged]:
+    """Return what matched as `packing` wants it: a mask of positions, or the number of a set where none fits."""
+    numbers = np.zeros(len(rows.event), np.int32)
+    _masks(rows.matched_start, position[rows.matched].astype(np.int64), MASK_BITS, numbers)
+    known: dict[tuple[int, ...], int] = {}
+    for row in np.flatnonzero(numbers < 0).tolist():
+        own = position[rows.matched[rows.matched_start[row] : rows.matched_start[row + 1]]]
+        numbers[row] = SETS + known.setdefault(tuple(sorted(own.tolist())), len(known))
+    return numbers, Ragged.of(list(known))
+
+
+@compiled
+def _masks(starts: Array, positions: Array, bits: int, numbers: Array) -> None:
+    """Write the mask of each row's positions, -1 where one does not fit."""
+    for row in range(len(numbers)):
+        mask = 0
+        for at in range(starts[row], starts[row + 1]):
+            if positions[at] >= bits:
+                mask = -1
+                break
+            mask |= 1 << positions[at]
+        numbers[row] = mask

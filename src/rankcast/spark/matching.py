@@ -1,0 +1,167 @@
+"""The match stage: events in, one row for each event and queue that wants it out, or packed rows for the delivery.
+
+Each task reads its Arrow batches as events, matches them with the index of its audience and ranks what matches; nothing
+is shuffled. The order of rows is that of the events and, for one event, of the queues; all matches of an event come
+from one task, together.
+
+Cost: that of the index, plus some 0.1 microseconds per match. Batches are taken in pieces of about `MATCHES` matches,
+so that memory stays bounded however many subscriptions an event satisfies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's documentation has)
+
+from rankcast.delivery.batch_layout import NEVER, Array
+from rankcast.delivery.contents import WantedContent
+from rankcast.model.errors import InvalidEventError, shown
+from rankcast.model.schema import Schema
+from rankcast.ranking.batch import RankedRows, rank_batch
+from rankcast.spark.audience import Audience
+from rankcast.spark.event_batches import EventBatch
+from rankcast.spark.event_reader import EventReader
+from rankcast.spark.event_values import Rejected
+from rankcast.spark.events import KEPT, EventColumns, prepared
+from rankcast.spark.rejected import REJECTED_SCHEMA
+from rankcast.spark.shipping import AudienceSource, shipped
+
+MATCHES = 1 << 20
+"""Matches that are held at a time, about."""
+
+FIRST_EVENTS, FEWEST_EVENTS = 4096, 64
+"""Events of the first piece, before it is known how many matches they have, and of the smallest."""
+
+MATCH_SCHEMA = T.StructType(
+    [
+        T.StructField("source", T.StringType(), nullable=False),
+        T.StructField("id", T.StringType(), nullable=False),
+        T.StructField("time", T.TimestampType(), nullable=False),
+        T.StructField("expires", T.TimestampType()),
+        T.StructField("subscriber", T.StringType(), nullable=False),
+        T.StructField("subscription", T.StringType()),
+        T.StructField("rank", T.DoubleType(), nullable=False),
+        T.StructField("score", T.DoubleType(), nullable=False),
+        T.StructField("matched", T.ArrayType(T.StringType(), containsNull=False), nullable=False),
+    ]
+)
+"""One event that a queue wants: the queue's subscriber (and subscription, if the queue is its own), the event's rank
+there, what orders it in the queue (the rank, unless it decays), and the subscriptions that matched."""
+
+
+def match(
+    events: DataFrame,
+    audience: Audience | AudienceSource,
+    *,
+    columns: EventColumns | None = None,
+    schema: Schema | None = None,
+    keep: Sequence[str] = (),
+) -> DataFrame:
+    """Return who wants which event, and how much, with MATCH_SCHEMA and the columns to `keep` of the events.
+
+    Rows that are no events are left out; `rejected_rows` has them.
+    """
+    for name in keep:
+        if name in MATCH_SCHEMA.fieldNames():
+            raise InvalidEventError(f"keep: matches have a column {shown(name)} of their own; rename the event's")
+    ready, reader = prepared(events, columns, schema, keep=keep)
+    kept = [events.schema[name] for name in keep]
+    task = MatchTask(reader, _source(audience, events), tuple(keep))
+    return ready.mapInArrow(task, T.StructType([*MATCH_SCHEMA.fields, *kept]))
+
+
+def rejected_rows(events: DataFrame, *, columns: EventColumns | None = None, schema: Schema | None = None) -> DataFrame:
+    """Return the rows of a DataFrame that are no events, with the reason and the row as JSON."""
+    ready, reader = prepared(events, columns, schema)
+    return ready.mapInArrow(_RejectTask(reader), REJECTED_SCHEMA)
+
+
+def _source(audience: Audience | AudienceSource, events: DataFrame) -> AudienceSource:
+    return shipped(audience, events.sparkSession) if isinstance(audience, Audience) else audience
+
+
+class Piece(NamedTuple):
+    """Some events with everything that is known of them, and the rows beside them that are none."""
+
+    batch: pa.RecordBatch
+    events: EventBatch
+    rows: RankedRows
+    rejected: list[Rejected]
+
+
+def matched_pieces(batches: Iterator[pa.RecordBatch], reader: EventReader, audience: Audience) -> Iterator[Piece]:
+    """Read, match and rank batches, in pieces of a bounded number of matches."""
+    size = FIRST_EVENTS
+    for given in batches:
+        batch, start = reader.named(given), 0
+        while start < batch.num_rows:
+            part = batch.slice(start, size)
+            start += part.num_rows
+            events, rejected = reader.read(part)
+            offsets, numbers = events.matched(audience.reader)
+            yield Piece(part, events, ranked(events, audience, offsets, numbers), rejected)
+            size = max(FEWEST_EVENTS, MATCHES * part.num_rows // max(len(numbers), part.num_rows))
+
+
+def ranked(events: EventBatch, audience: Audience, offsets: Array, numbers: Array) -> RankedRows:
+    """Return the rows of the events that match, given the subscriptions that each satisfies."""
+    features = events.features(audience.ranking)
+    return rank_batch(audience.ranking, offsets, numbers, events.times, events.expires, features)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchTask:
+    """What a task of `match` does."""
+
+    reader: EventReader
+    source: AudienceSource
+    keep: tuple[str, ...] = ()
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the matches of the events in some batches."""
+        _, audience = self.source.current()
+        for piece in matched_pieces(batches, self.reader, audience):
+            columns = match_columns(piece, audience)
+            rows = pa.array(piece.events.rows[piece.rows.event])
+            columns += [piece.batch.column(KEPT + name).take(rows) for name in self.keep]
+            yield pa.RecordBatch.from_arrays(columns, names=[*MATCH_SCHEMA.fieldNames(), *self.keep])
+
+
+def match_columns(piece: Piece, audience: Audience) -> list[Any]:
+    """Return the columns of MATCH_SCHEMA."""
+    rows, queues = piece.rows, audience.queues
+    table = piece.events.table(WantedContent())
+    event, queue = pa.array(rows.event), pa.array(rows.queue)
+    names = queues.name_start[audience.ranking.table.queue[rows.matched]] + audience.position[rows.matched]
+    return [
+        table.source.to_arrow().take(event),
+        table.id.to_arrow().take(event),
+        timestamps(piece.events.times[rows.event]),
+        timestamps(rows.expires),
+        queues.subscriber_texts.take(queue),
+        queues.subscription_texts.take(queue),
+        pa.array(rows.rank),
+        pa.array(rows.score),
+        pa.ListArray.from_arrays(pa.array(rows.matched_start, pa.int32()), queues.name_texts.take(pa.array(names))),
+    ]
+
+
+def timestamps(micros: Array) -> Any:
+    """Return times as Spark takes them, null for NEVER."""
+    return pa.array(micros, pa.int64(), mask=micros == NEVER).cast(pa.timestamp("us", "UTC"))
+
+
+@dataclass(frozen=True, slots=True)
+class _RejectTask:
+    reader: EventReader
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            _, rejected = self.reader.read(self.reader.named(batch))
+            columns = [pa.array([getattr(row, name) for row in rejected], pa.string()) for name in Rejected._fields]
+            yield pa.RecordBatch.from_arrays(columns, names=list(Rejected._fields))

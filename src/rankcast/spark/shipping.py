@@ -1,0 +1,88 @@
+"""How an audience gets to the workers: by a folder that they see, or with the task.
+
+On one machine, or with a shared disk, workers map the folder that the driver has written. A worker that does not see
+the folder asks Spark for the bytes of it, once per host, and unpacks them to a folder of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+from rankcast.spark.audience import Audience, loaded
+
+
+class AudienceSource(Protocol):
+    """Knows, on a worker, which audience the running task has to use."""
+
+    def current(self) -> tuple[int, Audience]:
+        """Return the version of the subscribers, and the audience."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedAudience:
+    """An audience in a folder that never changes; `content` holds its bytes for hosts that do not see the folder."""
+
+    folder: str
+    mark: str
+    content: Any = field(default=None, repr=False)
+    version: int = 0
+
+    def current(self) -> tuple[int, Audience]:
+        """Return the version of the subscribers, and the audience."""
+        folder = Path(self.folder)
+        if self.content is not None and _mark(folder) != self.mark:
+            folder = _unpacked(self.content.value, self.mark)
+        return self.version, loaded(folder)
+
+
+def shipped(audience: Audience, spark: SparkSession, folder: Path | None = None) -> SavedAudience:
+    """Save an audience where workers find it: in `folder`, or in one that goes away with this process."""
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="rankcast-audience-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    audience.save(folder)
+    content = None
+    if not str(spark.sparkContext.master).startswith("local"):
+        content = spark.sparkContext.broadcast(_packed(folder))
+    return SavedAudience(str(folder), _mark(folder), content)
+
+
+def _mark(folder: Path) -> str:
+    """Return what tells one saved audience from another; empty when there is none."""
+    try:
+        manifests = [(folder / part / "manifest.json").read_bytes() for part in ("audience", "index")]
+    except OSError:
+        return ""
+    return hashlib.sha256(b"".join(manifests)).hexdigest()
+
+
+def _packed(folder: Path) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for part in ("audience", "index"):
+            archive.add(folder / part, arcname=part)
+    return stream.getvalue()
+
+
+def _unpacked(content: bytes, mark: str) -> Path:
+    """Unpack an audience once per host; whoever comes second waits for the first."""
+    target = Path(tempfile.gettempdir()) / f"rankcast-audience-{os.getuid()}-{mark[:32]}"
+    with (target.parent / f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _mark(target) != mark:
+            shutil.rmtree(target, ignore_errors=True)
+            with tarfile.open(fileobj=io.BytesIO(content), mode="r") as archive:
+                archive.extractall(target, filter="data")
+    return target

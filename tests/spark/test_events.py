@@ -1,0 +1,324 @@
+"""Events of DataFrames: columns become attributes as in event files, and rows that are no events are set aside."""
+
+import json
+import math
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.delivery.contents import WantedContent, content_codes
+from rankcast.model.errors import InvalidEventError, RankcastError
+from rankcast.model.expressions import Constant
+from rankcast.model.filters import Filter
+from rankcast.model.relevance import Cosine
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.times import LATEST, TICK
+from rankcast.model.values import ValueType
+from rankcast.ranking.batch import Ranking
+from rankcast.spark.event_batches import ColumnEvents
+from rankcast.spark.events import EventColumns, prepared, with_content_id
+from rankcast.spark.matching import rejected_rows
+from rankcast.spark.rejected import ORIGINAL, REASON
+from rankcast.storage.event_rows import event_of_row
+from rankcast.testing.strategies import times
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+UTC_TIME = pa.timestamp("us", "UTC")
+
+
+def _reader(spark, ddl, columns=None, schema=None):
+    return prepared(spark.createDataFrame([], ddl), columns, schema)[1]
+
+
+def _batch(fields, rows):
+    schema = pa.schema(fields)
+    return pa.RecordBatch.from_pylist(rows, schema)
+
+
+def _attributes(events):
+    """The attributes of each event of a batch in columns, as filters see them."""
+    columns = pa.RecordBatch.from_pydict(events._columns).to_pylist()
+    return [{name: value for name, value in row.items() if value is not None and value == value} for row in columns]
+
+
+WIDE_DDL = (
+    "id string, source string, type string, time timestamp, expirytime timestamp, n bigint, small tinyint, x double, "
+    "f float, s string, flag boolean, day date, whole decimal(20,0), price decimal(10,2), "
+    "address struct<city: string, zip: int, inner: struct<type: int>>, `data.subject` string"
+)
+WIDE = [
+    ("id", pa.string()),
+    ("source", pa.string()),
+    ("type", pa.string()),
+    ("time", UTC_TIME),
+    ("expirytime", UTC_TIME),
+    ("n", pa.int64()),
+    ("small", pa.int8()),
+    ("x", pa.float64()),
+    ("f", pa.float32()),
+    ("s", pa.string()),
+    ("flag", pa.bool_()),
+    ("day", pa.date32()),
+    ("whole", pa.decimal128(20, 0)),
+    ("price", pa.decimal128(10, 2)),
+    (
+        "address",
+        pa.struct([("city", pa.string()), ("zip", pa.int32()), ("inner", pa.struct([("type", pa.int32())]))]),
+    ),
+    ("data.subject", pa.string()),
+]
+TEXT = st.sampled_from(["", "a", "é", "😀"])
+WHOLE = 10**20 - 1
+VALUES = {
+    "id": st.sampled_from(["1", "2", ""]),
+    "source": TEXT,
+    "type": TEXT,
+    "time": times(),
+    "expirytime": times(),
+    "n": st.integers(-(2**63), 2**63 - 1),
+    "small": st.integers(-128, 127),
+    "x": st.floats(),
+    "f": st.floats(width=32),
+    "s": TEXT,
+    "flag": st.booleans(),
+    "day": st.dates(),
+    "whole": st.integers(-WHOLE, WHOLE).map(Decimal) | st.integers(-5, 5).map(Decimal),
+    "price": st.integers(-(10**10) + 1, 10**10 - 1).map(lambda cents: Decimal(cents).scaleb(-2)),
+    "address": st.fixed_dictionaries(
+        {
+            "city": st.none() | TEXT,
+            "zip": st.none() | st.integers(0, 99),
+            "inner": st.none() | st.fixed_dictionaries({"type": st.none() | st.integers(0, 9)}),
+        }
+    ),
+    "data.subject": TEXT,
+}
+
+
+def _expected(row):
+    """The attributes of a row by the rules of event files, or None when it is no event."""
+    plain = {
+        name: (int(value) if name == "whole" else float(value)) if isinstance(value, Decimal) else value
+        for name, value in row.items()
+    }
+    try:
+        event = event_of_row({**plain, "id": plain["id"] or ""}, id="", source="/events")
+    except RankcastError:
+        return None
+    return None if event.time is None else dict(event.attributes)
+
+
+@given(rows=st.lists(st.fixed_dictionaries({name: st.none() | value for name, value in VALUES.items()}), max_size=4))
+def test_columns_become_the_attributes_that_an_event_file_would_give(spark, rows):
+    found, rejected = _wide(spark).read(_batch(WIDE, rows))
+    expected = [_expected(row) for row in rows]
+    assert found.rows.tolist() == [at for at, one in enumerate(expected) if one is not None]
+    assert len(rejected) == expected.count(None)
+    assert _attributes(found) == [one for one in expected if one is not None]
+
+
+def _wide(spark, known=[]):  # noqa: B006 (made once: it asks Spark for its schema)
+    if not known:
+        known.append(_reader(spark, WIDE_DDL))
+    return known[0]
+
+
+def test_times_and_expiries_are_microseconds(spark):
+    reader = _reader(spark, "id string, time timestamp, expirytime timestamp")
+    fields = [("id", pa.string()), ("time", UTC_TIME), ("expirytime", UTC_TIME)]
+    found, _ = reader.read(_batch(fields, [{"id": "1", "time": NOON}, {"id": "2", "time": NOON, "expirytime": LATEST}]))
+    micros = (NOON - datetime(1970, 1, 1, tzinfo=UTC)) // TICK
+    assert found.times.tolist() == [micros, micros]
+    assert found.expires.tolist() == [2**63 - 1, (LATEST - datetime(1970, 1, 1, tzinfo=UTC)) // TICK]
+
+
+def test_other_columns_can_take_the_envelopes_places(spark):
+    columns = EventColumns(id="order_no", time="created", source="shop", expires="until")
+    reader = _reader(spark, "order_no int, created string, shop string, until date, id string, city string", columns)
+    fields = [
+        *(("order_no", pa.int32()), ("created", pa.string()), ("shop", pa.string()), ("until", pa.date32())),
+        *(("id", pa.string()), ("city", pa.string())),
+    ]
+    row = {"order_no": 7, "created": "2026-03-01T13:00:00+01:00", "until": date(2026, 3, 2), "id": "x", "city": "Porto"}
+    found, rejected = reader.read(_batch(fields, [row, {**row, "created": "yesterday"}]))
+    assert _attributes(found) == [
+        {
+            "id": "7",
+            "source": "/events",
+            "specversion": "1.0",
+            "type": "rankcast.event",
+            "time": NOON,
+            "expirytime": datetime(2026, 3, 2, tzinfo=UTC),
+            "data.id": "x",
+            "city": "Porto",
+        }
+    ]
+    assert [one.reason for one in rejected] == [
+        "time: 'yesterday' is not a time; expected an RFC 3339 time such as 2026-03-01T09:30:00Z"
+    ]
+    assert json.loads(rejected[0].original)["created"] == "yesterday"
+
+
+@pytest.mark.parametrize(
+    ("ddl", "columns", "message"),
+    [
+        ("time timestamp", None, r"id: the events have no column 'id'; .*EventColumns\(id=.*with_content_id"),
+        ("id string", None, r"time: the events have no column 'time'; .*EventColumns\(time="),
+        ("id double, time timestamp", None, "id: the column 'id' is double; expected a string or a whole number"),
+        ("id string, time int", None, "time: the column 'time' is int; expected a timestamp"),
+        ("id string, time timestamp, type int", None, "type: the column 'type' is int; expected a string"),
+        ("id string, time timestamp", EventColumns(payload="p"), "payload: the events have no column 'p'"),
+        ("id int, time timestamp, p int", EventColumns(payload="p"), "payload: the column 'p' is int; expected JSON"),
+        ("value int", EventColumns(document="value"), "document: the column 'value' is int; expected JSON"),
+    ],
+)
+def test_a_dataframe_without_events_is_refused_with_what_to_do(spark, ddl, columns, message):
+    with pytest.raises(InvalidEventError, match=message):
+        _reader(spark, ddl, columns)
+
+
+def test_payload_and_document_exclude_each_other():
+    with pytest.raises(InvalidEventError, match="cannot both be given"):
+        EventColumns(payload="a", document="b")
+
+
+def test_rows_are_checked_against_the_declared_schema(spark):
+    declared = {"n": ValueType.INT, "x": ValueType.FLOAT, "t": ValueType.TIME, "s": ValueType.STRING}
+    schema = Schema(declared, required=frozenset({"n"}))
+    reader = _reader(spark, "id int, time timestamp, n double, x bigint, t string, s string", None, schema)
+    fields = [
+        *(("id", pa.int32()), ("time", UTC_TIME), ("n", pa.float64()), ("x", pa.int64())),
+        *(("t", pa.string()), ("s", pa.string())),
+    ]
+    good = {"id": 1, "time": NOON, "n": 3.0, "x": 2, "t": "2026-03-01", "s": "a"}
+    changes = [{}, {"n": 3.5}, {"n": None}, {"n": math.nan}, {"x": 2**53 + 1}, {"t": "soon"}, {"x": None}]
+    found, rejected = reader.read(_batch(fields, [{**good, **change} for change in changes]))
+    assert found.rows.tolist() == [0, 6]
+    (first, _) = _attributes(found)
+    assert (first["n"], first["x"], first["t"]) == (3, 2.0, datetime(2026, 3, 1, tzinfo=UTC))
+    assert [one.reason.partition(";")[0] for one in rejected] == [
+        "n: 3.5 is of type float",
+        "required attribute missing: n",
+        "required attribute missing: n",
+        "x: 9007199254740993 is of type int",
+        "t: 'soon' is not a time",
+    ]
+
+
+def test_text_that_is_not_utf8_is_rejected(spark):
+    reader = _reader(spark, "id string, time timestamp, s string")
+    texts = pa.array([b"good", b"b\xffd"]).cast(pa.binary()).view(pa.string())
+    columns = [pa.array(["1", "2"]), pa.array([NOON, NOON], UTC_TIME), texts]
+    found, rejected = reader.read(pa.RecordBatch.from_arrays(columns, names=["id", "time", "s"]))
+    assert found.rows.tolist() == [0]
+    assert [one.reason for one in rejected] == ["s: not UTF-8: byte 0xff at offset 1"]
+    assert json.loads(rejected[0].original)["id"] == "2"
+
+
+def test_what_a_source_could_not_read_is_passed_on(spark):
+    reader = _reader(spark, f"id string, time timestamp, {REASON} string, {ORIGINAL} string")
+    fields = [("id", pa.string()), ("time", UTC_TIME), (REASON, pa.string()), (ORIGINAL, pa.string())]
+    rows = [{"id": "1", "time": NOON}, {REASON: "line 2 is cut short", ORIGINAL: '{"id": '}]
+    found, rejected = reader.read(_batch(fields, rows))
+    assert found.rows.tolist() == [0]
+    assert rejected == [("line 2 is cut short", '{"id": ')]
+
+
+def test_a_payload_column_has_attributes_beside_the_columns(spark):
+    reader = _reader(spark, "id int, time timestamp, city string, p string", EventColumns(payload="p"))
+    fields = [("id", pa.int32()), ("time", UTC_TIME), ("city", pa.string()), ("p", pa.string())]
+    payloads = ['{"rent": 700, "type": "flat", "size": {"rooms": 2}, "v": [1, 2.5]}', None, "{", "[1]", '{"city": "x"}']
+    rows = [{"id": at, "time": NOON, "city": "Porto", "p": text} for at, text in enumerate(payloads)]
+    found, rejected = reader.read(_batch(fields, rows))
+    first, second = found._events
+    assert first.attributes.items() >= {"rent": 700, "data.type": "flat", "size.rooms": 2, "city": "Porto"}.items()
+    assert first.vector("v") == (1.0, 2.5)
+    assert (second.id, dict(second.data)) == ("1", {"city": "Porto"})
+    assert [one.reason.partition(" at ")[0] for one in rejected] == [
+        "not JSON: Expecting property name enclosed in double quotes",
+        "p: [1] is not a JSON object",
+        "city: both a column and a key of p",
+    ]
+
+
+def test_documents_are_cloudevents_or_plain_events(spark):
+    reader = _reader(spark, "value string", EventColumns(document="value", default_source="/kafka"))
+    cloud = {"specversion": "1.0", "id": "a", "source": "/s", "type": "t", "time": "2026-03-01T12:00:00Z"}
+    texts = [
+        json.dumps({**cloud, "data": {"rent": 1}}),
+        json.dumps({"id": 5, "time": "2026-03-01T12:00:00Z", "rent": 2}),
+        json.dumps({"event": {**cloud, "data": {"at": "2026-03-01T12:00:00Z"}}, "types": [[["data", "at"], "time"]]}),
+        json.dumps({"id": 5, "rent": 2}),
+        json.dumps({"time": "2026-03-01T12:00:00Z"}),
+        json.dumps({"event": cloud, "types": [[["data", "at"], "time"]]}),
+        "no",
+        None,
+    ]
+    found, rejected = reader.read(pa.RecordBatch.from_pydict({"value": pa.array(texts)}))
+    assert [(one.source, one.id) for one in found._events] == [("/s", "a"), ("/kafka", "5"), ("/s", "a")]
+    assert found._events[2].attributes["at"] == NOON
+    assert [one.reason.partition(";")[0].partition(":")[0] for one in rejected] == [
+        "time",
+        "the event has no id",
+        "types",
+        "not JSON",
+        "the document is null",
+    ]
+
+
+def test_arrays_of_numbers_are_vectors(spark):
+    wanted = Subscription("1", Filter.of(Constant(True)), relevance=Cosine("item.v", (1.0, 0.0)))
+    ranking = Ranking.of([Subscriber("a", (wanted,))], [0])
+    reader = _reader(spark, "id int, time timestamp, item struct<v: array<int>>")
+    fields = [("id", pa.int32()), ("time", UTC_TIME), ("item", pa.struct([("v", pa.list_(pa.int32()))]))]
+    lists = [{"v": [3, 4]}, {"v": None}, None, {"v": [1, None]}, {"v": []}]
+    found, _ = reader.read(_batch(fields, [{"id": 1, "time": NOON, "item": one} for one in lists]))
+    features = found.features(ranking)
+    assert features.size.tolist() == [[2, -1, -1, -1, -1]]
+    assert features.values[:2].tolist() == [0.75, 1.0]
+
+
+def test_contents_in_columns_have_the_codes_of_single_events(spark):
+    columns = {
+        "id": pa.array(["1", "2", "3"]),
+        "n": pa.array([1, None, 3]),
+        "x": pa.array([1.0, math.nan, 2.5]),
+        "s": pa.array(["a", "a", None]),
+        "t": pa.array([NOON, None, NOON + timedelta(1)], UTC_TIME),
+        "source": pa.array(["/s"] * 3),
+        "time": pa.array([NOON] * 3, UTC_TIME),
+    }
+    events = ColumnEvents(None, columns, {}, None)
+    for wanted in (WantedContent(payload=True), WantedContent(frozenset({"s", "x", "id"}))):
+        table = events.table(wanted)
+        for at, attributes in enumerate(_attributes(events)):
+            names, values = content_codes(wanted.of_event(attributes))
+            own = slice(table.attributes.starts[at], table.attributes.starts[at + 1])
+            assert table.attributes.values[own].tolist() == names.tolist()
+            assert table.values.values[own].tolist() == values.tolist()
+
+
+def test_on_spark_variants_are_read_and_bad_rows_are_kept(spark):
+    rows = spark.createDataFrame(
+        [("1", NOON, '{"rent": 5}'), (None, NOON, "{}"), ("3", None, "{}"), ("4", NOON, "[]")],
+        "id string, time timestamp, json string",
+    ).selectExpr("id", "time", "parse_json(json) as data", "map('a', 1) as left_out")
+    found = rejected_rows(rows, columns=EventColumns(payload="data")).collect()
+    assert sorted(row.reason for row in found) == [
+        "data: [] is not a JSON object",
+        "id: missing; every event needs one",
+        "time: missing; every event needs one",
+    ]
+    by_reason = {row.reason[:4]: json.loads(row.original) for row in found}
+    assert by_reason["time"] == {"id": "3", "time": None, "data": "{}"}
+
+
+def test_equal_rows_get_the_same_content_id(spark):
+    rows = spark.createDataFrame([("a", 1), ("a", 1), ("a", 2)], "s string, `n.m` int")
+    first, second, third = (row.id for row in with_content_id(rows).collect())
+    assert first == second != third

@@ -1,0 +1,251 @@
+"""The match stage: who wants which event, as the naive matcher and the ranks of preferences say."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from rankcast.delivery.packing import Chunk, positions
+from rankcast.language.parser import parse_filter
+from rankcast.matching.naive import matches
+from rankcast.model.errors import InvalidEventError, UnknownIdError
+from rankcast.model.events import Event
+from rankcast.model.policies import Periodic, Sliding
+from rankcast.model.relevance import Closeness, Target
+from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.times import TICK
+from rankcast.ranking.preferences import Preferences
+from rankcast.spark import matching, shipping
+from rankcast.spark.audience import Audience, QueueKey, loaded
+from rankcast.spark.chunks import chunks_of, split_payload
+from rankcast.spark.event_batches import OpenEvents
+from rankcast.spark.events import EventColumns
+from rankcast.spark.matching import match, ranked
+from rankcast.spark.shipping import SavedAudience, _packed
+from rankcast.storage.event_files import write_events
+from rankcast.storage.typed_events import event_to_record
+from rankcast.testing.strategies import VECTOR, events, subscribers, times, vectors
+from rankcast.workloads.feeds import FEEDS
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FLAT = Event("1", "/s", time=NOON, data={"rent": 1})
+
+
+def _expected(people, published):
+    for event in published:
+        for person in people:
+            satisfied = [one.id for one in person.subscriptions if matches(one, event)]
+            preferences = Preferences.of(person)
+            found = preferences.ranked(event, satisfied) if satisfied else None
+            if found is not None:
+                expires = preferences.expires(found.matched, event.time, event.expires)
+                score = preferences.score(found.rank, event.time)
+                yield (*event.identity, event.time, expires, person.id, None, found.rank, score, list(found.matched))
+
+
+class Crowd(tuple):
+    """Some people and some events; too many to be shown."""
+
+    def __repr__(self):
+        return f"{len(self[0])} people, {len(self[1])} events"
+
+
+@st.composite
+def _crowds(draw):
+    people = draw(st.lists(subscribers(), min_size=10, max_size=30, unique_by=lambda one: one.id))
+    published = []
+    for at, event in enumerate(draw(st.lists(events(), min_size=10, max_size=40))):
+        vector = draw(st.none() | vectors())
+        data = event.data if vector is None else {**event.data, VECTOR: vector}
+        published.append(replace(event, id=f"{event.id}-{at}", time=draw(times()), data=data))
+    return Crowd((people, published))
+
+
+def _key(row):
+    return row[0], row[1], row[4]
+
+
+def _rows(frame):
+    """The rows of a DataFrame; `collect` cannot show the first and last times."""
+    table = frame.toArrow()
+    columns = [
+        [None if tick is None else EPOCH + tick * TICK for tick in column.cast(pa.int64()).to_pylist()]
+        if pa.types.is_timestamp(column.type)
+        else column.to_pylist()
+        for column in table.columns
+    ]
+    return list(zip(*columns, strict=True))
+
+
+@settings(max_examples=4, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(_crowds())
+def test_random_events_and_subscribers(spark, crowd):
+    people, published = crowd
+    documents = spark.createDataFrame([(json.dumps(event_to_record(one)),) for one in published], "value string")
+    found = match(documents.repartition(3), Audience.of(people), columns=EventColumns(document="value"))
+    assert sorted(_rows(found), key=_key) == sorted(_expected(people, published), key=_key)
+
+
+@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
+def test_feeds_in_columns(spark, feed, tmp_path):
+    people, published = list(feed.subscribers(40, seed=3)), list(feed.events(300, seed=4))
+    write_events(tmp_path / "events.parquet", published)
+    frame = spark.read.parquet(str(tmp_path / "events.parquet"))
+    found = match(frame, Audience.of(people))
+    assert sorted(_rows(found), key=_key) == sorted(_expected(people, published), key=_key)
+
+
+def _flats(spark, rows):
+    return spark.createDataFrame(rows, "id int, time timestamp, city string, rent int, k int")
+
+
+def _person(name, *texts, deliver=None, **options):
+    owned = [Subscription(str(at), parse_filter(text), rank=1 / (at + 1)) for at, text in enumerate(texts)]
+    return Subscriber(name, tuple(owned), **({} if deliver is None else {"deliver": deliver}), **options)
+
+
+def test_columns_of_the_events_can_be_kept(spark):
+    frame = _flats(spark, [(1, NOON, "Porto", 700, 3), (2, None, "Porto", 1, 4), (3, NOON, "Faro", 5, 6)])
+    found = match(
+        frame, Audience.of([_person("ana", "rent < 800"), _person("ben", "city = 'Faro'")]), keep=["k", "city"]
+    )
+    assert sorted((row.id, row.subscriber, row.k, row.city) for row in found.collect()) == [
+        ("1", "ana", 3, "Porto"),
+        ("3", "ana", 6, "Faro"),
+        ("3", "ben", 6, "Faro"),
+    ]
+    with pytest.raises(InvalidEventError, match="keep: matches have a column 'id' of their own"):
+        match(frame, Audience.of([]), keep=["id"])
+    with pytest.raises(InvalidEventError, match="keep: the events have no column 'nope'"):
+        match(frame, Audience.of([]), keep=["nope"])
+
+
+def test_a_stream_is_matched_as_a_table_is(spark, tmp_path):
+    frame = _flats(spark, [(1, NOON, "Porto", 700, 3), (2, NOON, "Faro", 900, 4)])
+    frame.write.parquet(str(tmp_path / "in"))
+    audience = Audience.of([_person("ana", "rent < 800")])
+    stream = match(spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in")), audience)
+    query = stream.writeStream.format("memory").queryName("matched_stream").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert [row.id for row in spark.table("matched_stream").collect()] == ["1"]
+
+
+def test_pieces_are_small_when_events_match_a_lot(spark, monkeypatch):
+    monkeypatch.setattr(matching, "MATCHES", 100)
+    monkeypatch.setattr(matching, "FIRST_EVENTS", 8)
+    monkeypatch.setattr(matching, "FEWEST_EVENTS", 2)
+    audience = Audience.of([_person(str(at), "rent > 0") for at in range(25)])
+    frame = _flats(spark, [(at, NOON, "Porto", 1, 1) for at in range(30)])
+    reader = matching.prepared(frame)[1]
+    pieces = list(matching.matched_pieces(iter(frame.toArrow().to_batches()), reader, audience))
+    assert max(len(piece.rows.event) for piece in pieces[1:]) <= 100
+    assert sum(len(piece.rows.event) for piece in pieces) == 30 * 25
+
+
+def _same(first, second):
+    assert first.queues.keys == second.queues.keys
+    assert [first.queues.policy_of(at) for at in range(len(first.queues))] == [
+        second.queues.policy_of(at) for at in range(len(second.queues))
+    ]
+    assert first.ranking.numbers == second.ranking.numbers
+    for name, array in first.ranking.table.to_arrays().items():
+        assert np.array_equal(array, second.ranking.table.to_arrays()[name])
+
+
+def test_an_audience_is_saved_and_mapped_back(tmp_path):
+    near = Closeness([Target("rent", 700, scale=100)])
+    people = [
+        _person("ana", "rent < 800", "rent < 500", deliver=Sliding(3, 10)),
+        Subscriber("ben", (Subscription("x", parse_filter("true"), relevance=near),), Periodic(1, timedelta(hours=1))),
+    ]
+    audience = Audience.of(people)
+    audience.save(tmp_path / "a")
+    again = Audience.load(tmp_path / "a", verify=True)
+    _same(audience, again)
+    assert (len(again), again.subscribers) == (3, 2)
+    assert again.queues.names_of(0) == ["0", "1"]
+    assert again.queues.policies_of(1, 2) == [Periodic(1, timedelta(hours=1))]
+    assert loaded(tmp_path / "a") is loaded(tmp_path / "a")
+    assert again.queue_number(QueueKey("ben")) == 1
+    with pytest.raises(UnknownIdError, match="there is no queue"):
+        again.queue_number(("cleo", None))
+
+
+def test_a_host_without_the_folder_unpacks_what_came_with_the_task(tmp_path, monkeypatch):
+    class Broadcast:
+        def __init__(self, value):
+            self.value = value
+
+    audience = Audience.of([_person("ana", "rent < 800")])
+    audience.save(tmp_path / "driver")
+    content = Broadcast(_packed(tmp_path / "driver"))
+    ship = SavedAudience(str(tmp_path / "driver"), shipping._mark(tmp_path / "driver"), content)
+    monkeypatch.setattr(shipping.tempfile, "gettempdir", lambda: str(tmp_path / "worker"))
+    (tmp_path / "worker").mkdir()
+    away = replace(ship, folder=str(tmp_path / "not-here"))
+    _same(audience, away.current()[1])
+    _same(audience, ship.current()[1])
+    assert {path.name.split("-")[0] for path in (tmp_path / "worker").iterdir()} == {"rankcast"}
+    content.value = b""  # unpacked already: not needed again
+    _same(audience, away.current()[1])
+
+
+def test_a_subscriber_of_several_periods_has_one_queue_and_ranks_as_it_is_at_the_time(spark):
+    early = Subscription("a", parse_filter("rent > 0"), 0.25, active_until=NOON)
+    late = Subscription("a", parse_filter("rent > 0"), 0.75, active_from=NOON)
+    other = Subscription("b", parse_filter("rent > 0"), 0.5, active_from=NOON)
+    people = [Subscriber("ana", (early,)), Subscriber("ana", (other, late))]
+    audience = Audience.of(people)
+    assert audience.queues.keys == [QueueKey("ana")]
+    assert audience.queues.names_of(0) == ["a", "b"]
+    frame = _flats(spark, [(1, NOON - timedelta(1), "x", 1, 1), (2, NOON, "x", 1, 1)])
+    found = sorted((row.id, row.rank, row.matched) for row in match(frame, audience).collect())
+    assert found == [("1", 0.25, ["a"]), ("2", 0.75, ["b", "a"])]
+
+
+def _chunks(people, published, shards, carried=None):
+    audience = Audience.of(people)
+    batch = OpenEvents(np.arange(len(published)), published, carried)
+    rows = ranked(batch, audience, *batch.matched(audience.reader))
+    table = batch.table(audience.queues.wanted_content)
+    return audience, rows, list(chunks_of(table, rows, audience, 7, shards, 1))
+
+
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@given(_crowds(), st.integers(2, 5), st.booleans())
+def test_chunks_hold_every_row_once_with_its_rank_and_what_matched(crowd, shards, carry):
+    people, published = crowd
+    carried = pa.array([f"<{one.id}>" for one in published]) if carry else None
+    audience, _, packed = _chunks(people, published, shards, carried)
+    found = []
+    for shard, newest, chunk in packed:
+        again = Chunk.from_bytes(chunk.to_bytes())
+        assert again.version == 7
+        assert newest == again.events.time.max()
+        assert again.reports_late == (shard == 1)
+        payloads = again.events.payload.to_arrow(text=False).to_pylist()
+        for at in range(len(again.queue)):
+            queue, event = int(again.queue[at]) * shards + shard, int(again.event[at])
+            ranks, kept = split_payload(payloads[event])
+            names = audience.queues.names_of(queue)
+            matched = [names[place] for place in positions(int(again.matched[at]), again.sets)]
+            rank = ranks.get(queue, float(again.score[at]))
+            identity = again.events.id.texts()[event]
+            assert kept == (f"<{identity}>".encode() if carry else b"")
+            found.append((identity, audience.queues.keys[queue].subscriber, rank, float(again.score[at]), matched))
+    expected = [(row[1], row[4], row[6], row[7], row[8]) for row in _expected(people, published)]
+    assert sorted(found) == sorted(expected)
+    (reporting,) = [chunk for shard, _, chunk in packed if shard == 1] or [None]
+    assert reporting is None or reporting.events.id.texts() == [one.id for one in published]
+
+
+def test_more_subscriptions_than_a_mask_has_bits_are_a_set():
+    person = _person("ana", *["rent > 0"] * 30)
+    _, _, ((_, _, chunk), *_) = _chunks([person], [FLAT], 2)
+    assert positions(int(chunk.matched[0]), chunk.sets) == list(range(30))
