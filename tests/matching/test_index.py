@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index, in_background
-from rankcast.matching.kernels_search import match_parts, search, search_one
+from rankcast.matching.kernels_search import match_parts, match_parts_holding, search, search_one
 from rankcast.matching.naive import evaluate, matches
 from rankcast.matching.searcher import Searcher
 from rankcast.matching.warming import warm_up
@@ -195,3 +195,4 @@ def test_kernels_can_be_compiled_ahead():
     assert search.signatures
     assert search_one.signatures
     assert match_parts.signatures
+    assert match_parts_holding.signatures

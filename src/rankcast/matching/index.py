@@ -1,14 +1,15 @@
 """The updatable index: immutable segments, a small delta, and the moment each subscription died.
 
-Readers take a snapshot by reading one attribute, and never a lock. A snapshot is the segments, the newest
-subscriptions (the delta, looked at one by one) and a sequence number. Removing a subscription from a segment writes, in
+Readers take a snapshot by reading one attribute, and never a lock. A snapshot is the segments, as much of the delta
+(the newest subscriptions, looked at one by one) as there was, and a sequence number. Removing a subscription writes, in
 place, the sequence number of the removal; snapshots with a smaller number still see the subscription, later ones do
 not. So every snapshot stays what it was when it was taken, and an update costs about as much as noting it down.
 
 Writers take turns. When the delta is full the writer makes it a small segment. Segments of similar size are merged, so
 that there are few and each subscription is merged a logarithmic number of times; merges are jobs for the `run` that the
 index was given (`in_background`, an executor); by default they are done at once, by the writer. Removals that happen
-while a merge works are carried over when its segment is put in place.
+while a merge works are carried over when its segment is put in place. `turns` says how readers and writers share the
+interpreter.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rankcast.matching.merging import merge_segments
 from rankcast.matching.reader import Reader
 from rankcast.matching.segment import Segment
 from rankcast.matching.snapshots import Part, Parts, Snapshot
+from rankcast.matching.turns import Turns
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
 
 __all__ = ["DELTA", "Index", "Job", "Reader", "Snapshot", "in_background"]
@@ -65,6 +67,8 @@ class Index:
         self._merging = False
         self._delta_limit = delta
         self._delta = Delta(delta)
+        self.turns = Turns()
+        """Where readers say that they are about to come back."""
         self.attributes: dict[str, int] = {}
         """Attributes by name, numbered in the order in which they came; for readers. None is ever forgotten."""
         parts = tuple(Part.of(segment, self.attributes) for segment in segments)
@@ -157,7 +161,8 @@ class Index:
         return True
 
     def _maintain(self, *, due: bool) -> None:
-        """Have the next merge done, if one may be due and none is under way."""
+        """End the writer's turn: have the next merge done, if one may be due and none is under way."""
+        self.turns.give_way()
         if not due:
             return
         with self._lock:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.compiled import compiled, inlined, lowest_bit
+from rankcast.matching.compiled import compiled, holding, inlined, lowest_bit
 from rankcast.matching.cuts import are_common, rank_numbers
 from rankcast.matching.kernels_delta import scan_delta
 from rankcast.matching.kernels_selective import gather, row_holds
@@ -78,10 +78,11 @@ WORK_KINDS: Kinds = {
     "large": (np.int64, 0),
     "found": (np.int64, 0),
     "opened": (np.int32, 0),
+    "flag": (np.uint8, 0),
 }
 """The memory of one thread; see `scratch`."""
 
-WORDS, SMALL, LARGE, FOUND_ROOM, OPENED_ROOM = 0, 1, 2, 3, 4
+WORDS, SMALL, LARGE, FOUND_ROOM, OPENED_ROOM, FLAG = 0, 1, 2, 3, 4, 5
 
 # Positions in `facts`: the first row that is checked one by one, whether some subscription has several rows, and how
 # many subscriptions have died (changed in place; `died` says when each did).
@@ -93,18 +94,19 @@ STAMP, FOUND, OPEN, WIDTH, ATTRIBUTES = 0, 1, 2, 3, 4
 STATE = 5
 
 
-def scratch(width: int, words: int, listed: int, stamps: int, attributes: int, rows: int) -> PartTable:
+def scratch(width: int, words: int, listed: int, stamps: int, attributes: int, rows: int, flag: Array) -> PartTable:
     """Return the memory that kernels work in, for segments up to some size, as a table.
 
     `small` holds the event's rank per dimension, its dimensions and ranks as lists, for `match_parts` where in the
     event each attribute is, and a list that first has the words that are not zero, then candidates. `large` holds the
     state; per dimension where its picked bitset starts, the event's bucket, and the place of a number among the cuts;
-    and per subscription the stamp of the event that found it last. `found` and `opened` take the results.
+    and per subscription the stamp of the event that found it last. `found` and `opened` take the results. `flag` is
+    raised when `match_parts` is done; see `turns`.
     """
     large = np.zeros(STATE + 3 * width + stamps, np.int64)
     large[WIDTH], large[ATTRIBUTES] = width, attributes
     small = np.zeros(3 * width + attributes + listed, np.int32)
-    arrays = (np.zeros(words, np.uint64), small, large, np.empty(rows, np.int64), np.empty(rows, np.int32))
+    arrays = (np.zeros(words, np.uint64), small, large, np.empty(rows, np.int64), np.empty(rows, np.int32), flag)
     return PartTable.of(WORK_KINDS, arrays)
 
 
@@ -331,4 +333,11 @@ def match_parts(
         _point_at_missing(table, work)
         _search_segment(table, dimensions[:count], ranks[:count], sequence, work, found, opened)
         open_offsets[part + 1] = large[OPEN]
+    uint8s(work, FLAG)[0] = 1
     return int(large[FOUND])
+
+
+@holding
+def match_parts_holding(*arguments: Any) -> int:
+    """Search like `match_parts`, but keep the GIL: a thread that gives it up may wait milliseconds to get it back."""
+    return match_parts(*arguments)

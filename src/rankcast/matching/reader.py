@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rankcast.matching.cuts import split_number
 from rankcast.matching.encoder import checked
-from rankcast.matching.kernels_search import FOUND_ROOM, OPENED_ROOM, match_parts, scratch
+from rankcast.matching.kernels_search import FOUND_ROOM, OPENED_ROOM, match_parts, match_parts_holding, scratch
 from rankcast.matching.prepared import Needs
 from rankcast.matching.rows import Array, starts_of
 from rankcast.matching.searcher import Searcher
@@ -30,6 +30,9 @@ Pairs: TypeAlias = list[tuple[str, Value]]
 MORE_ATTRIBUTES = 64
 """Room for attributes beyond those there are, so that a new one seldom needs other memory."""
 
+CALM = 256
+"""Events matched without a change until an index counts as quiet, some 10 milliseconds; see `turns`."""
+
 NO_EXTRA = np.zeros((0, 3), np.int32)
 NO_RESTS = np.zeros(0, np.int16)
 
@@ -43,6 +46,10 @@ class Reader:
         self._room = Needs(rows=-1)
         self._searchers: dict[Part, Searcher] = {}
         self._attributes = index.attributes
+        self._flags = index.turns.flags
+        self._place, self._flag = index.turns.join()
+        self._latest, self._calm = index.snapshot.sequence, CALM
+        """The sequence number seen last, and how many events were matched with it."""
 
     def match_one(self, attributes: Mapping[str, Value], snapshot: Snapshot | None = None) -> Array:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order.
@@ -85,7 +92,13 @@ class Reader:
         return count
 
     def _call(self, snapshot: Snapshot, numbered: Array, keys: Array, rests: Array, extra: Array) -> int:
-        return match_parts(
+        if snapshot.sequence != self._latest:
+            self._latest, self._calm = snapshot.sequence, 0
+        self._calm += 1
+        holds = self._calm <= CALM and 1 not in self._flags
+        if holds:
+            self._flags[self._place] = 1
+        found = (match_parts_holding if holds else match_parts)(
             snapshot.together.tables,
             snapshot.newest.table.addresses,
             snapshot.rows,
@@ -97,6 +110,8 @@ class Reader:
             self._work,
             self._open_offsets,
         )
+        self._flags[self._place] = 0
+        return found
 
     def _exact(self, numbered: Array, numbers: list[int | float]) -> tuple[Array, Array, Array]:
         """Return numbers that float64 may not have, such as integers above 2**53; NaN is a missing attribute."""
@@ -154,7 +169,7 @@ class Reader:
         room = Needs(*map(max, self._room, needs))
         # Half as much again, so that an index that grows by and by seldom needs other memory.
         self._room = room._replace(rows=room.rows * 3 // 2, attributes=room.attributes + MORE_ATTRIBUTES)
-        self._memory = scratch(*self._room)
+        self._memory = scratch(*self._room, self._flag)
         self._work = self._memory.addresses
         self._found, self._opened = self._memory.arrays[FOUND_ROOM], self._memory.arrays[OPENED_ROOM]
 

@@ -34,7 +34,7 @@ class Searcher:
         self.encoder = self.prepared.encoder
         self._patterns = self.prepared.patterns
         self._table = self.prepared.table.addresses
-        self._memory = scratch(*self.prepared.needs)
+        self._memory = scratch(*self.prepared.needs, np.zeros(1, np.uint8))
         self._work = self._memory.addresses
         self._state, self._one = self._memory.arrays[LARGE], self._memory.arrays[FOUND_ROOM]
         self._found, self._opened = self._one, self._memory.arrays[OPENED_ROOM]

@@ -10,6 +10,7 @@ from rankcast.matching.columnar import segment_of_ranges
 from rankcast.matching.index import Index
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.searcher import Searcher
+from rankcast.matching.turns import wait_for
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
@@ -23,7 +24,12 @@ def warm_up() -> None:
     event: dict[str, Value] = {"n": 2, "s": "aba"}
     searcher = Searcher(merged)
     searcher.match_one(event)
-    Index(segments=[segment]).reader().match_one(event)
+    index = Index(segments=[segment])
+    reader = index.reader()
+    reader.match_one(event)
+    index.remove(0)
+    reader.match_one(event)  # with the kernel for times of change
+    wait_for(np.zeros(1, np.uint8), 1)
     searcher.match_batch(pa.RecordBatch.from_pylist([event, {"n": 2**60}]))
     rows = 300  # enough for the wide kernel to be built
     ends = np.arange(rows)
