@@ -41,7 +41,7 @@ def test_a_page_and_a_picture_are_written(name, tmp_path):
 def test_an_unknown_study_is_refused_with_the_names_of_the_others():
     result = study("nonsense")
     assert result.exit_code == 1
-    assert "there is no study 'nonsense'; expected one of diversity" in result.stderr
+    assert "there is no study 'nonsense'; expected one of preferences" in result.stderr
 
 
 def test_every_study_is_named_in_the_help():

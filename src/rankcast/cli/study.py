@@ -18,14 +18,20 @@ def study(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller: seconds, and little to compare.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")] = 1,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write NAME.md and NAME.png to this folder.")
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write NAME.md and its pictures to this folder.")
+    ] = None,
+    movies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A table of movies (CSV, gzip or not) for `preferences`; else they are made."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Run a published experiment again: what was published, what is measured here, and whether it holds.
 
-    The studies: diversity, topkw-deliveries, topkw-queue, topkw-speed, topkw-grid, topkw-correlated. A statement that
-    does not hold is a result, not an error: the exit code is 0.
+    The studies: preferences, diversity, topkw-deliveries, topkw-queue, topkw-speed, topkw-grid, topkw-correlated. A
+    statement that does not hold is a result, not an error: the exit code is 0.
     """
     from rankcast.cli.bench import told
     from rankcast.cli.streams import write_json
@@ -38,7 +44,7 @@ def study(
     if out is not None:
         figure_class()  # rather now than after a long run
     with told(quiet=json) as say:
-        settings = Settings(quick=quick, seed=seed, say=say)
+        settings = Settings(quick=quick, seed=seed, movies=movies, say=say)
         outcome = run(settings)
         files = write_study(outcome, settings, out) if out is not None else []
     if json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 Drawing: TypeAlias = Callable[[Any], None]
@@ -15,10 +16,14 @@ Say: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a study is run: `quick` makes it smaller, and then nothing that depends on size can be compared."""
+    """How a study is run: `quick` makes it smaller, and then nothing that depends on size can be compared.
+
+    `movies` is a table of movies for the study that can use one.
+    """
 
     quick: bool = False
     seed: int = 1
+    movies: Path | None = None
     say: Say = field(default=lambda _: None, compare=False)
 
 
@@ -43,6 +48,16 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """One more picture of a study: its file is NAME-`part`.png."""
+
+    part: str
+    title: str
+    draw: Drawing = field(compare=False)
+    size: tuple[float, float] = (11.0, 4.6)
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """A finished study."""
 
@@ -53,6 +68,8 @@ class Outcome:
     draw: Drawing = field(compare=False)
     size: tuple[float, float] = (11.0, 4.6)
     """Of the picture, in inches."""
+
+    further: tuple[Picture, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the findings as plain data."""

@@ -1,4 +1,4 @@
-"""The files of a study: a page in Markdown and the picture it shows."""
+"""The files of a study: a page in Markdown and the pictures it shows."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from rankcast.studies.plotting import save_picture
 
 
 def write_study(outcome: Outcome, settings: Settings, folder: Path) -> list[Path]:
-    """Write NAME.md and NAME.png to a folder, which is made if need be; return their paths."""
+    """Write NAME.md, NAME.png and further pictures to a folder, which is made if need be; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     picture, page = folder / f"{outcome.study}.png", folder / f"{outcome.study}.md"
-    save_picture(outcome, picture)
+    save_picture(outcome.draw, outcome.size, picture)
+    others = [folder / f"{outcome.study}-{further.part}.png" for further in outcome.further]
+    for further, path in zip(outcome.further, others, strict=True):
+        save_picture(further.draw, further.size, path)
     page.write_text(page_of(outcome, settings), encoding="utf-8")
-    return [page, picture]
+    return [page, picture, *others]
 
 
 def page_of(outcome: Outcome, settings: Settings) -> str:
     """Return the page of a study."""
-    options = f"{' --quick' if settings.quick else ''} --seed {settings.seed}"
+    movies = "" if settings.movies is None else f" --movies {settings.movies.name}"
+    options = f"{' --quick' if settings.quick else ''} --seed {settings.seed}{movies}"
     lines = [
         f"# {outcome.title}",
         "",
@@ -28,6 +32,11 @@ def page_of(outcome: Outcome, settings: Settings) -> str:
         *(part for remark in outcome.remarks for part in (remark, "")),
         f"![{outcome.title}]({outcome.study}.png)",
         "",
+        *(
+            part
+            for further in outcome.further
+            for part in (f"![{further.title}]({outcome.study}-{further.part}.png)", "")
+        ),
         "| quantity | published | measured | holds |",
         "|---|---|---|---|",
         *(f"| {' | '.join(cell.replace('|', '/') for cell in cells(finding))} |" for finding in outcome.findings),

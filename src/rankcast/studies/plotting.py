@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rankcast.bench.registry import MissingExtraError
-from rankcast.studies.findings import Outcome
+from rankcast.studies.findings import Drawing
 
 BLUE, ORANGE, GREEN, RED, PURPLE, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000"
 
@@ -23,10 +23,10 @@ def figure_class() -> Any:
     return Figure
 
 
-def save_picture(outcome: Outcome, path: Path) -> None:
-    """Draw the picture of a study and save it."""
-    figure = figure_class()(figsize=outcome.size, dpi=130, layout="constrained")
-    outcome.draw(figure)
+def save_picture(draw: Drawing, size: tuple[float, float], path: Path) -> None:
+    """Draw a picture and save it."""
+    figure = figure_class()(figsize=size, dpi=130, layout="constrained")
+    draw(figure)
     figure.savefig(path)
 
 

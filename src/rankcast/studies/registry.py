@@ -15,6 +15,7 @@ from rankcast.studies.findings import Outcome, Settings
 Study: TypeAlias = Callable[[Settings], Outcome]
 
 STUDIES: Mapping[str, str] = {
+    "preferences": "rankcast.studies.preferences",
     "diversity": "rankcast.studies.diversity",
     "topkw-deliveries": "rankcast.studies.topkw_deliveries",
     "topkw-queue": "rankcast.studies.topkw_queue",
