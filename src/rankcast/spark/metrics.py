@@ -32,8 +32,8 @@ class Counts:
     """What became of the rows of a batch: rows in = events + rejected.
 
     `events` were good rows and `matches` are their matches, one for each queue. `delivered` are notifications, which
-    may speak of events of earlier batches. `late` are matches that came after the allowed lateness, `duplicates`
-    matches of an event that a queue had already.
+    may speak of events of earlier batches. `late` are events that came after the allowed lateness, `duplicates` events
+    that came again, as far as a batch shows it.
     """
 
     events: int = 0

@@ -41,7 +41,7 @@ COUNTS = "counts"
 
 COLUMNS: Mapping[Output, Sequence[str]] = {
     Output.NOTIFICATIONS: ("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered"),
-    Output.LATE: ("subscriber", "subscription", "source", "id", "time", "rank", "matched"),
+    Output.LATE: ("source", "id", "time"),
     Output.REJECTED: ("reason", "original"),
 }
 """The columns of each output, as far as a batch has them; further columns are those that notifications carry along."""
