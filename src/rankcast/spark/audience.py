@@ -172,6 +172,28 @@ class Audience:
         found[table.queue[np.isin(table.profile, decaying)]] = True
         return found
 
+    @cached_property
+    def _people(self) -> tuple[Array, Array, Array]:
+        """The subscriber of each queue, the first queue of each subscriber, and the order of the subscribers' ids."""
+        texts = np.array(self.queues.subscriber.to_arrow(text=False).to_pylist(), object)
+        names, first, owner = np.unique(texts, return_index=True, return_inverse=True)
+        return owner.astype(np.int64), first.astype(np.int64), np.arange(len(names))
+
+    @property
+    def subscriber_of_queue(self) -> Array:
+        """By queue: the number of its subscriber."""
+        return self._people[0]
+
+    @property
+    def first_queue(self) -> Array:
+        """By subscriber: the first of its queues."""
+        return self._people[1]
+
+    @property
+    def subscriber_order(self) -> Array:
+        """By subscriber: its place in the order of ids."""
+        return self._people[2]
+
     def save(self, folder: Path) -> None:
         """Write everything to a folder."""
         queues = self.queues
