@@ -1,0 +1,124 @@
+"""Subscribers that change while a stream runs: the two ends of `versions`, on the driver and in tasks.
+
+    subscribers = ChangingSubscribers(FolderTable("subscribers/"), checkpoint="checkpoint", lateness=...)
+    subscribers.prepare(batch)            # on the driver, at the beginning of foreachBatch
+    subscribers.source.current()          # in a task: the version that is pinned to its batch
+
+Versions lie in the stream's own checkpoint, under `STORE`: a copy of the checkpoint is a copy of everything. The folder
+must be one that driver and workers see.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from rankcast.delivery.queue_changes import QueueChange
+from rankcast.model.errors import InvalidFileError, shown
+from rankcast.model.schema import Schema
+from rankcast.spark.audience import Audience, loaded
+from rankcast.spark.audience_changes import AudienceCompiler
+from rankcast.spark.pins import Pin, Pins, UnpinnedBatchError, batch_of_task, watermark_of_batch
+from rankcast.spark.subscriber_tables import FolderTable, SubscriberTable
+from rankcast.spark.version_files import VersionFolder
+from rankcast.spark.versions import VersionCounts, Versions
+from rankcast.storage.texts import invalid_file
+
+STORE = "subscribers"
+"""The folder of a checkpoint that has the versions of its subscribers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedAudience:
+    """An audience by the micro-batch of the running task."""
+
+    store: str
+
+    def current(self) -> tuple[int, Audience]:
+        """Return the version that is pinned to the task's batch, and its audience."""
+        pin = self._pin()
+        folder = VersionFolder(Path(self.store) / "versions")
+        try:
+            return pin.version, loaded(folder.audience(pin.version))
+        except InvalidFileError:
+            if folder.path(pin.version).is_dir():
+                raise
+            raise folder.missing(pin.version) from None
+
+    def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
+        """Return what the task's batch has to tell the shards: from when on, and what each has to do from then on.
+
+        None, unless the batch is the first of its version. Every shard gets its list, be it empty, because what an
+        earlier version planned for that time no longer counts.
+        """
+        pin = self._pin()
+        folder = VersionFolder(Path(self.store) / "versions")
+        about = folder.about(pin.version)
+        if about.batch != pin.batch:
+            return None
+        found: dict[int, list[QueueChange]] = {shard: [] for shard in range(shards)}
+        for queue, time, policy in folder.changes(pin.version):
+            found[queue % shards].append(QueueChange(queue // shards, time, policy))
+        return about.frontier, found
+
+    def _pin(self) -> Pin:
+        batch = batch_of_task()
+        if batch is None:
+            raise UnpinnedBatchError(
+                f"{self.store}: subscribers that change while a stream runs need a stream; this query is static"
+            )
+        pin = Pins(Path(self.store) / "pins").of(batch)
+        if pin is None:
+            raise UnpinnedBatchError(
+                f"{self.store}: no version of the subscribers was decided for micro-batch {batch}; "
+                "ChangingSubscribers.prepare has to be called with its number at the beginning of foreachBatch"
+            )
+        return pin
+
+
+class ChangingSubscribers:
+    """The subscribers of one stream, polled from a table before each micro-batch."""
+
+    def __init__(
+        self,
+        table: SubscriberTable | str | os.PathLike[str],
+        checkpoint: str | os.PathLike[str],
+        *,
+        lateness: timedelta = timedelta(0),
+        schema: Schema | None = None,
+    ) -> None:
+        self._checkpoint = local_path(checkpoint)
+        if isinstance(table, str | os.PathLike):
+            table = FolderTable(table)
+        self._versions = Versions(table, self._checkpoint / STORE, AudienceCompiler(), lateness=lateness, schema=schema)
+
+    @property
+    def source(self) -> PinnedAudience:
+        """What tasks get their audience from."""
+        return PinnedAudience(str(self._versions.store))
+
+    @property
+    def counts(self) -> VersionCounts:
+        """What became of updates so far."""
+        return self._versions.counts
+
+    def prepare(self, batch: int) -> Pin:
+        """Decide the version of a micro-batch that is about to be computed."""
+        return self._versions.prepare(batch, watermark_of_batch(self._checkpoint, batch))
+
+
+def local_path(address: str | os.PathLike[str]) -> Path:
+    """Return the path of a folder on a file system that is mounted here; an address of any other is refused."""
+    text = os.fspath(address)
+    parts = urlparse(text)
+    if parts.scheme not in ("", "file"):
+        raise invalid_file(
+            text,
+            None,
+            f"subscribers that change need a checkpoint on a file system that is mounted on every machine, not "
+            f"{shown(parts.scheme)}",
+        )
+    return Path(unquote(parts.path) if parts.scheme else text).absolute()

@@ -1,0 +1,167 @@
+"""Subscribers that change while a stream runs, seen from the stream: each event meets those of its own time."""
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PythonException, StreamingQueryException
+from pyspark.sql import DataFrame
+
+from rankcast.language.parser import parse_filter
+from rankcast.model.errors import InvalidFileError
+from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.spark.changing_subscribers import STORE, ChangingSubscribers, local_path
+from rankcast.spark.matching import match
+from rankcast.spark.subscriber_tables import append_subscribers
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SCHEMA = "id string, time timestamp, rent int"
+
+
+def minute(number: float) -> datetime:
+    return NOON + timedelta(minutes=number)
+
+
+def person(name: str, rent: int) -> Subscriber:
+    return Subscriber(name, (Subscription("1", parse_filter(f"rent < {rent}")),))
+
+
+class Stream:
+    """A stream of one file per micro-batch, whose matches are collected batch by batch."""
+
+    def __init__(self, spark, root: Path) -> None:
+        self.spark = spark
+        self.root = root
+        self.table = root / "table"
+        self.found: dict[int, set[tuple[str, str]]] = {}
+        self.after: dict[int, Callable[[], object]] = {}
+        (root / "events").mkdir()
+
+    def publish(self, batch: int, *times: float) -> None:
+        events = [{"id": f"{time:g}", "time": minute(time).isoformat(), "rent": 100} for time in times]
+        file = self.root / "events" / f"{batch}.json"
+        file.write_text("".join(json.dumps(event) + "\n" for event in events))
+        os.utime(file, (NOON.timestamp() + batch, NOON.timestamp() + batch))  # Spark takes the oldest first
+
+    def run(self, *, prepare: bool = True, lateness: timedelta = timedelta(0)) -> ChangingSubscribers:
+        checkpoint = self.root / "checkpoint"
+        subscribers = ChangingSubscribers(self.table, checkpoint, lateness=lateness)
+
+        def collect(matches: DataFrame, batch: int) -> None:
+            if prepare:
+                subscribers.prepare(batch)
+            self.found[batch] = {(row.subscriber, row.id) for row in matches.collect()}
+            self.after.get(batch, lambda: None)()
+
+        events = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(self.root / "events"))
+        matches = match(events, subscribers.source).withWatermark("time", f"{lateness.total_seconds():g} seconds")
+        writer = matches.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+        return subscribers
+
+    def forget_last_commit(self) -> None:
+        """As after a crash between the output of the last batch and Spark's own log of it."""
+        commits = self.root / "checkpoint" / "commits"
+        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+        for name in (str(last), f".{last}.crc"):
+            (commits / name).unlink()
+
+    def everything(self) -> set[tuple[str, str]]:
+        return set().union(*self.found.values())
+
+    def seen_by(self, name: str) -> set[str]:
+        return {event for subscriber, event in self.everything() if subscriber == name}
+
+
+@pytest.fixture
+def stream(spark, tmp_path: Path) -> Stream:
+    return Stream(spark, tmp_path)
+
+
+def test_each_event_meets_the_subscribers_of_its_own_time(stream: Stream) -> None:
+    append_subscribers(stream.table, [person("ana", 500), person("eva", 500)])
+    append_subscribers(stream.table, [person("ana", 50)], active_from=minute(5))
+    stream.publish(0, 1, 4, 6)
+    stream.publish(1, 9, 12)
+    stream.publish(2, 16)
+    stream.after[0] = lambda: append_subscribers(stream.table, [person("leo", 500)], active_from=minute(10))
+    stream.after[1] = lambda: append_subscribers(stream.table, gone=["eva"], active_from=minute(14))
+    counts = stream.run().counts
+    assert stream.seen_by("ana") == {"1", "4"}
+    assert stream.seen_by("eva") == {"1", "4", "6", "9", "12"}
+    assert stream.seen_by("leo") == {"12", "16"}
+    assert (counts.version, counts.updates, counts.late_changes) == (3, 2, 0)
+
+
+def test_a_batch_that_is_repeated_meets_the_same_subscribers_again(stream: Stream) -> None:
+    append_subscribers(stream.table, [person("ana", 500)])
+    stream.publish(0, 1, 2)
+    stream.run()
+    first = dict(stream.found)
+    stream.forget_last_commit()
+    append_subscribers(stream.table, [person("leo", 500)])
+    stream.found.clear()
+    stream.publish(1, 3)
+    stream.run()
+    assert first.items() <= stream.found.items()
+    assert stream.found[0] == {("ana", "1"), ("ana", "2")}
+    assert {("ana", "3"), ("leo", "3")} <= stream.everything()
+
+
+def test_a_change_that_comes_after_events_of_its_time_begins_with_the_next_ones(stream: Stream) -> None:
+    append_subscribers(stream.table, [person("ana", 500)])
+    stream.publish(0, 1, 8)
+    stream.publish(1, 7.5, 9)
+    stream.after[0] = lambda: append_subscribers(stream.table, [person("leo", 500)], active_from=minute(3))
+    counts = stream.run(lateness=timedelta(minutes=1)).counts
+    assert stream.seen_by("leo") == {"9"}
+    assert counts.late_changes == 1
+
+
+def test_a_bad_update_changes_nothing_until_it_is_mended(stream: Stream) -> None:
+    append_subscribers(stream.table, [person("ana", 500)])
+    for batch in range(3):
+        stream.publish(batch, batch)
+    bad = stream.table / "bad.jsonl"
+    stream.after[0] = lambda: bad.write_text('{"id": "leo", "document": {"subscriptions": [{"filter": "rent <"}]}}\n')
+    stream.after[1] = lambda: bad.write_text(
+        '{"id": "leo", "document": {"subscriptions": [{"filter": "rent < 500"}]}}\n'
+    )
+    counts = stream.run().counts
+    assert stream.everything() == {("ana", "0"), ("ana", "1"), ("ana", "2"), ("leo", "2")}
+    assert (counts.rejected_updates, counts.updates) == (1, 1)
+    (report,) = (stream.root / "checkpoint" / STORE / "rejected").iterdir()
+    assert "bad.jsonl:1: subscriber 'leo', subscription '1': filter" in report.read_text()
+
+
+def test_a_batch_without_a_version_fails_and_says_what_to_call(stream: Stream) -> None:
+    append_subscribers(stream.table, [person("ana", 500)])
+    stream.publish(0, 1)
+    with pytest.raises((PythonException, StreamingQueryException), match="no version of the subscribers was decided"):
+        stream.run(prepare=False)
+
+
+def test_a_version_that_is_missing_stops_the_stream_with_a_clear_error_and_nothing_is_lost(stream: Stream) -> None:
+    append_subscribers(stream.table, [person("ana", 500)])
+    stream.publish(0, 1)
+    stream.run()
+    stream.forget_last_commit()
+    stream.found.clear()
+    versions = stream.root / "checkpoint" / STORE / "versions"
+    versions.rename(stream.root / "copy")
+    with pytest.raises(StreamingQueryException, match="version 1 of the subscribers is not there"):
+        stream.run()
+    (stream.root / "copy").rename(versions)
+    stream.run()
+    assert stream.everything() == {("ana", "1")}
+
+
+def test_versions_lie_on_a_file_system_that_is_mounted() -> None:
+    assert local_path("file:///data/check%20point") == Path("/data/check point")
+    assert local_path("/data/x") == Path("/data/x")
+    with pytest.raises(InvalidFileError, match="a file system that is mounted on every machine, not 'hdfs'"):
+        local_path("hdfs://host/checkpoint")
