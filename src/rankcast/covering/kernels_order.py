@@ -111,3 +111,33 @@ def only_outranking(
         found[kept] = other
         kept += 1
     return kept
+
+
+@njit(cache=True, nogil=True)
+def outermost(starts: Array, ends: Array, count: int, inwards: bool, kept: Array) -> int:
+    """Write the positions of the boxes that contain no other one (inwards) or that no other one contains.
+
+    `starts` and `ends` have a line per box, sorted by width: ascending when looking inwards, else descending. So a box
+    can be related in the unwanted way only to one that comes before it, and then to one that is kept.
+    """
+    total = 0
+    for at in range(count):
+        free = True
+        for place in range(total):
+            other = kept[place]
+            outer, inner = (at, other) if inwards else (other, at)
+            related = True
+            for attribute in range(starts.shape[1]):
+                if (
+                    starts[outer, attribute] > starts[inner, attribute]
+                    or ends[outer, attribute] < ends[inner, attribute]
+                ):
+                    related = False
+                    break
+            if related:
+                free = False
+                break
+        if free:
+            kept[total] = at
+            total += 1
+    return total
