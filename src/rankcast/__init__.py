@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rankcast.model.events import Event
     from rankcast.model.expressions import all_of, any_of, attr
     from rankcast.model.filters import Filter
+    from rankcast.model.notifying import AtOnce, Gathered, OnDemand
     from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
     from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
     from rankcast.model.schema import Schema
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AllMatches",
+    "AtOnce",
     "CallbackError",
     "Closeness",
     "Continuous",
@@ -41,9 +43,11 @@ __all__ = [
     "Diversity",
     "Event",
     "Filter",
+    "Gathered",
     "Hub",
     "IdealPoint",
     "Notification",
+    "OnDemand",
     "Outcome",
     "Periodic",
     "Priority",
@@ -76,6 +80,7 @@ _HOMES = {
     "rankcast.model.events": ("Event",),
     "rankcast.model.expressions": ("all_of", "any_of", "attr"),
     "rankcast.model.filters": ("Filter",),
+    "rankcast.model.notifying": ("AtOnce", "Gathered", "OnDemand"),
     "rankcast.model.policies": ("AllMatches", "Continuous", "Periodic", "Sliding", "TopKWindow"),
     "rankcast.model.relevance": ("Closeness", "Cosine", "Decay", "IdealPoint", "Target"),
     "rankcast.model.schema": ("Schema",),

@@ -25,6 +25,11 @@ def test_random_cases(engine, case):
     check(engine, case)
 
 
+@given(case=cases(everything=True))
+def test_random_cases_with_own_policies_and_every_way_to_be_notified(case):
+    check(HubEngine(), case)
+
+
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
 def test_generated_feeds(engine, feed):

@@ -29,13 +29,14 @@ from rankcast.model.errors import (
     PriorityCycleError,
 )
 from rankcast.model.events import Event
+from rankcast.model.notifying import AT_ONCE, Gathered, OnDemand
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.values import ValueType
 from rankcast.testing.clock import FakeClock
-from rankcast.testing.strategies import subscribers
+from rankcast.testing.strategies import notified_subscribers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -426,6 +427,7 @@ POLICIES = st.one_of(
 )
 NAMES = st.sampled_from(["ana", "rui"])
 RANKS = st.sampled_from([{"x >= 0": 0.5}, {"x > 1": 1.0, "x > 0": 0.4, "true": 0.1}, {"x = 2": 0.3}])
+WAYS = st.sampled_from([AT_ONCE, OnDemand(), Gathered(timedelta(seconds=2)), Gathered(timedelta(seconds=5))])
 PUBLICATIONS = st.tuples(
     st.just("publish"),
     st.none() | st.integers(0, 9),
@@ -439,6 +441,9 @@ STEPS = st.one_of(
     st.tuples(st.just("wait"), st.integers(1, 4)),
     st.tuples(st.just("subscribe"), NAMES, RANKS, POLICIES),
     st.tuples(st.just("update"), NAMES, RANKS, st.none() | POLICIES),
+    st.tuples(st.just("notify"), NAMES, WAYS),
+    st.tuples(st.just("own"), NAMES, POLICIES),
+    st.tuples(st.just("decay"), NAMES, st.none() | st.just(Decay(timedelta(seconds=2)))),
     st.tuples(st.just("unsubscribe"), NAMES),
     st.tuples(st.just("advance")),
     st.tuples(st.just("finish")),
@@ -459,6 +464,12 @@ def taken(hub, clock, step):
                 hub.subscribe(name, ranks, deliver=policy)
             case ("update", name, ranks, policy):
                 hub.update(name, subscriptions=ranks, deliver=policy)
+            case ("notify", name, notify):
+                hub.update(name, notify=notify)
+            case ("own", name, policy):
+                hub.update(name, subscriptions=[Subscription("own", parse_filter("x > 0"), deliver=policy)])
+            case ("decay", name, decay):
+                hub.update(name, decay=decay)
             case ("unsubscribe", name):
                 hub.unsubscribe(name)
             case ("advance",):
@@ -471,12 +482,15 @@ def taken(hub, clock, step):
 
 
 def explained(hub):
-    return [
+    readable = [
+        (one.id, name) for one in hub.subscribers for name, policy in one.policies.items() if policy != AllMatches()
+    ]
+    return [hub.read(*names) for names in readable] + [
         (subscriber.id, x, str(hub.explain({"x": x}, subscriber.id))) for subscriber in hub.subscribers for x in (0, 2)
     ]
 
 
-@given(subscribers(), st.sampled_from([Subscribe, Update]))
+@given(notified_subscribers(), st.sampled_from([Subscribe, Update]))
 def test_every_subscriber_can_be_written_down(subscriber, kind):
     codec = Codec(None)
     command = kind(subscriber)

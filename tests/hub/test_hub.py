@@ -148,9 +148,8 @@ class TestPoliciesThatActWhenTimePasses:
         assert (note.event.id, note.rank, note.time) == ("2", 1.0, NOW + timedelta(seconds=10))
 
     def test_advance_lets_time_pass_without_an_event(self, hub):
-        hub.subscribe("ana", "true", deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
-        assert got(hub.publish(flat(1))) == [("ana", "1", 1.0)]
-        hub.update("ana", subscriptions={"true": 0.5})
+        hub.subscribe("ana", {"x = 1": 1.0, "true": 0.5}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
+        assert got(hub.publish(flat(1, x=1))) == [("ana", "1", 1.0)]
         assert hub.publish(flat(2), now=NOW + timedelta(seconds=1)) == []
         (note,) = hub.advance(NOW + timedelta(seconds=60))
         assert (note.event.id, note.time) == ("2", NOW + timedelta(seconds=10))

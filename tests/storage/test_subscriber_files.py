@@ -11,7 +11,8 @@ from jsonschema import Draft202012Validator
 
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import DuplicateIdError, InvalidFileError, InvalidSubscriptionError
-from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.notifying import AtOnce, Gathered, OnDemand
+from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
@@ -29,7 +30,7 @@ from rankcast.storage.subscriber_files import (
     subscribers_from_document,
     subscribers_to_document,
 )
-from rankcast.testing.strategies import schemas, subscribers
+from rankcast.testing.strategies import notified_subscribers, schemas
 
 EXAMPLE = """\
 version: 1
@@ -473,7 +474,9 @@ def folder(tmp_path_factory):
 @given(st.data())
 def test_what_is_saved_loads_back_equal(folder, data):
     schema = data.draw(st.none() | schemas())
-    saved = data.draw(st.lists(subscribers(schema=schema), max_size=3, unique_by=lambda subscriber: subscriber.id))
+    saved = data.draw(
+        st.lists(notified_subscribers(schema=schema), max_size=3, unique_by=lambda subscriber: subscriber.id)
+    )
     for name in ("x.yaml", "x.json"):
         save_subscribers(folder / name, saved, schema)
         found = load_subscribers(folder / name)
@@ -482,11 +485,39 @@ def test_what_is_saved_loads_back_equal(folder, data):
         assert found.schema == schema
 
 
-@given(st.lists(subscribers(), max_size=2, unique_by=lambda subscriber: subscriber.id))
+@given(st.lists(notified_subscribers(), max_size=2, unique_by=lambda subscriber: subscriber.id))
 def test_what_is_saved_follows_the_schema(saved):
     document = subscribers_to_document(saved)
     assert Draft202012Validator(subscribers_schema()).is_valid(document)
     assert subscribers_from_document(document).subscribers == tuple(saved)
+
+
+def test_a_subscription_may_have_its_own_policy_and_a_subscriber_its_way_to_be_notified():
+    text = """\
+version: 1
+subscribers:
+  - id: ana
+    notify: {every: 90}
+    subscriptions: [{filter: a > 1, deliver: {policy: topkw, k: 2, window: 15m}}, {filter: a, deliver: {policy: all}}]
+  - {id: rui, notify: on_demand, deliver: {policy: continuous, k: 1}, subscriptions: [{filter: a > 1}]}
+  - {id: eva, notify: at_once, subscriptions: []}
+  - {id: gil, notify: on_demand, subscriptions: [{filter: a > 1}]}
+  - {id: leo, notify: weekly, subscriptions: [{filter: a > 1}]}
+  - {id: lia, notify: {each: 5m}, subscriptions: [{filter: a > 1}]}
+  - {id: mia, subscriptions: [{filter: a > 1, deliver: {policy: topkw, k: 2}}]}
+"""
+    found = loads_subscribers(text, file="x.yaml")
+    ana, rui, eva = found.subscribers
+    assert (ana.notify, rui.notify, eva.notify) == (Gathered(timedelta(seconds=90)), OnDemand(), AtOnce())
+    assert ana.policies == {"1": TopKWindow(2, timedelta(minutes=15)), "2": AllMatches()}
+    way = "is not at_once, on_demand, or a mapping with every (a duration such as 15m)"
+    assert [str(problem) for problem in found.problems] == [
+        "x.yaml:8: subscriber 'gil': notify: the policy of all matches holds nothing that could be read on demand; "
+        "expected another policy",
+        f"x.yaml:9: subscriber 'leo', notify: 'weekly' {way}",
+        f"x.yaml:10: subscriber 'lia', notify: {{'each': '5m'}} {way}",
+        "x.yaml:11: subscriber 'mia', subscription '1', deliver: missing: 'window'",
+    ]
 
 
 def test_what_the_shape_cannot_express_is_not_saved():

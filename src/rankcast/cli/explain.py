@@ -135,8 +135,19 @@ def outcome_to_json(outcome: Outcome, event: Event) -> dict[str, Any]:
         "verdict": outcome.verdict.value,
         "rank": outcome.rank,
         "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook),
+        **({"others": [_own_to_json(other) for other in outcome.others]} if outcome.others else {}),
         "event": event_to_json(event),
         "subscriptions": [_explanation_to_json(explanation) for explanation in outcome.explanations],
+    }
+
+
+def _own_to_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "subscription": outcome.subscription,
+        "delivered": outcome.delivered,
+        "verdict": outcome.verdict.value,
+        "rank": outcome.rank,
+        "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook),
     }
 
 

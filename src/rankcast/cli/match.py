@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 from rankcast.cli.notifications import COLUMNS, notification_row, notification_to_json
-from rankcast.cli.replay import Replay, compile_kernels, shown_policy
+from rankcast.cli.replay import Replay, compile_kernels, shown_delivery
 from rankcast.cli.streams import Problems, counted, json_line, printable, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.hub import Notification
@@ -124,7 +124,7 @@ def _row(subscriber: Subscriber, replay: Replay) -> tuple[str, ...]:
     counts = (f"{tally.matched.events:,}", f"{tally.delivered.events:,}")
     return (
         subscriber.id,
-        shown_policy(subscriber.deliver),
+        shown_delivery(subscriber),
         *counts,
         tally.shown_means,
         f"{tally.diversity.mean:.2f}" if tally.delivered.events > 1 else "-",

@@ -18,11 +18,15 @@ COLUMNS = {"Time (UTC)": "left", "Subscriber": "left", "Rank": "right", "Matched
 
 def notification_to_json(notification: Notification) -> dict[str, Any]:
     """Return a notification as a JSON object; the event in it is a CloudEvent."""
+    own = {} if notification.subscription is None else {"subscription": notification.subscription}
+    gathered = {} if notification.gathered is None else {"gathered": format_time(notification.gathered)}
     return {
         "subscriber": notification.subscriber,
+        **own,
         "rank": notification.rank,
         "matched": list(notification.matched),
         "time": format_time(notification.time),
+        **gathered,
         "event": event_to_json(notification.event),
     }
 

@@ -17,6 +17,7 @@ from rankcast.hub import Hub, Late, Match, Notification, utc_now
 from rankcast.language.parser import parse_filter
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
+from rankcast.model.notifying import Gathered, OnDemand
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, diversity_of
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
@@ -167,3 +168,16 @@ def shown_policy(policy: Policy) -> str:
         return f"the best {policy.k} every {format_duration(policy.period)}"
     window = policy.window if isinstance(policy.window, int) else format_duration(policy.window)
     return f"the best {policy.k} at any time within {window}"
+
+
+def shown_delivery(subscriber: Subscriber) -> str:
+    """Return in words what a subscriber is delivered, and when it is handed over.
+
+    >>> shown_delivery(Subscriber(SubscriberId("ana"), deliver=Continuous(3), notify=OnDemand()))
+    'the best 3 so far, on demand'
+    """
+    policies = dict.fromkeys(shown_policy(policy) for policy in subscriber.policies.values())
+    words = " or ".join(policies) if len(policies) < 3 else f"{len(policies)} policies"
+    if isinstance(subscriber.notify, Gathered):
+        return f"{words}, gathered every {format_duration(subscriber.notify.every)}"
+    return f"{words}, on demand" if isinstance(subscriber.notify, OnDemand) else words

@@ -49,6 +49,11 @@ class ContinuousQueue(Queue):
         kept = _skyband((*valid, candidate), self.policy.k)
         return replace(self, delivered=kept), [Delivered(candidate, now)]
 
+    @property
+    def held(self) -> tuple[Candidate, ...]:
+        """The delivered events that hold back others."""
+        return self.delivered
+
 
 def _skyband(delivered: tuple[Candidate, ...], k: int) -> tuple[Candidate, ...]:
     """Drop every event that k others outrank and outlive; of equals, the later one counts as better."""

@@ -43,22 +43,26 @@ def with_policy(queue: Queue, policy: Policy) -> Queue:
     return new_queue(policy)
 
 
-def with_candidates(queue: Queue, changed: Callable[[Candidate], Candidate]) -> Queue:
-    """Return a queue whose candidates are changed one by one; what was delivered still was."""
+def with_candidates(queue: Queue, changed: Callable[[Candidate], Candidate | None]) -> Queue:
+    """Return a queue whose candidates are changed one by one, or leave for None; what was delivered still was."""
     if isinstance(queue, ContinuousQueue):
-        return replace(queue, delivered=tuple(map(changed, queue.delivered)))
+        return replace(queue, delivered=_changed(queue.delivered, changed)[0])
     if isinstance(queue, PeriodicQueue):
-        return replace(queue, arrivals=tuple(map(changed, queue.arrivals)))
+        return replace(queue, arrivals=_changed(queue.arrivals, changed)[0])
     if isinstance(queue, SlidingQueue):
-        recent = tuple(map(changed, queue.recent))
-        return replace(queue, recent=recent, delivered=_still(queue.recent, recent, queue.delivered))
+        recent, delivered = _changed(queue.recent, changed, queue.delivered)
+        return replace(queue, recent=recent, delivered=delivered)
     if isinstance(queue, TopKWindowQueue):
-        living = tuple(map(changed, queue.living))
-        return replace(queue, living=living, delivered=_still(queue.living, living, queue.delivered))
+        living, delivered = _changed(queue.living, changed, queue.delivered)
+        return replace(queue, living=living, delivered=delivered)
     return queue
 
 
-def _still(
-    before: tuple[Candidate, ...], after: tuple[Candidate, ...], delivered: frozenset[Candidate]
-) -> frozenset[Candidate]:
-    return frozenset(new for old, new in zip(before, after, strict=True) if old in delivered)
+def _changed(
+    held: tuple[Candidate, ...],
+    changed: Callable[[Candidate], Candidate | None],
+    delivered: frozenset[Candidate] = frozenset(),
+) -> tuple[tuple[Candidate, ...], frozenset[Candidate]]:
+    """Return what is held after the change, and which of it was delivered."""
+    pairs = [(old, new) for old in held if (new := changed(old)) is not None]
+    return tuple(new for _, new in pairs), frozenset(new for old, new in pairs if old in delivered)

@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from rankcast.delivery.lateness import ReorderingState
+from rankcast.delivery.policies import new_queue
 from rankcast.delivery.queues import Queue
 from rankcast.hub.results import Match, Notification
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import Subscriber, SubscriberId
+from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.model.times import EARLIEST
 
 
@@ -65,12 +66,27 @@ Command: TypeAlias = Publish | Subscribe | Update | Unsubscribe | Advance | Fini
 
 
 @dataclass(frozen=True, slots=True)
-class MemberState:
-    """A subscriber, its queue, and the matches that the queue may still deliver."""
+class QueueState:
+    """A queue, whose it is (None: shared by a subscriber's subscriptions), and the matches of the events in it."""
 
-    subscriber: Subscriber
+    subscription: SubscriptionId | None
     queue: Queue
     held: tuple[Match, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberState:
+    """A subscriber, its queues, and what waits to be handed over."""
+
+    subscriber: Subscriber
+    queues: tuple[QueueState, ...]
+    gathered: tuple[Notification, ...] = ()
+
+    @staticmethod
+    def new(subscriber: Subscriber) -> MemberState:
+        """Return the state of one that has seen nothing yet."""
+        queues = (QueueState(name, new_queue(policy)) for name, policy in subscriber.policies.items())
+        return MemberState(subscriber, tuple(queues))
 
 
 @dataclass(frozen=True, slots=True)

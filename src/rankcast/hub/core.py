@@ -1,8 +1,8 @@
 """The state of a hub and what commands do to it: no clock, no lock, no file, no callbacks.
 
 The same commands give the same state and the same notifications every time, which is what lets a log bring a hub back.
-A matching index finds what an event satisfies; each subscriber has one queue; a heap tells which queues act by
-themselves when time passes.
+A matching index finds what an event satisfies and which queues want it; a heap tells which queues act by themselves
+when time passes, another one when gathered notifications are handed over.
 
 With a `lateness` the core goes by the events' own times: it keeps events back and takes them in order, each at its own
 time, and its queues are as far as the watermark (see `rankcast.delivery.lateness`). Without one an event is taken when
@@ -13,17 +13,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import count
 from typing import TypeAlias, assert_never
 
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.contents import content_for
 from rankcast.delivery.lateness import Remembered, Reordering, ReorderingState
-from rankcast.delivery.policies import new_queue, with_candidates, with_policy
-from rankcast.delivery.queues import finished
+from rankcast.delivery.policies import new_queue
 from rankcast.hub.commands import (
     Advance,
     Command,
@@ -31,17 +27,19 @@ from rankcast.hub.commands import (
     HubState,
     MemberState,
     Publish,
+    QueueState,
     Subscribe,
     Unsubscribe,
     Update,
 )
-from rankcast.hub.members import Member
+from rankcast.hub.members import Member, MemberQueue
 from rankcast.hub.results import Late, Match, Notification
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import Periodic, Policy, diversity_of
+from rankcast.model.policies import Periodic, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
+from rankcast.model.times import LATEST
 from rankcast.ranking.preferences import Preferences
 
 REMEMBERED = 100_000
@@ -71,8 +69,10 @@ class Core:
         self._seen = Remembered(state.seen)
         self._periods: Counter[timedelta] = Counter()
         self._numbers = count()
-        self._owners: dict[int, tuple[Member, SubscriptionId]] = {}
-        self._timers: list[tuple[datetime, int, SubscriberId]] = []
+        self._queues: dict[int, MemberQueue] = {}
+        self._owners: dict[int, tuple[MemberQueue, SubscriptionId]] = {}
+        self._timers: list[tuple[datetime, int]] = []
+        self._handovers: list[tuple[datetime, int, SubscriberId]] = []
         self._index = Index([entry for kept in state.members for entry in self._welcomed(kept)])
         self._reader = self._index.reader()
 
@@ -87,15 +87,12 @@ class Core:
             case Finish():
                 self._finish(done)
             case Subscribe():
-                for entry in self._welcomed(MemberState(command.subscriber, new_queue(command.subscriber.deliver))):
+                for entry in self._welcomed(MemberState.new(command.subscriber)):
                     self._index.add(entry)
             case Update():
                 self._update(self.members[command.subscriber.id], command.subscriber)
             case Unsubscribe():
-                member = self.members[command.subscriber]
-                self._replace(member, replace(member.subscriber, subscriptions=(), priorities=()))
-                self._count_period(member, -1)
-                del self.members[command.subscriber]
+                self._remove(self.members.pop(command.subscriber))
             case _:
                 assert_never(command)
         return done
@@ -104,6 +101,11 @@ class Core:
     def reached(self) -> datetime:
         """How far the queues are: the hub's time or, where events are put in order, the watermark."""
         return self.latest if self._waiting is None else self._waiting.watermark
+
+    @property
+    def goes_by_events(self) -> bool:
+        """Whether events are put in the order of their own times."""
+        return self._waiting is not None
 
     @property
     def keeps_back(self) -> bool:
@@ -152,33 +154,91 @@ class Core:
         for one in () if self._waiting is None else self._waiting.rest():
             done.delivered += self._due(one.time, closed=False)
             self._take(one.item, one.time, done, closed=False)
-        every = self.members.values()
-        delivered = [(member, note) for member in every for note in member.notified(finished(member.queue))]
+        delivered: Delivered = []
+        for member in self.members.values():
+            for queue in member.queues.values():
+                delivered += ((member, note) for note in self._notified(queue, queue.finished()))
+            delivered += ((member, note) for note in member.gathered_until(LATEST))
+            self._set_handover(member)
         done.delivered += sorted(delivered, key=_instant)
 
     def _take(self, event: Event, now: datetime, done: Applied, *, closed: bool) -> None:
         """Let an event arrive at the queues of those whom it interests."""
-        for member, match in self.matches(event):
-            if not member.holds(event.identity):
+        for queue, match in self.matches(event):
+            if not queue.holds(event.identity):
                 done.matches.append(match)
-                done.delivered += ((member, note) for note in member.moved(match, now, closed=closed))
-                self._set_timer(member)
+                notes = self._notified(queue, queue.moved(match, now, closed=closed))
+                done.delivered += ((queue.member, note) for note in notes)
+                self._set_timer(queue)
+
+    def _notified(self, queue: MemberQueue, delivered: list[Notification]) -> list[Notification]:
+        """Return what of a queue's deliveries is handed over at once; note when the rest is."""
+        if not delivered:
+            return delivered
+        member = queue.member
+        handed = member.notified(delivered)
+        self._set_handover(member)
+        return handed
+
+    def _set_handover(self, member: Member) -> None:
+        """Note when a member is handed what is gathered; an older note in the heap no longer counts."""
+        instant = member.gathered[0].gathered if member.gathered else None
+        if instant is not None and instant != member.timer:
+            heapq.heappush(self._handovers, (instant, member.place, member.subscriber.id))
+        member.timer = instant
 
     def _update(self, member: Member, after: Subscriber) -> None:
+        """Let a member be as it is from now on: what its queues hold is ranked anew, or leaves."""
+        before, member.subscriber = member.subscriber, after
         member.preferences = Preferences.of(after)
-        self._count_period(member, -1)
-        if after.deliver != member.subscriber.deliver:
-            member.queue = with_policy(member.queue, after.deliver)
-            if diversity_of(after.deliver) not in (None, diversity_of(member.subscriber.deliver)):
-                member.queue = with_candidates(member.queue, partial(_with_content, member, after.deliver))
-            self._set_timer(member)
-        self._replace(member, after)
-        self._count_period(member, 1)
+        policies = after.policies
+        for name in [name for name in member.queues if name not in policies]:
+            self._drop(member.queues.pop(name))
+            member.gathered = [note for note in member.gathered if note.subscription != name]
+            self._set_handover(member)
+        for name, policy in policies.items():
+            queue = member.queues.get(name)
+            if queue is None:
+                self._open(member, policy, QueueState(name, new_queue(policy)))
+            else:
+                self._count_period(queue, -1)
+                queue.changed(policy, self.reached)
+                self._count_period(queue, 1)
+                self._set_timer(queue)
+        _put_in_order(member)
+        if before.subscriptions != after.subscriptions:
+            self._forget_entries(member)
+            for entry in self._entries(member):
+                self._index.add(entry)
+
+    def _remove(self, member: Member) -> None:
+        self._forget_entries(member)
+        for queue in member.queues.values():
+            self._drop(queue)
+
+    def _open(self, member: Member, policy: Policy, state: QueueState) -> None:
+        """Give a member a queue."""
+        held = {match.event.identity: match for match in state.held}
+        queue = MemberQueue(next(self._numbers), member, state.subscription, policy, state.queue, held=held)
+        member.queues[state.subscription] = self._queues[queue.number] = queue
+        self._count_period(queue, 1)
+        self._set_timer(queue)
+
+    def _drop(self, queue: MemberQueue) -> None:
+        self._count_period(queue, -1)
+        del self._queues[queue.number]
 
     def state(self) -> HubState:
         """Return everything that is remembered."""
         members = (
-            MemberState(member.subscriber, member.queue, tuple(member.held[one.identity] for one in member.queue.held))
+            MemberState(
+                member.subscriber,
+                tuple(
+                    QueueState(name, queue.queue, tuple(queue.held[one.identity] for one in queue.queue.held))
+                    for name, queue in member.queues.items()
+                ),
+                tuple(member.gathered),
+            )
             for member in self.members.values()
         )
         waiting: ReorderingState[Event] = ReorderingState() if self._waiting is None else self._waiting.state()
@@ -191,67 +251,70 @@ class Core:
     def _welcomed(self, state: MemberState) -> list[Entry]:
         """Take a subscriber in; return its subscriptions for the index."""
         subscriber = state.subscriber
-        held = {match.event.identity: match for match in state.held}
-        preferences = Preferences.of(subscriber)
-        member = Member(next(self._numbers), subscriber, preferences, state.queue, None, held=held)
+        member = Member(next(self._numbers), subscriber, Preferences.of(subscriber), gathered=list(state.gathered))
         self.members[subscriber.id] = member
-        self._count_period(member, 1)
-        self._set_timer(member)
+        policies = subscriber.policies
+        for queue in state.queues:
+            self._open(member, policies[queue.subscription], queue)
+        _put_in_order(member)
+        self._set_handover(member)
         return self._entries(member)
 
     def _entries(self, member: Member) -> list[Entry]:
         """Number a member's subscriptions anew; return them for the index."""
         subscriptions = member.subscriber.subscriptions
         member.numbers = tuple(next(self._numbers) for _ in subscriptions)
-        for number, subscription in zip(member.numbers, subscriptions, strict=True):
-            self._owners[number] = (member, subscription.id)
+        for number, one in zip(member.numbers, subscriptions, strict=True):
+            self._owners[number] = (member.queues[None if one.deliver is None else one.id], one.id)
         return [
             Entry.of(number, subscription.filter, subscription.active_from, subscription.active_until)
             for number, subscription in zip(member.numbers, subscriptions, strict=True)
         ]
 
-    def _replace(self, member: Member, after: Subscriber) -> None:
-        """Put other subscriptions in the place of a member's."""
-        before, member.subscriber = member.subscriber, after
-        if before.subscriptions == after.subscriptions:
-            return
+    def _forget_entries(self, member: Member) -> None:
+        """Take a member's subscriptions out of the index."""
         for number in member.numbers:
             self._index.remove(number)
             del self._owners[number]
-        for entry in self._entries(member):
-            self._index.add(entry)
 
     def _due(self, now: datetime, *, closed: bool) -> Delivered:
-        """Let time pass to `now`; return what queues deliver by themselves, in the order of their instants."""
+        """Let time pass to `now`; return what is handed over by itself, in the order of its instants."""
         delivered: Delivered = []
-        waiting: list[Member] = []
+        waiting: list[tuple[datetime, tuple[int, int], MemberQueue]] = []
         while self._timers and (self._timers[0][0] < now or (closed and self._timers[0][0] == now)):
-            instant, place, name = heapq.heappop(self._timers)
+            instant, number = heapq.heappop(self._timers)
+            queue = self._queues.get(number)
+            if queue is not None and queue.timer == instant:
+                queue.timer = None
+                waiting.append((instant, queue.order, queue))
+        for _, _, queue in sorted(waiting, key=lambda entry: entry[:2]):
+            notes = self._notified(queue, queue.moved(None, now, closed=closed))
+            delivered += ((queue.member, note) for note in notes)
+            self._set_timer(queue)
+        while self._handovers and self._handovers[0][0] <= now:
+            instant, place, name = heapq.heappop(self._handovers)
             member = self.members.get(name)
             if member is not None and member.place == place and member.timer == instant:
-                member.timer = None
-                waiting.append(member)
-        for member in waiting:
-            delivered += ((member, note) for note in member.moved(None, now, closed=closed))
-            self._set_timer(member)
+                delivered += ((member, note) for note in member.gathered_until(now))
+                self._set_handover(member)
         return sorted(delivered, key=_instant)
 
-    def _set_timer(self, member: Member) -> None:
-        """Note when a member's queue acts next; an older note in the heap no longer counts."""
-        instant = member.queue.next_instant
-        if instant is not None and instant != member.timer:
-            heapq.heappush(self._timers, (instant, member.place, member.subscriber.id))
-        member.timer = instant
+    def _set_timer(self, queue: MemberQueue) -> None:
+        """Note when a queue acts next; an older note in the heap no longer counts."""
+        instant = queue.queue.next_instant
+        if instant is not None and instant != queue.timer:
+            heapq.heappush(self._timers, (instant, queue.number))
+        queue.timer = instant
 
-    def matches(self, event: Event) -> list[tuple[Member, Match]]:
-        """Return whom an event interests and how much, in the order subscribers came."""
-        found: dict[Member, list[SubscriptionId]] = {}
+    def matches(self, event: Event) -> list[tuple[MemberQueue, Match]]:
+        """Return which queues want an event and how much, in the order subscribers came."""
+        found: dict[MemberQueue, list[SubscriptionId]] = {}
         for number in sorted(self._reader.match_one(event.attributes).tolist()):
-            member, subscription = self._owners[number]
-            found.setdefault(member, []).append(subscription)
-        by_place = sorted(found.items(), key=lambda item: item[0].place)
-        ranked = ((member, member.match(event, matched)) for member, matched in by_place)
-        return [(member, match) for member, match in ranked if match is not None]
+            queue, subscription = self._owners[number]
+            found.setdefault(queue, []).append(subscription)
+        by_place = sorted(found.items(), key=lambda item: item[0].order)
+        ranked = ((queue, queue.match(event, matched)) for queue, matched in by_place)
+        return [(queue, match) for queue, match in ranked if match is not None]
 
     def _is_new(self, identity: Identity) -> bool:
         """Whether an identity was not known; it is from now on, for at least as long as periods and lateness last."""
@@ -265,19 +328,20 @@ class Core:
         self._seen.forget(self.latest, at_least=REMEMBERED, span=span)
         return True
 
-    def _count_period(self, member: Member, change: int) -> None:
+    def _count_period(self, queue: MemberQueue, change: int) -> None:
         """Keep count of the periods after which repetitions may be forgotten; windows remember what they hold."""
-        policy = member.subscriber.deliver
-        if isinstance(policy, Periodic):
-            self._periods[policy.period] += change
-            if not self._periods[policy.period]:
-                del self._periods[policy.period]
+        if isinstance(queue.policy, Periodic):
+            self._periods[queue.policy.period] += change
+            if not self._periods[queue.policy.period]:
+                del self._periods[queue.policy.period]
 
 
-def _with_content(member: Member, policy: Policy, candidate: Candidate) -> Candidate:
-    """Return a held candidate with the content that another policy compares."""
-    return replace(candidate, content=content_for(policy, member.held[candidate.identity].event.attributes))
+def _put_in_order(member: Member) -> None:
+    """Put a member's queues in the order of its policies."""
+    member.queues = {name: member.queues[name] for name in member.subscriber.policies}
+    for position, queue in enumerate(member.queues.values()):
+        queue.position = position
 
 
 def _instant(delivered: tuple[Member, Notification]) -> datetime:
-    return delivered[1].time
+    return delivered[1].gathered or delivered[1].time

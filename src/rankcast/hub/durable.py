@@ -32,6 +32,7 @@ from rankcast.hub.commands import (
     HubState,
     MemberState,
     Publish,
+    QueueState,
     Subscribe,
     Unsubscribe,
     Update,
@@ -231,6 +232,18 @@ class Codec:
                 records.append(event_to_record(event))
             return events[id(event)]
 
+        def written(one: Notification) -> tuple[Any, ...]:
+            gathered = None if one.gathered is None else format_time(one.gathered)
+            return (
+                one.subscriber,
+                place(one.event),
+                one.rank,
+                one.matched,
+                format_time(one.time),
+                one.subscription,
+                gathered,
+            )
+
         document = {
             "latest": format_time(state.latest),
             "next_id": state.next_id,
@@ -239,14 +252,19 @@ class Codec:
             "watermark": format_time(state.waiting.watermark),
             "waiting": [(format_time(one.time), place(one.item)) for one in state.waiting.waiting],
             "subscribers": subscribers_to_document(member.subscriber for member in state.members),
-            "queues": [base64.b64encode(snapshot(member.queue)).decode("ascii") for member in state.members],
-            "held": [[(place(one.event), one.rank, one.matched) for one in member.held] for member in state.members],
-            "open": {
-                number: [
-                    (one.subscriber, place(one.event), one.rank, one.matched, format_time(one.time)) for one in notes
+            "queues": [
+                [
+                    (
+                        one.subscription,
+                        base64.b64encode(snapshot(one.queue)).decode("ascii"),
+                        [(place(match.event), match.rank, match.matched) for match in one.held],
+                    )
+                    for one in member.queues
                 ]
-                for number, notes in unsettled.items()
-            },
+                for member in state.members
+            ],
+            "gathered": [[written(note) for note in member.gathered] for member in state.members],
+            "open": {number: [written(note) for note in notes] for number, notes in unsettled.items()},
             "events": records,
         }
         return json.dumps(document, separators=(",", ":")).encode("ascii")
@@ -258,19 +276,15 @@ class Codec:
         members = [
             MemberState(
                 subscriber,
-                restored(_decoded(queue)),
-                tuple(Match(subscriber.id, events[at], rank, _ids(matched)) for at, rank, matched in held),
+                tuple(_queue(subscriber, events, *queue) for queue in queues),
+                tuple(_notification(events, *note) for note in gathered),
             )
-            for subscriber, queue, held in zip(
-                self._subscribers(document["subscribers"]), document["queues"], document["held"], strict=True
+            for subscriber, queues, gathered in zip(
+                self._subscribers(document["subscribers"]), document["queues"], document["gathered"], strict=True
             )
         ]
         unsettled = {
-            int(number): [
-                Notification(SubscriberId(name), events[at], rank, _ids(matched), parse_time(time))
-                for name, at, rank, matched, time in notes
-            ]
-            for number, notes in document["open"].items()
+            int(number): [_notification(events, *note) for note in notes] for number, notes in document["open"].items()
         }
         waiting = (Waiting(parse_time(time), events[at].identity, events[at]) for time, at in document["waiting"])
         state = HubState(
@@ -302,6 +316,35 @@ def _schema_document(schema: Schema | None) -> dict[str, Any] | None:
 
 def _shown_lateness(lateness: timedelta | None) -> str:
     return "none" if lateness is None else format_duration(lateness)
+
+
+def _queue(
+    subscriber: Subscriber, events: list[Event], subscription: str | None, queue: str, held: list[Any]
+) -> QueueState:
+    name = None if subscription is None else SubscriptionId(subscription)
+    matches = (Match(subscriber.id, events[at], rank, _ids(matched), name) for at, rank, matched in held)
+    return QueueState(name, restored(_decoded(queue)), tuple(matches))
+
+
+def _notification(
+    events: list[Event],
+    subscriber: str,
+    at: int,
+    rank: float,
+    matched: list[str],
+    time: str,
+    subscription: str | None,
+    gathered: str | None,
+) -> Notification:
+    return Notification(
+        SubscriberId(subscriber),
+        events[at],
+        rank,
+        _ids(matched),
+        parse_time(time),
+        None if subscription is None else SubscriptionId(subscription),
+        None if gathered is None else parse_time(gathered),
+    )
 
 
 def _decoded(text: str) -> bytes:

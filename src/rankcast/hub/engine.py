@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from rankcast.delivery.lateness import check_lateness
-from rankcast.delivery.policies import new_queue
+from rankcast.delivery.outlook import Fate
 from rankcast.hub.commands import (
     Advance,
     Command,
@@ -44,22 +44,39 @@ from rankcast.hub.commands import (
 from rankcast.hub.core import Applied, Core
 from rankcast.hub.durable import SNAPSHOT_EVERY, FileJournal
 from rankcast.hub.inputs import (
+    UNCHANGED,
     AnyPriority,
     AnySubscriptions,
+    Unchanged,
     check_callback,
     priorities_of,
     rank_by_of,
     subscriptions_of,
 )
-from rankcast.hub.members import Callback, Member
+from rankcast.hub.members import Callback, Member, MemberQueue
 from rankcast.hub.results import CallbackError, Late, Match, Notification, Outcome, Verdict
-from rankcast.matching.explain import explain
-from rankcast.model.errors import DuplicateIdError, InvalidEventError, RankcastError, UnknownIdError, shown
+from rankcast.matching.explain import Explanation, explain
+from rankcast.model.errors import (
+    DuplicateIdError,
+    InvalidEventError,
+    InvalidSubscriptionError,
+    RankcastError,
+    UnknownIdError,
+    shown,
+)
 from rankcast.model.events import Event
-from rankcast.model.policies import ALL_MATCHES, Policy, check_attributes
+from rankcast.model.notifying import AT_ONCE, Gathered, Notify, OnDemand
+from rankcast.model.policies import ALL_MATCHES, AllMatches, Policy, check_attributes
 from rankcast.model.relevance import Decay
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, check_id, unique_subscribers
+from rankcast.model.subscriptions import (
+    RankBy,
+    Subscriber,
+    SubscriberId,
+    SubscriptionId,
+    check_id,
+    unique_subscribers,
+)
 from rankcast.model.values import checked_value
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.storage.hub_log import Sync
@@ -124,8 +141,7 @@ class Hub:
         self._recovered: tuple[Notification, ...] = ()
         if path is None:
             checked = map(self._checked, unique_subscribers(subscribers).values())
-            members = tuple(MemberState(one, new_queue(one.deliver)) for one in checked)
-            self._core = Core(HubState(members=members), lateness)
+            self._core = Core(HubState(members=tuple(map(MemberState.new, checked))), lateness)
         else:
             journal = FileJournal.opened(path, schema, sync, snapshot_every, lateness)
             self._core, self._recovered = journal.restore()
@@ -174,14 +190,15 @@ class Hub:
         most_specific: bool = False,
         priorities: Iterable[AnyPriority] = (),
         decay: Decay | None = None,
+        notify: Notify = AT_ONCE,
         callback: Callback | None = None,
     ) -> Subscriber:
         """Add a subscriber.
 
         `subscriptions` is a filter, several filters or `Subscription`s, or a mapping from filters to preference ranks;
         a filter is a text, an expression built with `attr`, or a `Filter`. Ids are "1", "2", ... by position.
-        `priorities` are texts "a before b" or pairs of ids; with a `decay`, newer events count more. `callback` is
-        called with each notification.
+        `priorities` are texts "a before b" or pairs of ids; with a `decay`, newer events count more. `notify` says when
+        notifications are handed over, and `callback` is called with each.
         """
         made = Subscriber(
             SubscriberId(subscriber),
@@ -191,6 +208,7 @@ class Hub:
             most_specific,
             priorities_of(priorities),
             decay,
+            notify,
         )
         return self.add(made, callback=callback)
 
@@ -218,18 +236,25 @@ class Hub:
         rank_by: RankBy | str | None = None,
         most_specific: bool | None = None,
         priorities: Iterable[AnyPriority] | None = None,
+        decay: Decay | Unchanged | None = UNCHANGED,
+        notify: Notify | None = None,
     ) -> Subscriber:
-        """Change what is given of a subscriber, from the next event on; nothing delivered is taken back."""
+        """Change what is given of a subscriber, from the next instant on; nothing delivered is taken back.
+
+        What is held is matched and ranked anew; events that match no subscription any more are dropped.
+        """
         changes: dict[str, Any] = {
             "subscriptions": None if subscriptions is None else subscriptions_of(subscriptions, self._schema),
             "deliver": deliver,
             "rank_by": None if rank_by is None else rank_by_of(rank_by),
             "most_specific": most_specific,
             "priorities": None if priorities is None else priorities_of(priorities),
+            "notify": notify,
         }
         with self._lock:
             member = self._member(subscriber)
             given = {name: new for name, new in changes.items() if new is not None}
+            given |= {} if isinstance(decay, Unchanged) else {"decay": decay}
             after = self._checked(replace(member.subscriber, **given))
             preference_ranks(after)
             self._done(Update(after))
@@ -275,6 +300,21 @@ class Hub:
             done = self._done(Finish())
         return self._handed_over(done)
 
+    def read(self, subscriber: str, subscription: str | None = None, now: datetime | None = None) -> list[Notification]:
+        """Return the current list of a subscriber, the best first: the best k of what is held; nothing is changed.
+
+        With a `subscription` that has a policy of its own, it is the list of that. Held is what is in the window, what
+        arrived in the open period or, with continuous delivery, what was delivered; expired events do not count.
+        """
+        now = self._now(now)
+        with self._lock:
+            queue = self._queue(self._member(subscriber), subscription)
+            if isinstance(queue.policy, AllMatches):
+                raise InvalidSubscriptionError(
+                    f"subscriber {shown(subscriber)} gets all matches, of which none is held to be read"
+                )
+            return queue.current(self._core.reached if self._core.goes_by_events else max(now, self._core.latest))
+
     def matches(self, event: Event | Mapping[str, Any], now: datetime | None = None) -> list[Match]:
         """Return whom an event interests and how much, in the order subscribers came; nothing is delivered."""
         now = self._now(now)
@@ -289,22 +329,32 @@ class Hub:
             event = self._event(event, now)
             member = self._member(subscriber)
             explanations = tuple(explain(event, subscription) for subscription in member.subscriber.subscriptions)
-            matched = [explanation.subscription.id for explanation in explanations if explanation.matched]
-            match = member.match(event, matched)
-            if match is None:
-                verdict = Verdict.NO_RELEVANCE if matched else Verdict.NO_MATCH
-                return Outcome(member.subscriber.id, explanations, None, verdict)
-            unseen = self._not_seen(member, match, now)
-            if unseen is not None:
-                return Outcome(member.subscriber.id, explanations, match.rank, unseen)
-            ahead = member.outlook(match, max(now, self._core.latest))
-            competitor = None if ahead.competitor is None else member.held.get(ahead.competitor.identity)
-            return Outcome(member.subscriber.id, explanations, match.rank, Verdict(ahead.fate.value), ahead, competitor)
+            first, *others = (self._outcome(queue, event, explanations, now) for queue in member.queues.values())
+            return replace(first, explanations=explanations, others=tuple(others))
 
-    def _not_seen(self, member: Member, match: Match, now: datetime) -> Verdict | None:
+    def _outcome(
+        self, queue: MemberQueue, event: Event, explanations: tuple[Explanation, ...], now: datetime
+    ) -> Outcome:
+        """Return what an event would mean to one queue."""
+        name = queue.subscription
+        satisfied = [one.subscription for one in explanations if one.matched]
+        wanted = [one.id for one in satisfied if (one.deliver is None if name is None else one.id == name)]
+        outcome = Outcome(queue.member.subscriber.id, (), None, Verdict.NO_MATCH, subscription=name)
+        match = queue.match(event, wanted)
+        if match is None:
+            return replace(outcome, verdict=Verdict.NO_RELEVANCE) if wanted else outcome
+        unseen = self._not_seen(queue, match, now)
+        if unseen is not None:
+            return replace(outcome, rank=match.rank, verdict=unseen)
+        ahead = queue.outlook(match, max(now, self._core.latest))
+        competitor = None if ahead.competitor is None else queue.held.get(ahead.competitor.identity)
+        verdict = _verdict(ahead.fate, queue.member.subscriber.notify)
+        return replace(outcome, rank=match.rank, verdict=verdict, outlook=ahead, competitor=competitor)
+
+    def _not_seen(self, queue: MemberQueue, match: Match, now: datetime) -> Verdict | None:
         """Return why a match that came now would not reach its queue now, or None when it would."""
         core, event = self._core, match.event
-        if core.is_known(event.identity) or member.holds(event.identity):
+        if core.is_known(event.identity) or queue.holds(event.identity):
             return Verdict.REPEATED
         if core.is_late(event, now):
             return Verdict.LATE
@@ -408,10 +458,26 @@ class Hub:
             raise UnknownIdError(f"there is no subscriber {shown(subscriber)}")
         return member
 
+    def _queue(self, member: Member, subscription: str | None) -> MemberQueue:
+        """Return the queue that a member's subscriptions share, or that of a subscription with its own policy."""
+        name = None if subscription is None else SubscriptionId(subscription)
+        if name is not None:
+            check_id("subscription", name)
+        queue = member.queues.get(name)
+        if queue is None:
+            own = ", ".join(shown(one) for one in member.queues if one is not None)
+            wanted = "a policy of its own" if name is None else f"a subscription {shown(name)} with a policy of its own"
+            raise UnknownIdError(
+                f"subscriber {shown(member.subscriber.id)} has no queue for {wanted}; "
+                f"subscriptions with their own: {own or 'none'}"
+            )
+        return queue
+
     def _checked(self, subscriber: Subscriber) -> Subscriber:
         if self._schema is None:
             return subscriber
-        check_attributes(subscriber.deliver, self._schema)
+        for policy in subscriber.policies.values():
+            check_attributes(policy, self._schema)
         checked = tuple(subscription.under(self._schema) for subscription in subscriber.subscriptions)
         return replace(subscriber, subscriptions=checked)
 
@@ -436,6 +502,13 @@ class Hub:
             self._core.next_id += 1
             event = replace(event, id=str(self._core.next_id))
         return event
+
+
+def _verdict(fate: Fate, notify: Notify) -> Verdict:
+    """Return what becomes of an event for one who is notified in some way."""
+    if isinstance(notify, OnDemand) and fate in (Fate.DELIVERED, Fate.WAITING):
+        return Verdict.ON_DEMAND
+    return Verdict.GATHERED if isinstance(notify, Gathered) and fate is Fate.DELIVERED else Verdict(fate.value)
 
 
 def _notes(applied: Applied) -> list[Notification]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any, TypeAlias
 
 from rankcast.language.parser import parse_filter
@@ -16,6 +17,15 @@ from rankcast.storage.priorities import parse_priority
 AnyFilter: TypeAlias = str | Expression | Filter
 AnySubscriptions: TypeAlias = AnyFilter | Subscription | Mapping[Any, float] | Iterable[AnyFilter | Subscription]
 AnyPriority: TypeAlias = str | tuple[str, str]
+
+
+class Unchanged(Enum):
+    """Stands for what an update does not name, where None is a value."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED = Unchanged.UNCHANGED
 
 
 def subscriptions_of(given: AnySubscriptions, schema: Schema | None) -> tuple[Subscription, ...]:

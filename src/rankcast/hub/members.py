@@ -1,18 +1,28 @@
-"""What a hub keeps for each subscriber: its preferences, its queue, and the events the queue may still deliver."""
+"""What a hub keeps for each subscriber: its preferences, its queues, and the events these may still deliver.
+
+All subscriptions of a subscriber share one queue, but those that have a policy of their own: each of these has a queue
+of its own. What is delivered is handed over as the subscriber wants to be notified: at once, gathered, or not at all.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import content_for
+from rankcast.delivery.gathering import current, handed_over
 from rankcast.delivery.outlook import Outlook, outlook
-from rankcast.delivery.queues import Moved, Queue, step
+from rankcast.delivery.policies import with_candidates, with_policy
+from rankcast.delivery.queues import Moved, Queue, finished, step
 from rankcast.hub.results import Match, Notification
+from rankcast.matching.naive import matches
 from rankcast.model.events import Event, Identity
+from rankcast.model.notifying import AtOnce, Gathered
+from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriptionId
 from rankcast.ranking.preferences import Preferences
 
@@ -23,23 +33,70 @@ Callback: TypeAlias = Callable[[Notification], object]
 class Member:
     """One subscriber in a hub.
 
-    `place` orders subscribers, `numbers` are its subscriptions' in the matching index, and `timer` is when its queue
-    acts by itself.
+    `place` orders subscribers, `numbers` are its subscriptions' in the matching index, `gathered` is what waits to be
+    handed over, in the order of the instants at which it is, and `timer` is the first of these.
     """
 
     place: int
     subscriber: Subscriber
     preferences: Preferences
-    queue: Queue
-    callback: Callback | None
+    callback: Callback | None = None
     numbers: tuple[int, ...] = ()
+    queues: dict[SubscriptionId | None, MemberQueue] = field(default_factory=dict)
+    gathered: list[Notification] = field(default_factory=list)
+    timer: datetime | None = None
+
+    def notified(self, delivered: list[Notification]) -> list[Notification]:
+        """Return what of some deliveries is handed over at once; gather the rest, or leave it to be read."""
+        notify = self.subscriber.notify
+        if isinstance(notify, AtOnce):
+            return delivered
+        if isinstance(notify, Gathered):
+            known = len(self.gathered)
+            self.gathered += (replace(note, gathered=handed_over(notify, note.time)) for note in delivered)
+            if known and _handed_over(self.gathered[known - 1]) > _handed_over(self.gathered[known]):
+                self.gathered.sort(key=_handed_over)  # after a change of the period
+        return []
+
+    def gathered_until(self, now: datetime) -> list[Notification]:
+        """Hand over what was gathered in periods that have ended."""
+        ended = bisect_right(self.gathered, now, key=_handed_over)
+        handed, self.gathered = self.gathered[:ended], self.gathered[ended:]
+        return handed
+
+
+def _handed_over(note: Notification) -> datetime:
+    return note.gathered or note.time
+
+
+@dataclass(slots=True, eq=False)
+class MemberQueue:
+    """One queue of a subscriber: the one that its subscriptions share, or that of a subscription with its own policy.
+
+    `subscription` is None or the id of the latter, `position` orders a subscriber's queues, `number` names the queue
+    among all, and `timer` is when it acts by itself. `held` has the match of every event in the queue.
+    """
+
+    number: int
+    member: Member
+    subscription: SubscriptionId | None
+    policy: Policy
+    queue: Queue
+    position: int = 0
     timer: datetime | None = None
     held: dict[Identity, Match] = field(default_factory=dict)
 
+    @property
+    def order(self) -> tuple[int, int]:
+        """Where the queue stands among all queues."""
+        return self.member.place, self.position
+
     def match(self, event: Event, satisfied: Collection[SubscriptionId]) -> Match | None:
-        """Return what an event means to the subscriber, given the filters it satisfies; None when it is not ranked."""
-        ranked = self.preferences.ranked(event, satisfied)
-        return None if ranked is None else Match(self.subscriber.id, event, ranked.rank, ranked.matched)
+        """Return what an event means here, given the filters it satisfies; None when it is not ranked."""
+        ranked = self.member.preferences.ranked(event, satisfied)
+        if ranked is None:
+            return None
+        return Match(self.member.subscriber.id, event, ranked.rank, ranked.matched, self.subscription)
 
     def holds(self, identity: Identity) -> bool:
         """Whether the queue holds an event of this identity."""
@@ -47,26 +104,59 @@ class Member:
 
     def candidate(self, match: Match, now: datetime) -> Candidate:
         """Return a match as it competes for delivery."""
-        time = match.event.time or now
-        expires = self.preferences.expires(match.matched, time, match.event.expires)
-        content = content_for(self.subscriber.deliver, match.event.attributes)
-        return Candidate(match.event.identity, time, self.preferences.score(match.rank, time), expires, content)
+        preferences, time = self.member.preferences, match.event.time or now
+        expires = preferences.expires(match.matched, time, match.event.expires)
+        content = content_for(self.policy, match.event.attributes)
+        return Candidate(match.event.identity, time, preferences.score(match.rank, time), expires, content)
 
     def moved(self, match: Match | None, now: datetime, *, closed: bool) -> list[Notification]:
         """Let time pass and a match arrive, or none; return what is delivered."""
         if match is not None:
             self.held[match.event.identity] = match
         candidate = None if match is None else self.candidate(match, now)
-        return self.notified(step(self.queue, candidate, now, closed=closed))
+        return self._delivered(step(self.queue, candidate, now, closed=closed))
+
+    def finished(self) -> list[Notification]:
+        """End the input; return what is still delivered."""
+        return self._delivered(finished(self.queue))
+
+    def changed(self, policy: Policy, now: datetime) -> None:
+        """Take over another policy, and match and rank what is held anew: what matches nothing any more leaves."""
+        if policy != self.policy:
+            self.policy, self.queue = policy, with_policy(self.queue, policy)
+        competing = [
+            one
+            for one in self.member.subscriber.subscriptions
+            if (one.deliver is None if self.subscription is None else one.id == self.subscription)
+        ]
+        held: dict[Identity, Match] = {}
+
+        def reranked(candidate: Candidate) -> Candidate | None:
+            event = self.held[candidate.identity].event
+            match = self.match(event, [one.id for one in competing if matches(one, event)])
+            if match is None:
+                return None
+            held[candidate.identity] = match
+            return self.candidate(match, now)
+
+        self.queue, self.held = with_candidates(self.queue, reranked), held
 
     def outlook(self, match: Match, now: datetime) -> Outlook:
         """Return what would become of a match that arrived now; nothing is changed."""
         return outlook(self.queue, self.candidate(match, now), now)
 
-    def notified(self, moved: Moved) -> list[Notification]:
+    def current(self, now: datetime) -> list[Notification]:
+        """Return the current list, the best first; nothing is changed."""
+        return [_notification(self.held[one.identity], now) for one in current(self.queue, now)]
+
+    def _delivered(self, moved: Moved) -> list[Notification]:
         """Take over a queue that has moved, and return its deliveries as notifications."""
         self.queue, delivered = moved
         found = [(self.held[one.candidate.identity], one.time) for one in delivered]
         if len(self.held) > 2 * len(self.queue.held):  # now and then, so that it costs nothing on average
             self.held = {one.identity: self.held[one.identity] for one in self.queue.held}
-        return [Notification(one.subscriber, one.event, one.rank, one.matched, time) for one, time in found]
+        return [_notification(match, time) for match, time in found]
+
+
+def _notification(match: Match, time: datetime) -> Notification:
+    return Notification(match.subscriber, match.event, match.rank, match.matched, time, match.subscription)

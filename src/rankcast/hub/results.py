@@ -16,23 +16,33 @@ from rankcast.model.times import format_time
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One event that satisfies subscriptions of one subscriber, and its rank there."""
+    """One event that satisfies subscriptions of one subscriber, and its rank there.
+
+    `subscription` is the one whose own policy it is offered to; None stands for the subscriber's.
+    """
 
     subscriber: SubscriberId
     event: Event
     rank: float
     matched: tuple[SubscriptionId, ...]
+    subscription: SubscriptionId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One event delivered to one subscriber: its rank there, the subscriptions it satisfied, and the instant."""
+    """One event delivered to one subscriber: its rank there, the subscriptions it satisfied, and the instant.
+
+    `subscription` is the one whose own policy delivers it; None stands for the subscriber's policy. `gathered` is when
+    it is handed over to a subscriber whose notifications are gathered.
+    """
 
     subscriber: SubscriberId
     event: Event
     rank: float
     matched: tuple[SubscriptionId, ...]
     time: datetime
+    subscription: SubscriptionId | None = None
+    gathered: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,8 @@ class Verdict(Enum):
     TOO_OLD = "too old for the window"
     WAITING = "waiting for the end of the period"
     OUTRANKED = "not among the best"
+    GATHERED = "gathered"
+    ON_DEMAND = "read on demand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,8 @@ class Outcome:
 
     `rank` is None when nothing matches, or when what matches ranks by a relevance that the event does not have.
     `outlook` tells where the event stands in its queue: its place, the window at that instant, when it could still
-    enter. `competitor` is the match to beat, as far as the hub still has it.
+    enter. `competitor` is the match to beat, as far as the hub still has it. All this is about the subscriber's queue;
+    `others` has the outcomes for the queues of subscriptions with their own policies, each with its `subscription`.
     """
 
     subscriber: SubscriberId
@@ -87,15 +100,18 @@ class Outcome:
     verdict: Verdict
     outlook: Outlook | None = None
     competitor: Match | None = None
+    subscription: SubscriptionId | None = None
+    others: tuple[Outcome, ...] = ()
 
     @property
     def delivered(self) -> bool:
-        """Whether publishing the event now would deliver it at once."""
-        return self.verdict is Verdict.DELIVERED
+        """Whether publishing the event now would deliver it at once, by whichever policy."""
+        return self.verdict is Verdict.DELIVERED or any(other.delivered for other in self.others)
 
     def __str__(self) -> str:
         pages = [f"[{explanation.subscription.id}] {explanation}" for explanation in self.explanations]
-        return "\n".join((*pages, f"{self.subscriber}: {self._in_words}"))
+        own = "" if self.subscription is None else f" [{self.subscription}]"
+        return "\n".join((*pages, f"{self.subscriber}{own}: {self._in_words}", *map(str, self.others)))
 
     @property
     def _in_words(self) -> str:
@@ -119,6 +135,10 @@ class Outcome:
                 return "not delivered: the event is too old for the window"
             case Verdict.WAITING:
                 return f"not delivered now: with rank {rank} it waits for the end of the period{self._standing}"
+            case Verdict.GATHERED:
+                return f"not handed over now: with rank {rank} it is gathered{self._standing}"
+            case Verdict.ON_DEMAND:
+                return f"not handed over: with rank {rank} it is there to be read{self._standing}"
         return f"not delivered now: with rank {rank} it is not among the best{self._standing}{self._chance}"
 
     @property

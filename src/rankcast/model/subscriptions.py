@@ -15,7 +15,8 @@ from typing import NamedTuple, NewType
 
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, shown
 from rankcast.model.filters import Filter
-from rankcast.model.policies import ALL_MATCHES, Policy, check_duration, check_policy, diversity_of
+from rankcast.model.notifying import AT_ONCE, Notify, OnDemand, check_notify
+from rankcast.model.policies import ALL_MATCHES, AllMatches, Policy, check_duration, check_policy, diversity_of
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, check_relevance
 from rankcast.model.schema import Schema
 from rankcast.model.times import format_time
@@ -52,7 +53,8 @@ class Subscription:
 
     `rank` is the preference rank in [0, 1]; None leaves it to the subscriber's priorities or, without any, means 1.
     With a `relevance` each event's rank is that times its relevance; an event that has none is not seen. `weight`
-    counts only when ranks are combined by weighted sum. Events are valid for the time `refresh`, if one is given.
+    counts only when ranks are combined by weighted sum. Events are valid for the time `refresh`, if one is given. With
+    a policy of its own in `deliver` it has a queue of its own, in which its events compete with each other only.
     """
 
     id: SubscriptionId
@@ -63,6 +65,7 @@ class Subscription:
     active_until: datetime | None = None
     relevance: Relevance | None = None
     refresh: timedelta | None = None
+    deliver: Policy | None = None
 
     def __post_init__(self) -> None:
         check_id("subscription", self.id)
@@ -84,6 +87,8 @@ class Subscription:
             raise InvalidSubscriptionError("relevance: an ideal point needs a reach to be combined with a rank")
         if self.refresh is not None:
             check_duration("refresh", self.refresh)
+        if self.deliver is not None:
+            check_policy(self.deliver)
         for name in ("active_from", "active_until"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _checked_time(name, getattr(self, name)))
@@ -122,11 +127,11 @@ class Priority(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """One who gets notifications: subscriptions that compete for one delivery policy.
+    """One who gets notifications: subscriptions that compete for one delivery policy, but those that have their own.
 
     Preferences are either ranks on the subscriptions or `priorities` among them, not both. With `most_specific`, a
     matching subscription that strictly covers another matching one does not count towards an event's rank. With a
-    `decay`, newer events count more.
+    `decay`, newer events count more. `notify` says when what is delivered is handed over.
     """
 
     id: SubscriberId
@@ -136,10 +141,12 @@ class Subscriber:
     most_specific: bool = False
     priorities: tuple[Priority, ...] = ()
     decay: Decay | None = None
+    notify: Notify = AT_ONCE
 
     def __post_init__(self) -> None:
         check_id("subscriber", self.id)
         check_policy(self.deliver)
+        check_notify(self.notify)
         known: set[str] = set()
         for subscription in self.subscriptions:
             if subscription.id in known:
@@ -159,18 +166,39 @@ class Subscriber:
             )
         if not isinstance(self.decay, Decay | None):
             raise InvalidSubscriptionError(f"decay: {shown(self.decay)} is not a Decay")
-        self._check_distances()
-        if diversity_of(self.deliver) is not None:
-            self._check_ranks()
+        shared = tuple(one for one in self.subscriptions if one.deliver is None)
+        if shared or not self.subscriptions:
+            self._check_queue(self.deliver, shared, "")
+        for one in self.subscriptions:
+            if one.deliver is not None:
+                self._check_queue(one.deliver, (one,), f"subscription {shown(one.id)}: ")
 
-    def _check_ranks(self) -> None:
+    @property
+    def policies(self) -> dict[SubscriptionId | None, Policy]:
+        """The policy of each queue: the subscriber's own under None, if anything competes for it, then the others'."""
+        found: dict[SubscriptionId | None, Policy] = {}
+        if not self.subscriptions or any(one.deliver is None for one in self.subscriptions):
+            found[None] = self.deliver
+        return found | {one.id: one.deliver for one in self.subscriptions if one.deliver is not None}
+
+    def _check_queue(self, policy: Policy, competing: tuple[Subscription, ...], whose: str) -> None:
+        self._check_distances(competing)
+        if diversity_of(policy) is not None:
+            self._check_ranks(competing)
+        if isinstance(self.notify, OnDemand) and isinstance(policy, AllMatches):
+            raise InvalidSubscriptionError(
+                f"{whose}notify: the policy of all matches holds nothing that could be read on demand; expected another "
+                "policy"
+            )
+
+    def _check_ranks(self, competing: tuple[Subscription, ...]) -> None:
         """Raise when events could have scores outside [0, 1], which diversity cannot weigh against distances."""
-        by_distance = next((one.id for one in self.subscriptions if one.scores_by_distance), None)
+        by_distance = next((one.id for one in competing if one.scores_by_distance), None)
         if by_distance is not None:
             problem = f"subscription {shown(by_distance)} has an ideal point without a reach"
         elif self.decay is not None:
             problem = "there is a decay"
-        elif self.rank_by is RankBy.WEIGHTED_SUM and (largest := _largest_sum(self.subscriptions)) > 1:
+        elif self.rank_by is RankBy.WEIGHTED_SUM and (largest := _largest_sum(competing)) > 1:
             problem = f"a weighted sum can be {largest:g}"
         else:
             return
@@ -178,12 +206,12 @@ class Subscriber:
             f"subscriber {shown(self.id)}: deliver: diversity needs ranks from 0 to 1, but {problem}"
         )
 
-    def _check_distances(self) -> None:
+    def _check_distances(self, competing: tuple[Subscription, ...]) -> None:
         """Raise when distances would be combined with anything but distances."""
-        by_distance = [subscription.id for subscription in self.subscriptions if subscription.scores_by_distance]
+        by_distance = [subscription.id for subscription in competing if subscription.scores_by_distance]
         if not by_distance:
             return
-        if len(by_distance) < len(self.subscriptions):
+        if len(by_distance) < len(competing):
             other = "another subscription's ranks"
         elif self.priorities or self.decay is not None:
             other = "priorities" if self.priorities else "decay"

@@ -17,7 +17,8 @@ from rankcast.language.printer import format_expression
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, RankcastError, shown
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
-from rankcast.model.policies import ALL_MATCHES, check_attributes
+from rankcast.model.notifying import AT_ONCE
+from rankcast.model.policies import ALL_MATCHES, Policy, check_attributes
 from rankcast.model.relevance import Relevance, check_relevance
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import (
@@ -32,6 +33,7 @@ from rankcast.model.times import format_time, parse_time
 from rankcast.model.values import ValueType
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.storage.durations import format_duration, parse_duration
+from rankcast.storage.notify_documents import notify_from_document, notify_to_document
 from rankcast.storage.policy_documents import policy_from_document, policy_to_document
 from rankcast.storage.priorities import format_priority, parse_priority
 from rankcast.storage.relevance_documents import (
@@ -133,9 +135,7 @@ class _Reader:
         place = path
         try:
             place = (*path, "deliver") if "deliver" in entry else path
-            policy = policy_from_document(entry["deliver"]) if "deliver" in entry else ALL_MATCHES
-            if self.schema is not None:
-                check_attributes(policy, self.schema)
+            policy = self.policy(entry["deliver"]) if "deliver" in entry else ALL_MATCHES
             place = path
             decay = decay_from_document(entry["decay"]) if "decay" in entry else None
             place = (*path, "priorities") if "priorities" in entry else path
@@ -147,6 +147,7 @@ class _Reader:
                 most_specific=entry.get("most_specific", False),
                 priorities=tuple(map(parse_priority, entry.get("priorities", ()))),
                 decay=decay,
+                notify=notify_from_document(entry["notify"]) if "notify" in entry else AT_ONCE,
             )
             preference_ranks(subscriber)
         except DuplicateIdError as error:
@@ -168,6 +169,8 @@ class _Reader:
                 self.found.append(Finding(place, message, warning=True))
             place = (*path, "relevance")
             relevance = self.relevance(entry["relevance"]) if "relevance" in entry else None
+            place = (*path, "deliver")
+            policy = self.policy(entry["deliver"]) if "deliver" in entry else None
             place = path
             return Subscription(
                 SubscriptionId(name),
@@ -178,6 +181,7 @@ class _Reader:
                 active_until=_time(entry, "active_until"),
                 relevance=relevance,
                 refresh=parse_duration(entry["refresh"]) if "refresh" in entry else None,
+                deliver=policy,
             )
         except RankcastError as error:
             what = f"{place[-1]}: " if place != path else ""
@@ -193,6 +197,13 @@ class _Reader:
         if entry not in self.filters:
             self.filters[entry] = parse_filter(entry, self.schema)
         return self.filters[entry]
+
+    def policy(self, entry: Mapping[str, Any]) -> Policy:
+        """Return a delivery policy; InvalidSubscriptionError and FilterError say why it cannot be."""
+        policy = policy_from_document(entry)
+        if self.schema is not None:
+            check_attributes(policy, self.schema)
+        return policy
 
     def relevance(self, entry: Mapping[str, Any]) -> Relevance:
         """Return a relevance function; InvalidSubscriptionError and FilterError say why it cannot be."""
@@ -250,6 +261,8 @@ def _subscriber_entry(subscriber: Subscriber) -> dict[str, Any]:
         entry["priorities"] = [format_priority(priority) for priority in subscriber.priorities]
     if subscriber.decay is not None:
         entry["decay"] = decay_to_document(subscriber.decay)
+    if subscriber.notify != AT_ONCE:
+        entry["notify"] = notify_to_document(subscriber.notify)
     return entry
 
 
@@ -263,6 +276,8 @@ def _subscription_entry(subscription: Subscription) -> dict[str, Any]:
         entry["relevance"] = relevance_to_document(subscription.relevance)
     if subscription.refresh is not None:
         entry["refresh"] = format_duration(subscription.refresh)
+    if subscription.deliver is not None:
+        entry["deliver"] = policy_to_document(subscription.deliver) or {"policy": "all"}
     for bound in ("active_from", "active_until"):
         time = getattr(subscription, bound)
         if time is not None:

@@ -8,6 +8,7 @@ the naive matcher, ranks computed from scratch, policies over the whole history.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,26 +17,32 @@ from typing import Protocol
 from hypothesis import strategies as st
 
 from rankcast.covering.relation import Relation, relation
-from rankcast.hub import Hub
+from rankcast.hub import Hub, Notification
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import matches
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
+from rankcast.model.notifying import Gathered, OnDemand
+from rankcast.model.subscriptions import RankBy, Subscriber, Subscription, SubscriptionId
 from rankcast.model.times import LATEST
 from rankcast.ranking.decay import decayed
 from rankcast.ranking.preferences import added, preference_ranks
 from rankcast.ranking.relevance import relevance_of
-from rankcast.testing.definitions import Delivery, Offer, due
-from rankcast.testing.strategies import VECTOR, events, policies_with, subscribers, vectors
+from rankcast.testing.definitions import Delivery, Offer, due, gathered, listed
+from rankcast.testing.strategies import VECTOR, events, notified_subscribers, policies_with, subscribers, vectors
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Subscribers, and events in the order of their times; every event has a time and its own identity."""
+    """Subscribers, and events in the order of their times; every event has a time and its own identity.
+
+    `reads` are instants, in order, at which the lists of subscribers that are notified on demand are read, after all
+    events up to that instant.
+    """
 
     subscribers: tuple[Subscriber, ...]
     events: tuple[Event, ...]
+    reads: tuple[datetime, ...] = ()
 
 
 class Engine(Protocol):
@@ -98,33 +105,71 @@ class HubEngine:
     def deliveries(self, case: Case) -> list[Delivery]:
         """Publish the events one after the other."""
         hub = Hub(case.subscribers)
-        return [
-            Delivery(note.subscriber, note.event.identity, note.rank, note.matched, note.time)
-            for notes in (*(hub.publish(event, now=event.time) for event in case.events), hub.finish())
-            for note in notes
-        ]
+        notes: list[Notification] = []
+        reads = deque(case.reads)
+        for event in case.events:
+            while reads and event.time is not None and reads[0] < event.time:
+                notes += _read(hub, case, reads.popleft())
+            notes += hub.publish(event, now=event.time)
+        notes += (note for at in reads for note in _read(hub, case, at))
+        notes += hub.finish()
+        return [delivery_of(note) for note in notes]
+
+
+def _read(hub: Hub, case: Case, at: datetime) -> list[Notification]:
+    readers = [one for one in case.subscribers if isinstance(one.notify, OnDemand)]
+    return [note for one in readers for name in one.policies for note in hub.read(one.id, name, at)]
+
+
+def delivery_of(note: Notification) -> Delivery:
+    """Return a hub's notification as the suite compares it."""
+    return Delivery(
+        note.subscriber, note.event.identity, note.rank, note.matched, note.time, note.subscription, note.gathered
+    )
 
 
 def _due(case: Case, matching: Callable[[Subscriber, Event], list[Subscription]]) -> list[Delivery]:
-    return [delivery for subscriber in case.subscribers for delivery in _due_to(subscriber, case.events, matching)]
+    return [
+        delivery
+        for subscriber in case.subscribers
+        for name in subscriber.policies
+        for delivery in _due_to(subscriber, name, case, matching)
+    ]
 
 
 def _due_to(
-    subscriber: Subscriber, published: Iterable[Event], matching: Callable[[Subscriber, Event], list[Subscription]]
+    subscriber: Subscriber,
+    name: SubscriptionId | None,
+    case: Case,
+    matching: Callable[[Subscriber, Event], list[Subscription]],
 ) -> list[Delivery]:
-    """Return what one subscriber is due. Offers compete by their scores; what is delivered has the rank."""
+    """Return what one queue is due: the subscriber's or, with a name, that of a subscription with its own policy.
+
+    Offers compete by their scores; what is delivered has the rank.
+    """
+    policy = subscriber.policies[name]
     offers: list[Offer] = []
     ranks: dict[Identity, float] = {}
-    for event in published:
-        matched = [one for one in matching(subscriber, event) if _relevance(one, event) is not None]
+    for event in case.events:
+        matched = [
+            one
+            for one in matching(subscriber, event)
+            if (one.deliver is None if name is None else one.id == name) and _relevance(one, event) is not None
+        ]
         if matched and event.time is not None:
             rank = ranks[event.identity] = _rank(subscriber, matched, event)
             score = rank if subscriber.decay is None else decayed(rank, event.time, subscriber.decay)
             names = tuple(subscription.id for subscription in matched)
-            delivery = Delivery(subscriber.id, event.identity, score, names, event.time)
+            delivery = Delivery(subscriber.id, event.identity, score, names, event.time, name)
             expires = min(event.expires or LATEST, _refresh(matched, event.time))
             offers.append(Offer(delivery, event.time, expires, tuple(event.attributes.items())))
-    return [delivery._replace(rank=ranks[delivery.event]) for delivery in due(subscriber.deliver, offers)]
+    if isinstance(subscriber.notify, OnDemand):
+        found = [delivery for at in case.reads for delivery in listed(policy, offers, at)]
+    else:
+        found = due(policy, offers)
+        if isinstance(subscriber.notify, Gathered):
+            found = gathered(subscriber.notify.every, found)
+    return [delivery._replace(rank=ranks[delivery.event]) for delivery in found]
 
 
 def _relevance(subscription: Subscription, event: Event) -> float | None:
@@ -156,13 +201,15 @@ def _rank(subscriber: Subscriber, matched: list[Subscription], event: Event) -> 
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn, *, everything: bool = False) -> Case:
     """Random cases: subscribers with unique ids, events in time order with ties, expiry and unique identities.
 
-    Most events have a vector for the relevance functions that look at one.
+    Most events have a vector for the relevance functions that look at one. With `everything`, subscriptions may have
+    their own policies, and subscribers may be notified gathered or on demand; otherwise all are notified at once.
     """
+    anybody = notified_subscribers if everything else subscribers
     policies = policies_with((timedelta(seconds=1), timedelta(seconds=3), timedelta(days=45)), most=6)
-    people = draw(st.lists(subscribers(deliver=policies), max_size=4, unique_by=lambda subscriber: subscriber.id))
+    people = draw(st.lists(anybody(deliver=policies), max_size=4, unique_by=lambda subscriber: subscriber.id))
     drawn = draw(st.lists(events(), max_size=20, unique_by=lambda event: event.identity))
     now = datetime(2026, 1, 1, tzinfo=UTC)
     timed: list[Event] = []
@@ -172,4 +219,7 @@ def cases(draw: st.DrawFn) -> Case:
         vector = draw(st.none() | vectors())
         data = event.data if vector is None else {**event.data, VECTOR: vector}
         timed.append(replace(event, time=now, expires=None if lifetime is None else now + lifetime, data=data))
-    return Case(tuple(people), tuple(timed))
+    moments = (timedelta(0), timedelta(seconds=1), timedelta(seconds=4))
+    choices = st.sampled_from([event.time + moment for event in timed if event.time for moment in moments] or [now])
+    reads = sorted(draw(st.sets(choices, max_size=3))) if everything else ()
+    return Case(tuple(people), tuple(timed), tuple(reads))

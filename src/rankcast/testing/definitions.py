@@ -18,15 +18,23 @@ from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import LATEST
 from rankcast.model.values import Value
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 class Delivery(NamedTuple):
-    """One event delivered to one subscriber at one instant."""
+    """One event delivered to one subscriber at one instant, by its policy or by that of one subscription.
+
+    `gathered` is when it is handed over, for subscribers whose notifications are gathered. An entry of a list that is
+    read on demand is a delivery at the instant of reading.
+    """
 
     subscriber: SubscriberId
     event: Identity
     rank: float
     matched: tuple[SubscriptionId, ...]
     time: datetime
+    subscription: SubscriptionId | None = None
+    gathered: datetime | None = None
 
 
 class Offer(NamedTuple):
@@ -51,6 +59,33 @@ def due(policy: Policy, offers: list[Offer]) -> list[Delivery]:
     if isinstance(policy.window, timedelta):
         return _timed(policy.k, policy.window, policy.diversity, offers)
     return _counted(policy.k, policy.window, policy.diversity, offers, between_arrivals=True)
+
+
+def gathered(every: timedelta, deliveries: list[Delivery]) -> list[Delivery]:
+    """Return deliveries with the end of the half-open period in which they fall."""
+    return [one._replace(gathered=_EPOCH + ((one.time - _EPOCH) // every + 1) * every) for one in deliveries]
+
+
+def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[Delivery]:
+    """Return the list that is read on demand at an instant, after everything of that instant has arrived."""
+    seen = [offer for offer in offers if offer.time <= at]
+    if isinstance(policy, AllMatches):
+        return []
+    if isinstance(policy, Continuous):
+        delivered = {delivery.event for delivery in _continuous(policy.k, seen)}
+        held = [offer for offer in seen if offer.delivery.event in delivered]
+        return [_delivered(offer, at) for offer in _best([one for one in held if one.expires > at], policy.k)]
+    if isinstance(policy, Periodic):
+        number = (at - _EPOCH) // policy.period
+        held = [offer for offer in seen if (offer.time - _EPOCH) // policy.period == number]
+    elif isinstance(policy.window, timedelta):
+        held = [offer for offer in seen if at < offer.time + policy.window]
+    else:
+        held = []
+        for arriving in seen:
+            held = [offer for offer in (*held, arriving) if offer.expires > arriving.time][-policy.window :]
+    valid = [offer for offer in held if offer.expires > at]
+    return [_delivered(offer, at) for offer in _top(valid, policy.k, policy.diversity)]
 
 
 def _delivered(offer: Offer, at: datetime) -> Delivery:

@@ -40,6 +40,7 @@ from rankcast.model.expressions import (
     any_of,
 )
 from rankcast.model.filters import Filter
+from rankcast.model.notifying import AT_ONCE, Gathered, Notify, OnDemand
 from rankcast.model.policies import (
     ALL_MATCHES,
     AllMatches,
@@ -516,6 +517,33 @@ def subscribers(
         priorities=draw(_priorities([subscription.id for subscription in owned])) if by_priority else (),
         decay=None if by_distance or in_bounds else draw(_DECAYS),
     )
+
+
+_WAYS: SearchStrategy[Notify] = st.sampled_from(
+    (AT_ONCE, Gathered(timedelta(seconds=2)), Gathered(timedelta(days=50)), OnDemand())
+)
+
+
+@st.composite
+def notified_subscribers(
+    draw: DrawFn, *, schema: Schema | None = None, deliver: SearchStrategy[Policy] | None = None
+) -> Subscriber:
+    """Draw what `subscribers` does, with policies of their own for some subscriptions, and notified in any way."""
+    policy = policies() if deliver is None else deliver
+    drawn = draw(subscribers(schema=schema, deliver=deliver))
+    in_bounds = drawn.decay is None and drawn.rank_by is not RankBy.WEIGHTED_SUM
+    owned = []
+    for subscription in drawn.subscriptions:
+        own = draw(st.none() | policy)
+        if isinstance(own, Periodic | Sliding | TopKWindow) and own.diversity is not None:
+            fits = in_bounds and not subscription.scores_by_distance
+            own = _under(schema, own) if fits else replace(own, diversity=None)
+        owned.append(replace(subscription, deliver=own))
+    subscriber = replace(drawn, subscriptions=tuple(owned))
+    notify = draw(_WAYS)
+    if isinstance(notify, OnDemand) and ALL_MATCHES in subscriber.policies.values():
+        return subscriber
+    return replace(subscriber, notify=notify)
 
 
 @st.composite

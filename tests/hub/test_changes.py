@@ -1,0 +1,202 @@
+"""Changes of k, windows and ranks act from the next instant on, on what is still held; nothing is taken back."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rankcast.hub import Hub
+from rankcast.language.parser import parse_filter
+from rankcast.model.events import Event
+from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.relevance import Closeness, Decay, Target
+from rankcast.model.subscriptions import Subscription
+from rankcast.testing.clock import FakeClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RANKS = {"x = 2": 1.0, "x = 1": 0.5, "x = 0": 0.1}
+
+
+def at(seconds):
+    return NOW + timedelta(seconds=seconds)
+
+
+@pytest.fixture(params=["in memory", "durable, reopened before every call"])
+def hub(request, tmp_path):
+    """A hub and, to show that the log gives back every change, one that is closed by a crash before each call."""
+    if request.param == "in memory":
+        return Hub(clock=FakeClock(NOW))
+    return Reopened(tmp_path / "changes.hub")
+
+
+class Reopened:
+    """Passes every call to a hub that was just opened."""
+
+    def __init__(self, path):
+        self.path = path
+        self.last = None
+
+    def __getattr__(self, name):
+        if self.last is not None:
+            self.last._journal.abandon()
+        self.last = Hub(path=self.path, clock=FakeClock(NOW), sync="normal", snapshot_every=2)
+        return getattr(self.last, name)
+
+
+def published(hub, number, x, **data):
+    event = Event(str(number), "/flats", time=at(number), data={"x": x, **data})
+    return [(note.event.id, note.rank) for note in hub.publish(event, now=at(number))]
+
+
+def finished(hub):
+    return [(note.event.id, note.rank) for note in hub.finish()]
+
+
+def test_a_larger_k_lets_in_what_is_held_at_the_next_match(hub):
+    hub.subscribe("ana", RANKS, deliver=Sliding(1, 5))
+    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], []]
+    hub.update("ana", deliver=Sliding(2, 5))
+    assert published(hub, 3, 0) == [("2", 0.5)]
+
+
+def test_a_smaller_k_takes_nothing_back(hub):
+    hub.subscribe("ana", RANKS, deliver=Sliding(2, 5))
+    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], [("2", 0.5)]]
+    hub.update("ana", deliver=Sliding(1, 5))
+    assert published(hub, 3, 1) == []
+
+
+def test_a_smaller_window_keeps_the_most_recent(hub):
+    hub.subscribe("ana", RANKS, deliver=Sliding(1, 5))
+    for number, x in ((1, 2), (2, 1), (3, 0)):
+        published(hub, number, x)
+    hub.update("ana", deliver=Sliding(1, 2))
+    assert published(hub, 4, 0) == [("4", 0.1)]
+
+
+def test_a_larger_window_of_time_keeps_what_is_still_held_longer(hub):
+    hub.subscribe("ana", RANKS, deliver=TopKWindow(1, timedelta(seconds=5)))
+    published(hub, 1, 2)
+    published(hub, 2, 1)
+    hub.update("ana", deliver=TopKWindow(1, timedelta(seconds=50)))
+    hub.advance(at(20))
+    assert published(hub, 21, 1) == []
+    assert [(note.event.id, note.time) for note in hub.advance(at(60))] == [("21", at(51))]
+
+
+def test_changed_ranks_count_for_what_a_window_holds(hub):
+    hub.subscribe("ana", {"x = 2": 0.9, "x = 1": 0.5}, deliver=Sliding(1, 5))
+    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 0.9)], []]
+    hub.update("ana", subscriptions={"x = 2": 0.1, "x = 1": 0.5})
+    assert published(hub, 3, 2) == [("2", 0.5)]
+
+
+def test_changed_ranks_count_for_a_window_of_time_from_its_next_instant_on(hub):
+    hub.subscribe("ana", {"x = 2": 0.9, "x = 1": 0.5}, deliver=TopKWindow(1, timedelta(seconds=10)))
+    published(hub, 1, 2)
+    published(hub, 2, 1)
+    assert hub.advance(at(2)) == []
+    hub.update("ana", subscriptions={"x = 2": 0.1, "x = 1": 0.5})
+    assert [(note.event.id, note.time) for note in hub.advance(at(60))] == [("2", at(11))]
+
+
+def test_changed_ranks_count_for_an_open_period(hub):
+    hub.subscribe("ana", {"x = 2": 0.9, "x = 1": 0.5}, deliver=Periodic(1, timedelta(minutes=1)))
+    published(hub, 1, 2)
+    published(hub, 2, 1)
+    hub.update("ana", subscriptions={"x = 2": 0.1, "x = 1": 0.5})
+    assert finished(hub) == [("2", 0.5)]
+
+
+def test_changed_ranks_count_for_what_continuous_delivery_compares_with(hub):
+    hub.subscribe("ana", {"x = 2": 0.9, "x = 1": 0.5}, deliver=Continuous(1))
+    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 0.9)], []]
+    hub.update("ana", subscriptions={"x = 2": 0.1, "x = 1": 0.5})
+    assert published(hub, 3, 1) == [("3", 0.5)]
+
+
+def test_another_way_to_combine_ranks_counts_for_what_is_held(hub):
+    hub.subscribe("ana", {"x > 0": 0.2, "x > 1": 1.0, "x = 1": 0.5}, deliver=Sliding(1, 5))
+    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], []]
+    hub.update("ana", rank_by="min")
+    assert published(hub, 3, 1) == [("3", 0.2)]
+    hub.update("ana", rank_by="max")
+    assert published(hub, 4, 1) == []
+    hub.update("ana", rank_by="mean")
+    assert [note.rank for note in hub.read("ana", now=at(5))] == [0.6]
+
+
+def test_most_specific_counts_for_what_is_held(hub):
+    hub.subscribe("ana", {"x > 0": 0.9, "x > 1": 0.1, "x = 1": 0.5}, deliver=Sliding(1, 5))
+    assert published(hub, 1, 2) == [("1", 0.9)]
+    hub.update("ana", most_specific=True)
+    assert published(hub, 2, 1) == [("2", 0.5)]
+
+
+def test_changed_priorities_count_for_what_is_held(hub):
+    hub.subscribe("ana", ["x = 2", "x = 1"], priorities=["1 before 2"], deliver=Sliding(1, 5))
+    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], []]
+    hub.update("ana", priorities=["2 before 1"])
+    assert published(hub, 3, 2) == [("2", 1.0)]
+
+
+def test_a_decay_can_be_given_changed_and_taken_away(hub):
+    hub.subscribe("ana", RANKS, deliver=Sliding(1, 9))
+    assert [published(hub, number, x) for number, x in ((1, 2), (5, 1))] == [[("1", 1.0)], []]
+    assert hub.update("ana", decay=Decay(timedelta(seconds=1))).decay == Decay(timedelta(seconds=1))
+    assert published(hub, 6, 0) == [("5", 0.5)]
+    assert hub.update("ana", deliver=Sliding(1, 8)).decay is not None
+    hub.update("ana", decay=None)
+    assert [note.event.id for note in hub.read("ana", now=at(7))] == ["1"]
+
+
+def test_another_relevance_counts_for_what_is_held(hub):
+    def near(target):
+        return Subscription("near", parse_filter("true"), relevance=Closeness([Target("x", target, scale=10)]))
+
+    hub.subscribe("ana", near(2), deliver=Sliding(1, 9))
+    assert [published(hub, number, x) for number, x in ((1, 2), (2, 7))] == [[("1", 1.0)], []]
+    hub.update("ana", subscriptions=near(7))
+    assert published(hub, 3, 0) == [("2", 1.0)]
+
+
+def test_another_refresh_counts_for_what_is_held(hub):
+    def wishes(refresh):
+        return Subscription("w", parse_filter("x = 2"), 1.0, refresh=refresh), Subscription(
+            "o", parse_filter("true"), 0.5
+        )
+
+    hub.subscribe("ana", wishes(None)[:1], deliver=Continuous(1))
+    published(hub, 1, 2)
+    hub.update("ana", subscriptions=(wishes(timedelta(seconds=3))[0], Subscription("o", parse_filter("x = 1"), 0.5)))
+    assert [published(hub, number, 1) for number in (3, 4)] == [[], [("4", 0.5)]]
+
+
+def test_events_that_match_nothing_any_more_leave(hub):
+    hub.subscribe("ana", RANKS, deliver=Sliding(1, 3))
+    for number, x in ((1, 2), (2, 1)):
+        published(hub, number, x)
+    hub.unsubscribe("ana", "1")
+    assert [note.event.id for note in hub.read("ana", now=at(3))] == ["2"]
+    assert published(hub, 3, 0) == [("2", 0.5)]
+
+
+def test_what_did_not_match_before_is_not_held_and_does_not_come_back(hub):
+    hub.subscribe("ana", "x = 1", deliver=Sliding(5, 5))
+    published(hub, 1, 2)
+    hub.update("ana", subscriptions="x > 0")
+    assert published(hub, 2, 1) == [("2", 1.0)]
+
+
+def test_what_was_delivered_is_not_delivered_again_with_its_new_rank(hub):
+    hub.subscribe("ana", RANKS, deliver=Sliding(2, 5))
+    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], [("2", 0.5)]]
+    hub.update("ana", subscriptions={"x = 2": 0.2, "x = 1": 1.0})
+    assert published(hub, 3, 0) == []
+    assert published(hub, 4, 1) == [("4", 1.0)]
+
+
+def test_a_policy_of_another_kind_starts_empty(hub):
+    hub.subscribe("ana", RANKS, deliver=Sliding(1, 5))
+    published(hub, 1, 2)
+    hub.update("ana", deliver=Continuous(1))
+    assert published(hub, 2, 0) == [("2", 0.1)]

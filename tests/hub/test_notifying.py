@@ -1,0 +1,162 @@
+"""When a hub hands over: at once, gathered at the ends of periods, or only when the list is read."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rankcast.hub import Hub, Verdict
+from rankcast.language.parser import parse_filter
+from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
+from rankcast.model.events import Event
+from rankcast.model.notifying import AT_ONCE, Gathered, OnDemand
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.subscriptions import Subscription
+from rankcast.testing.clock import FakeClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TEN = Gathered(timedelta(seconds=10))
+RANKS = {"x = 2": 1.0, "x = 1": 0.5, "x = 0": 0.1}
+
+
+def at(seconds):
+    return NOW + timedelta(seconds=seconds)
+
+
+def published(hub, number, seconds, x=2, **envelope):
+    event = Event(str(number), "/flats", time=at(seconds), data={"x": x}, **envelope)
+    return hub.publish(event, now=at(seconds))
+
+
+def got(notifications):
+    return [(note.subscriber, note.event.id, note.time, note.gathered) for note in notifications]
+
+
+@pytest.fixture
+def hub():
+    return Hub(clock=FakeClock(NOW))
+
+
+class TestGathering:
+    def test_what_was_delivered_in_a_period_is_handed_over_together_at_its_end(self, hub):
+        hub.subscribe("ana", "true", notify=TEN, callback=(calls := []).append)
+        assert [published(hub, number, number) for number in (1, 4)] == [[], []]
+        notes = hub.advance(at(12))
+        assert got(notes) == [("ana", "1", at(1), at(10)), ("ana", "4", at(4), at(10))]
+        assert calls == notes
+
+    def test_a_delivery_at_the_end_of_a_period_belongs_to_the_next(self, hub):
+        hub.subscribe("ana", "true", deliver=Periodic(1, timedelta(seconds=10)), notify=TEN)
+        published(hub, 1, 3)
+        assert hub.advance(at(10)) == []
+        assert got(hub.advance(at(20))) == [("ana", "1", at(10), at(20))]
+
+    def test_several_periods_are_handed_over_in_their_order_beside_what_is_due_at_once(self, hub):
+        hub.subscribe("slow", "true", deliver=TopKWindow(1, timedelta(seconds=12)), notify=TEN)
+        hub.subscribe("hour", {"true": 0.5}, deliver=Periodic(1, timedelta(seconds=15)))
+        published(hub, 1, 1)
+        published(hub, 2, 14, x=1)
+        notes = hub.advance(at(60))
+        assert [(note.subscriber, note.event.id, note.gathered or note.time) for note in notes] == [
+            ("hour", "2", at(15)),
+            ("slow", "2", at(20)),
+        ]
+
+    def test_the_end_of_the_input_hands_over_what_is_gathered(self, hub):
+        hub.subscribe("ana", "true", notify=TEN)
+        published(hub, 1, 1)
+        assert got(hub.finish()) == [("ana", "1", at(1), at(10))]
+        assert hub.finish() == []
+
+    def test_unsubscribing_discards_what_is_gathered(self, hub):
+        for name in ("ana", "rui"):
+            hub.subscribe(name, "true", notify=TEN)
+        published(hub, 1, 1)
+        hub.unsubscribe("ana")
+        hub.subscribe("ana", "true", notify=TEN)
+        assert [note.subscriber for note in hub.advance(at(30))] == ["rui"]
+
+    def test_a_change_keeps_what_is_gathered_for_the_end_it_was_meant_for(self, hub):
+        hub.subscribe("ana", "true", notify=TEN)
+        published(hub, 1, 1)
+        hub.update("ana", notify=Gathered(timedelta(seconds=4)))
+        published(hub, 2, 2)
+        hub.update("ana", notify=AT_ONCE)
+        assert [note.event.id for note in published(hub, 3, 3)] == ["3"]
+        assert got(hub.advance(at(30))) == [("ana", "2", at(2), at(4)), ("ana", "1", at(1), at(10))]
+
+    def test_explain_says_that_it_is_gathered(self, hub):
+        hub.subscribe("ana", "true", notify=TEN)
+        outcome = hub.explain({"x": 1}, "ana")
+        assert (outcome.delivered, outcome.verdict) == (False, Verdict.GATHERED)
+        assert str(outcome).endswith("ana: not handed over now: with rank 1 it is gathered")
+
+
+class TestReading:
+    def test_nothing_is_pushed_and_the_list_is_read(self, hub):
+        hub.subscribe("ana", RANKS, deliver=Sliding(2, 3), notify=OnDemand(), callback=(calls := []).append)
+        assert [published(hub, number, number, x) for number, x in enumerate((1, 2, 0, 0))] == [[], [], [], []]
+        assert hub.finish() == calls == []
+        found = hub.read("ana", now=at(9))
+        assert [(note.event.id, note.rank, note.matched, note.time) for note in found] == [
+            ("1", 1.0, ("1",), at(9)),
+            ("3", 0.1, ("3",), at(9)),
+        ]
+
+    def test_reading_changes_nothing(self, hub):
+        hub.subscribe("ana", RANKS, deliver=TopKWindow(1, timedelta(seconds=10)), notify=OnDemand())
+        published(hub, 1, 1)
+        published(hub, 2, 5, x=1)
+        assert [[note.event.id for note in hub.read("ana", now=at(now))] for now in (30, 14, 5, 5)] == [
+            [],
+            ["2"],
+            ["1"],
+            ["1"],
+        ]
+
+    def test_whoever_is_notified_can_read_too(self, hub):
+        hub.subscribe("ana", RANKS, deliver=Continuous(2))
+        for number, x in enumerate((1, 2, 0)):
+            published(hub, number, number, x)
+        assert [note.event.id for note in hub.read("ana", now=at(5))] == ["1", "0"]
+
+    def test_a_hub_with_a_lateness_is_read_as_far_as_it_is(self):
+        hub = Hub(lateness=timedelta(seconds=5), clock=FakeClock(at(60)))
+        hub.subscribe("ana", "true", deliver=Sliding(3, 3), notify=OnDemand())
+        published(hub, 1, 1)
+        published(hub, 2, 7)
+        assert [(note.event.id, note.time) for note in hub.read("ana")] == [("1", at(2))]
+
+    def test_all_matches_cannot_be_read(self, hub):
+        with pytest.raises(
+            InvalidSubscriptionError, match="the policy of all matches holds nothing that could be read"
+        ):
+            hub.subscribe("ana", "true", notify=OnDemand())
+        hub.subscribe("ana", "true")
+        with pytest.raises(InvalidSubscriptionError, match="'ana' gets all matches, of which none is held"):
+            hub.read("ana")
+        with pytest.raises(InvalidSubscriptionError, match="on demand"):
+            hub.update("ana", notify=OnDemand())
+
+    def test_own_policies_are_checked_too(self, hub):
+        wish = Subscription("w", parse_filter("true"), deliver=AllMatches())
+        with pytest.raises(InvalidSubscriptionError, match="subscription 'w': notify"):
+            hub.subscribe("ana", wish, deliver=Continuous(1), notify=OnDemand())
+
+    def test_names_are_checked(self, hub):
+        hub.subscribe("ana", "true", deliver=Continuous(1))
+        with pytest.raises(UnknownIdError, match="'bob'"):
+            hub.read("bob")
+        with pytest.raises(UnknownIdError, match="no queue for a subscription '1' with a policy of its own"):
+            hub.read("ana", "1")
+
+    def test_explain_says_that_it_is_there_to_be_read(self, hub):
+        hub.subscribe("ana", RANKS, deliver=Continuous(1), notify=OnDemand())
+        assert hub.explain({"x": 2}, "ana").verdict is Verdict.ON_DEMAND
+        published(hub, 1, 1)
+        assert hub.explain({"x": 1}, "ana").verdict is Verdict.OUTRANKED
+
+
+@pytest.mark.parametrize("notify", ["at_once", 10, timedelta(seconds=10)])
+def test_what_is_no_way_to_notify_is_refused(hub, notify):
+    with pytest.raises(InvalidSubscriptionError, match="notify"):
+        hub.subscribe("ana", "true", notify=notify)

@@ -1,0 +1,149 @@
+"""A subscription with a policy of its own has a queue of its own; the others of its subscriber share one."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rankcast.hub import Hub, Verdict
+from rankcast.language.parser import parse_filter
+from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
+from rankcast.model.events import Event
+from rankcast.model.notifying import Gathered
+from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.relevance import Decay, IdealPoint, Target
+from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.testing.clock import FakeClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NEAR = IdealPoint([Target("x", 0)])
+
+
+def at(seconds):
+    return NOW + timedelta(seconds=seconds)
+
+
+def wish(name, text="true", **options):
+    return Subscription(name, parse_filter(text), **options)
+
+
+def published(hub, number, x):
+    notes = hub.publish(Event(str(number), "/flats", time=at(number), data={"x": x}), now=at(number))
+    return [(note.subscriber, note.subscription, note.event.id, note.rank, note.matched) for note in notes]
+
+
+@pytest.fixture
+def hub():
+    return Hub(clock=FakeClock(NOW))
+
+
+def test_a_notification_says_whose_policy_delivers_it(hub):
+    wishes = [
+        wish("a", "x > 0", rank=0.9),
+        wish("b", "x > 1", rank=0.4),
+        wish("own", "x > 1", rank=0.2, deliver=Continuous(1)),
+    ]
+    hub.subscribe("ana", wishes)
+    assert published(hub, 1, 2) == [("ana", None, "1", 0.9, ("a", "b")), ("ana", "own", "1", 0.2, ("own",))]
+    assert published(hub, 2, 1) == [("ana", None, "2", 0.9, ("a",))]
+
+
+def test_k_and_window_are_its_own(hub):
+    narrow = wish("narrow", relevance=NEAR, deliver=TopKWindow(1, 2))
+    wide = wish("wide", relevance=NEAR, deliver=TopKWindow(2, 3))
+    hub.subscribe("ana", [narrow, wide])
+    found = [[one[1] for one in published(hub, number, x)] for number, x in enumerate((1, 5, 9, 9))]
+    assert found == [["narrow", "wide"], ["wide"], ["narrow"], ["narrow", "wide"]]
+
+
+def test_only_the_others_compete_for_the_subscribers_policy(hub):
+    hub.subscribe(
+        "ana", [wish("own", "x = 2", rank=1.0, deliver=Continuous(5)), wish("a", rank=0.5)], deliver=Continuous(1)
+    )
+    assert [one[1:4:2] for one in published(hub, 1, 2)] == [(None, 0.5), ("own", 1.0)]
+    assert [one[1:4:2] for one in published(hub, 2, 1)] == [(None, 0.5)]
+
+
+def test_the_most_specific_are_looked_for_among_those_that_compete(hub):
+    hub.subscribe(
+        "ana",
+        [wish("wide", "x > 0", rank=0.9), wish("narrow", "x > 1", rank=0.1, deliver=Continuous(1))],
+        most_specific=True,
+    )
+    assert [one[3] for one in published(hub, 1, 2)] == [0.9, 0.1]
+
+
+def test_priorities_rank_all_subscriptions(hub):
+    hub.subscribe("ana", [wish("a"), wish("b", deliver=Continuous(1))], priorities=["a before b"])
+    assert [one[1:4:2] for one in published(hub, 1, 1)] == [(None, 1.0), ("b", 0.5)]
+
+
+def test_each_queue_is_read_by_its_name(hub):
+    hub.subscribe("ana", [wish("own", rank=0.3, deliver=Sliding(1, 2)), wish("a", rank=0.5)], deliver=Sliding(2, 2))
+    for number in (1, 2):
+        published(hub, number, 1)
+    assert [note.event.id for note in hub.read("ana", now=at(3))] == ["2", "1"]
+    assert [(note.event.id, note.subscription) for note in hub.read("ana", "own", now=at(3))] == [("2", "own")]
+    with pytest.raises(UnknownIdError, match="subscriptions with their own: 'own'"):
+        hub.read("ana", "a")
+
+
+def test_without_others_the_subscriber_has_no_queue_of_its_own(hub):
+    hub.subscribe("ana", wish("own", deliver=Sliding(1, 2)))
+    assert hub.subscribers[0].policies == {"own": Sliding(1, 2)}
+    with pytest.raises(UnknownIdError, match="no queue for a policy of its own; subscriptions with their own: 'own'"):
+        hub.read("ana")
+
+
+def test_a_policy_that_is_given_to_a_subscription_starts_empty_and_what_it_held_leaves(hub):
+    wishes = [wish("a", "x = 2", rank=1.0), wish("b", "x < 2", rank=0.5)]
+    hub.subscribe("ana", wishes, deliver=Sliding(1, 5))
+    published(hub, 1, 2)
+    hub.update("ana", subscriptions=[wish("a", "x = 2", rank=1.0, deliver=Continuous(1)), wishes[1]])
+    assert hub.read("ana", "a") == hub.read("ana") == []
+    assert [one[1] for one in published(hub, 2, 1)] == [None]
+
+
+def test_unsubscribing_one_discards_its_queue_and_what_was_gathered_for_it(hub):
+    wishes = [wish("own", deliver=Continuous(1)), wish("a")]
+    hub.subscribe("ana", wishes, notify=Gathered(timedelta(seconds=10)))
+    published(hub, 1, 1)
+    hub.unsubscribe("ana", "own")
+    assert [note.subscription for note in hub.finish()] == [None]
+    hub.update("ana", subscriptions=wishes)
+    assert [note.subscription for note in hub.finish()] == []
+
+
+def test_queues_act_by_themselves_each_at_its_time(hub):
+    own = [wish(str(seconds), deliver=Periodic(1, timedelta(seconds=seconds))) for seconds in (20, 10)]
+    hub.subscribe("ana", [*own, wish("a")], deliver=Periodic(1, timedelta(seconds=10)))
+    published(hub, 1, 1)
+    assert [(note.subscription, note.time) for note in hub.advance(at(60))] == [
+        (None, at(10)),
+        ("10", at(10)),
+        ("20", at(20)),
+    ]
+
+
+def test_explain_tells_the_outcome_of_every_queue(hub):
+    hub.subscribe("ana", [wish("a", "x = 2"), wish("own", deliver=Continuous(1))])
+    outcome = hub.explain({"x": 1}, "ana")
+    assert (outcome.verdict, outcome.subscription, outcome.delivered) == (Verdict.NO_MATCH, None, True)
+    assert [(one.subscription, one.verdict, one.rank) for one in outcome.others] == [("own", Verdict.DELIVERED, 1.0)]
+    assert str(outcome).splitlines()[-2:] == [
+        "ana: not delivered: no subscription matches",
+        "ana [own]: delivered with rank 1 (place 1 of 1, only the best is delivered)",
+    ]
+
+
+def test_distances_need_no_company_of_their_kind_in_a_queue_of_their_own():
+    ranked = wish("a", rank=0.5)
+    Subscriber("ana", (wish("own", relevance=NEAR, deliver=TopKWindow(1, 5)), ranked))
+    with pytest.raises(InvalidSubscriptionError, match="another subscription's ranks"):
+        Subscriber("ana", (wish("b", relevance=NEAR), ranked))
+    with pytest.raises(InvalidSubscriptionError, match=r"'own': relevance: .* combined with decay"):
+        Subscriber("ana", (wish("own", relevance=NEAR, deliver=TopKWindow(1, 5)),), decay=Decay(timedelta(days=1)))
+
+
+def test_what_is_no_policy_is_refused():
+    with pytest.raises(InvalidSubscriptionError, match="deliver: 5 is not a delivery policy"):
+        wish("own", deliver=5)
