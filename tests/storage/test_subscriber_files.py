@@ -498,7 +498,7 @@ version: 1
 subscribers:
   - id: ana
     notify: {every: 90}
-    subscriptions: [{filter: a > 1, deliver: {policy: topkw, k: 2, window: 15m}}, {filter: a, deliver: {policy: all}}]
+    subscriptions: [{filter: a > 1, deliver: {policy: topkw, k: 2, window: 15m}}, {filter: a>2, deliver: {policy: all}}]
   - {id: rui, notify: on_demand, deliver: {policy: continuous, k: 1}, subscriptions: [{filter: a > 1}]}
   - {id: eva, notify: at_once, subscriptions: []}
   - {id: gil, notify: on_demand, subscriptions: [{filter: a > 1}]}

@@ -187,8 +187,8 @@ class Subscriber:
             self._check_ranks(competing)
         if isinstance(self.notify, OnDemand) and isinstance(policy, AllMatches):
             raise InvalidSubscriptionError(
-                f"{whose}notify: the policy of all matches holds nothing that could be read on demand; expected another "
-                "policy"
+                f"{whose}notify: the policy of all matches holds nothing that could be read on demand; expected "
+                "another policy"
             )
 
     def _check_ranks(self, competing: tuple[Subscription, ...]) -> None:
