@@ -1,0 +1,66 @@
+"""Short ways to say what the tests of the rules need: times, candidates, streams, filters."""
+
+from datetime import UTC, datetime, timedelta
+
+from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.policies import new_queue
+from rankcast.delivery.queues import finished, step
+from rankcast.language.parser import parse_filter
+from rankcast.matching.builder import Entry
+from rankcast.matching.index import Index
+from rankcast.matching.naive import evaluate
+from rankcast.model.events import Event, Identity
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def seconds(number):
+    return timedelta(seconds=number)
+
+
+def at(number):
+    """Return an instant, so many seconds after the start."""
+    return START + seconds(number)
+
+
+def event(name, time=None, expires=None, source="/s", **attributes):
+    """Return an event; its times are seconds after the start."""
+    times = (None if one is None else at(one) for one in (time, expires))
+    return Event(name, source, "rule.test", *times, data=attributes)
+
+
+def candidate(time, score, expires=None, name=None, **content):
+    """Return a matching event of one queue; its times are seconds after the start."""
+    identity = Identity("/s", f"{time}" if name is None else name)
+    return Candidate(
+        identity, at(time), score, None if expires is None else at(expires), tuple(sorted(content.items()))
+    )
+
+
+def delivered_by_match(policy, candidates):
+    """Return the ids that are delivered at each arrival, every one an instant of its own."""
+    queue, rounds = new_queue(policy), []
+    for arriving in candidates:
+        queue, delivered = step(queue, arriving, arriving.time)
+        rounds.append([one.candidate.identity.id for one in delivered])
+    return rounds
+
+
+def timeline(policy, candidates):
+    """Return (second, id) of everything that is delivered until the end of time; equal times are one instant."""
+    queue, found = new_queue(policy), []
+    for arriving in candidates:
+        queue, delivered = step(queue, arriving, arriving.time, closed=False)
+        found += delivered
+    found += finished(queue)[1]
+    return [((one.time - START).total_seconds(), one.candidate.identity.id) for one in found]
+
+
+def holds(text, **attributes):
+    """Return whether a filter matches attributes: as the oracle and the index say, which have to agree."""
+    wanted = parse_filter(text)
+    seen = event("1", **attributes).attributes
+    answer = evaluate(wanted.expression, seen) is True
+    index = Index([Entry.of(7, wanted)]).reader()
+    assert (index.match_one(seen).tolist() == [7]) == answer, "the index disagrees with the oracle"
+    return answer

@@ -1,0 +1,373 @@
+"""Section 4 of the rules: delivery. One class per rule, with the counterexample of every correction."""
+
+import itertools
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rankcast as rc
+from rankcast.delivery.batch import BatchedQueues, Rows
+from rankcast.delivery.batch_layout import NEVER, microseconds
+from rankcast.delivery.candidates import best
+from rankcast.delivery.policies import new_queue, with_policy
+from rankcast.delivery.queues import finished, step
+from rankcast.delivery.snapshots import restored, snapshot
+from rankcast.model.diversity import Diversity
+from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError
+from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.subscriptions import Subscriber, Subscription
+from rule_builders import at, candidate, delivered_by_match, event, seconds, timeline
+
+DRIFT = [candidate(time, score) for time, score in ((1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6))]
+
+
+def batched(policy, candidates):
+    """Return (second, id) of everything that the kernels deliver."""
+    numbers = {one.identity: number for number, one in enumerate(sorted(candidates, key=lambda one: one.identity))}
+    columns = [
+        (0, numbers[one.identity], microseconds(one.time), microseconds(one.expires), one.score) for one in candidates
+    ]
+    queue, number, time, expires, score = (list(column) for column in zip(*columns, strict=True))
+    queues = BatchedQueues.of([policy])
+    found = [queues.take(Rows(*map(np.array, (queue, number, time, expires, score)))), queues.finish()]
+    names = {number: identity.id for identity, number in numbers.items()}
+    start = microseconds(at(0))
+    return [
+        ((moment - start) / 1e6, names[one])
+        for part in found
+        for one, moment in zip(part.event.tolist(), part.time.tolist(), strict=True)
+    ]
+
+
+def subscribed(hub, *filters, **options):
+    hub.subscribe("ana", dict(filters) if filters else {"x >= 0": 0.5}, **options)
+    return hub
+
+
+def published(hub, *times, **options):
+    """Publish events at times, each with x equal to its time; return the ids that are delivered, call by call."""
+    return [[note.event.id for note in hub.publish(event(f"{t}", time=t, x=t, **options), now=at(t))] for t in times]
+
+
+class TestOrder:
+    def test_score_then_newer_then_source_and_id(self):
+        tied = [
+            candidate(1, 0.5, name="b"),
+            candidate(1, 0.5, name="a"),
+            candidate(2, 0.5, name="c"),
+            candidate(0, 0.6),
+        ]
+        assert [one.identity.id for one in best(tied, 4)] == ["0", "c", "a", "b"]
+
+    def test_events_of_equal_time_are_one_instant_for_windows_of_time(self):
+        arrivals = [candidate(1, 0.1, name="a"), candidate(1, 0.9, name="b")]
+        assert timeline(TopKWindow(1, seconds(5)), arrivals) == [(1, "b")]
+
+    def test_for_windows_of_counts_they_are_taken_one_by_one(self):
+        arrivals = [candidate(1, 0.1, name="a"), candidate(1, 0.9, name="b")]
+        assert timeline(TopKWindow(1, 5), arrivals) == [(1, "a"), (1, "b")]
+
+    @pytest.mark.parametrize(
+        "policy", [Continuous(2), Periodic(2, seconds(3)), Sliding(2, 3), TopKWindow(2, 3), TopKWindow(2, seconds(3))]
+    )
+    def test_an_event_is_delivered_at_most_once_per_queue(self, policy):
+        found = [name for _, name in timeline(policy, [candidate(t, (t * 7 % 5) / 5) for t in range(30)])]
+        assert len(found) == len(set(found)) > 0
+
+    def test_duplicates_of_an_identity_are_ignored(self):
+        hub = subscribed(rc.Hub())
+        assert published(hub, 1) == [["1"]]
+        assert hub.publish(event("1", time=2, x=5), now=at(2)) == []
+
+    def test_other_identity_with_the_same_content_is_distinct(self):
+        hub = subscribed(rc.Hub())
+        found = [hub.publish(event(name, time=1, x=1), now=at(1)) for name in ("a", "b")]
+        assert [len(notes) for notes in found] == [1, 1]
+
+
+class TestRule1Continuous:
+    def test_deliver_unless_k_valid_delivered_events_have_a_higher_rank(self):
+        arrivals = [candidate(1, 0.5), candidate(2, 0.9), candidate(3, 0.7), candidate(4, 0.6)]
+        assert delivered_by_match(Continuous(2), arrivals) == [["1"], ["2"], ["3"], []]
+
+    def test_erratum_an_equal_newer_event_is_delivered(self):
+        """The text of section 5.2 says greater or equal, Algorithm 2 prints greater."""
+        assert delivered_by_match(Continuous(1), [candidate(t, 0.5) for t in (1, 2, 3)]) == [["1"], ["2"], ["3"]]
+
+    def test_valid_means_expires_after_now(self):
+        arrivals = [candidate(1, 0.9, expires=3), candidate(2, 0.5), candidate(3, 0.5)]
+        assert delivered_by_match(Continuous(1), arrivals) == [["1"], [], ["3"]]
+
+    def test_an_event_that_has_expired_on_arrival_is_not_delivered(self):
+        assert delivered_by_match(Continuous(1), [candidate(2, 0.9, expires=2)]) == [[]]
+
+    def test_erratum_keeping_only_k_pairs_is_wrong_once_events_expire(self):
+        """(time, rank, expiry) = (0, .5, 6), (1, .8, 2), (2, .2, 4) with k = 1: the first still beats the third."""
+        arrivals = [candidate(0, 0.5, expires=6), candidate(1, 0.8, expires=2), candidate(2, 0.2, expires=4)]
+        assert delivered_by_match(Continuous(1), arrivals) == [["0"], ["1"], []]
+        assert batched(Continuous(1), arrivals) == [(0, "0"), (1, "1")]
+        hub = rc.Hub()
+        hub.subscribe("ana", {"x = 5": 0.5, "x = 8": 0.8, "x = 2": 0.2}, deliver=rc.Continuous(1))
+        stream = ((0, 5, 6), (1, 8, 2), (2, 2, 4))
+        found = [hub.publish(event(f"{t}", time=t, expires=e, x=x), now=at(t)) for t, x, e in stream]
+        assert [len(notes) for notes in found] == [1, 1, 0]
+
+    def test_what_is_kept_is_the_k_skyband_on_rank_and_expiry(self):
+        queue = new_queue(Continuous(1))
+        for arriving in (candidate(0, 0.5, expires=6), candidate(1, 0.8, expires=2), candidate(2, 0.9, expires=9)):
+            queue, _ = step(queue, arriving, arriving.time)
+        assert [one.identity.id for one in queue.delivered] == ["2"]
+
+
+class TestRule2Periodic:
+    def test_periods_are_half_open(self):
+        arrivals = [candidate(0, 0.5), candidate(9, 0.5), candidate(10, 0.5)]
+        assert timeline(Periodic(5, seconds(10)), arrivals) == [(10, "9"), (10, "0"), (20, "10")]
+
+    def test_the_best_k_that_expire_after_the_end_are_delivered_at_the_end(self):
+        arrivals = [candidate(1, 0.9, expires=10), candidate(2, 0.5, expires=11), candidate(3, 0.4)]
+        assert timeline(Periodic(1, seconds(10)), arrivals) == [(10, "2")]
+
+    def test_at_most_k_per_period(self):
+        found = timeline(Periodic(2, seconds(10)), [candidate(t, t % 4 / 4) for t in range(35)])
+        assert [len(list(group)) for _, group in itertools.groupby(found, key=lambda one: one[0])] == [2, 2, 2, 2]
+
+    def test_the_order_of_arrival_within_a_period_does_not_matter(self):
+        for order in itertools.permutations((0.9, 0.5, 0.7)):
+            ranks = dict(zip(("1", "2", "3"), order, strict=True))
+            found = timeline(Periodic(2, seconds(10)), [candidate(int(name), rank) for name, rank in ranks.items()])
+            assert sorted(ranks[name] for _, name in found) == [0.7, 0.9]
+
+
+class TestRule3Sliding:
+    def test_the_window_is_the_w_most_recent_matching_events(self):
+        assert delivered_by_match(Sliding(1, 2), DRIFT) == [["1"], [], ["2"], ["3"]]
+
+    def test_events_that_do_not_match_take_no_place(self):
+        hub = rc.Hub()
+        hub.subscribe("ana", {"x = 1": 0.9, "x = 2": 0.5, "x = 3": 0.1}, deliver=rc.Sliding(1, 2))
+        found = [len(hub.publish(event(f"{n}", x=x))) for n, x in enumerate((1, 7, 7, 7, 2, 7, 3))]
+        assert found == [1, 0, 0, 0, 0, 0, 1]
+
+    def test_partial_windows_are_evaluated_too(self):
+        assert delivered_by_match(Sliding(1, 9), DRIFT[:1]) == [["1"]]
+
+    def test_the_expired_leave_first_and_free_their_places_then_the_new_one_enters(self):
+        """w = 2, k = 1, (time, rank, expiry) = (1, .9, -), (2, .5, 3), (4, .4, -): the first is still in the window."""
+        arrivals = [candidate(1, 0.9), candidate(2, 0.5, expires=3), candidate(4, 0.4)]
+        assert delivered_by_match(Sliding(1, 2), arrivals) == [["1"], [], []]
+        assert batched(Sliding(1, 2), arrivals) == [(1, "1")]
+
+    @given(st.lists(st.integers(0, 4), max_size=25), st.integers(1, 5), st.integers(1, 6))
+    def test_property_3_1_at_most_one_delivery_per_match_without_expiry_and_diversity(self, scores, k, window):
+        arrivals = [candidate(time, score / 4) for time, score in enumerate(scores)]
+        assert all(len(found) <= 1 for found in delivered_by_match(Sliding(k, window), arrivals))
+
+    def test_property_3_1_fails_with_expiry(self):
+        arrivals = [
+            candidate(1, 0.9, expires=5),
+            candidate(2, 0.8, expires=5),
+            candidate(3, 0.1),
+            candidate(4, 0.2),
+            candidate(6, 0.3),
+        ]
+        assert delivered_by_match(Sliding(2, 4), arrivals)[-1] == ["6", "4"]
+
+    def test_property_3_1_fails_with_diversity(self):
+        """Section 4.2 of the thesis: both e4 and e2 are new in the second window.
+
+        The thesis looks at full windows only; here k becomes 2 when the first one is full.
+        """
+        films = (
+            ("horror", "Burton", 0.9),
+            ("horror", "Hitchcock", 0.85),
+            ("drama", "Spielberg", 0.8),
+            ("drama", "Tarantino", 0.9),
+        )
+        queue, rounds = new_queue(Sliding(0, 3, diversity=Diversity(0.5))), []
+        for time, (genre, director, rank) in enumerate(films, start=1):
+            if time == 3:
+                queue = with_policy(queue, Sliding(2, 3, diversity=Diversity(0.5)))
+            queue, delivered = step(queue, candidate(time, rank, genre=genre, director=director), at(time))
+            rounds.append([one.candidate.identity.id for one in delivered])
+        assert rounds == [[], [], ["1", "3"], ["4", "2"]]
+
+
+class TestRule4TopKWindow:
+    def test_whatever_is_in_the_top_k_at_any_instant_is_delivered(self):
+        arrivals = [candidate(0, 0.9), candidate(2, 0.5), candidate(3, 0.4)]
+        assert timeline(TopKWindow(1, seconds(5)), arrivals) == [(0, "0"), (5, "2"), (7, "3")]
+
+    def test_an_event_lives_until_the_window_or_its_expiry_ends(self):
+        arrivals = [candidate(0, 0.9, expires=3), candidate(2, 0.5)]
+        assert timeline(TopKWindow(1, seconds(5)), arrivals) == [(0, "0"), (3, "2")]
+        arrivals = [candidate(0, 0.9, expires=99), candidate(2, 0.5)]
+        assert timeline(TopKWindow(1, seconds(5)), arrivals) == [(0, "0"), (5, "2")]
+
+    def test_it_is_not_alive_at_the_end_itself(self):
+        assert timeline(TopKWindow(1, seconds(5)), [candidate(0, 0.5), candidate(5, 0.4)]) == [(0, "0"), (5, "5")]
+
+    def test_windows_of_time_are_evaluated_at_every_departure(self):
+        found = timeline(TopKWindow(1, seconds(10)), DRIFT)
+        assert found == [(1, "1"), (11, "2"), (12, "3"), (13, "4")]
+
+    def test_windows_of_counts_expire_and_insert_atomically(self):
+        """The second is never the best: the third, which is better, enters as the first leaves."""
+        arrivals = [candidate(1, 0.9), candidate(2, 0.1), candidate(3, 0.5)]
+        assert timeline(TopKWindow(1, 2), arrivals) == [(1, "1"), (3, "3")]
+
+    def test_k_0_delivers_nothing(self):
+        assert timeline(TopKWindow(0, 3), DRIFT) == timeline(TopKWindow(0, seconds(3)), DRIFT) == []
+
+    def test_a_count_window_of_at_most_k_delivers_everything(self):
+        assert timeline(TopKWindow(3, 3), DRIFT) == [(time, f"{time}") for time in (1, 2, 3, 4)]
+
+    def test_a_window_of_no_time_is_refused(self):
+        with pytest.raises(InvalidSubscriptionError, match=r"window: .* is not a duration above zero"):
+            TopKWindow(1, timedelta(0))
+
+    def test_no_shortcut_by_an_assumed_rate_a_window_of_time_may_hold_fewer_than_k(self):
+        """With one event now and one much later both are delivered, however many a window holds on average."""
+        burst = [candidate(0, 0.9 - n / 100, name=f"{n:02}") for n in range(20)]
+        found = timeline(TopKWindow(3, seconds(5)), [*burst, candidate(60, 0.1, name="late")])
+        assert found[-1] == (60, "late")
+
+
+class TestRule5Expiry:
+    def refreshed(self, *refreshes):
+        owned = tuple(
+            Subscription(f"{n}", rc.parse_filter("x >= 0"), 0.5, refresh=None if one is None else seconds(one))
+            for n, one in enumerate(refreshes)
+        )
+        return rc.Hub([Subscriber("ana", owned, Periodic(9, seconds(100)))])
+
+    def delivered(self, hub, expires=None):
+        hub.publish(event("1", time=0, expires=expires, x=1), now=at(0))
+        return [note.event.id for note in hub.advance(at(100))]
+
+    def test_expiry_comes_from_the_event(self):
+        assert self.delivered(self.refreshed(None), expires=100) == []
+        assert self.delivered(self.refreshed(None), expires=101) == ["1"]
+
+    def test_or_from_a_refresh_time_of_the_subscription(self):
+        assert self.delivered(self.refreshed(100)) == []
+        assert self.delivered(self.refreshed(101)) == ["1"]
+
+    def test_the_smaller_of_the_two_counts(self):
+        assert self.delivered(self.refreshed(500), expires=50) == []
+        assert self.delivered(self.refreshed(50), expires=500) == []
+
+    def test_with_several_matching_subscriptions_the_largest_refresh_counts(self):
+        assert self.delivered(self.refreshed(50, 500)) == ["1"]
+
+    def test_a_subscription_without_a_refresh_has_the_largest(self):
+        assert self.delivered(self.refreshed(50, None)) == ["1"]
+
+
+class TestRule8Changes:
+    def held(self, policy):
+        queue = new_queue(policy)
+        for arriving in DRIFT[:3]:
+            queue, _ = step(queue, arriving, arriving.time)
+        return queue
+
+    def next_delivered(self, queue):
+        return [one.candidate.identity.id for one in step(queue, candidate(5, 0.1), at(5))[1]]
+
+    def test_a_larger_k_acts_from_the_next_instant_on_what_is_still_held(self):
+        assert self.next_delivered(with_policy(self.held(TopKWindow(1, 9)), TopKWindow(2, 9))) == ["2"]
+        assert self.next_delivered(with_policy(self.held(Sliding(1, 9)), Sliding(3, 9))) == ["2", "3"]
+
+    def test_a_smaller_window_keeps_the_most_recent(self):
+        assert self.next_delivered(with_policy(self.held(Sliding(1, 9)), Sliding(1, 2))) == ["3"]
+
+    def test_nothing_is_delivered_by_the_change_itself_and_nothing_retracted(self):
+        hub = rc.Hub()
+        hub.subscribe("ana", {"x >= 0": 0.5}, deliver=rc.Sliding(5, 9))
+        assert published(hub, 1) == [["1"]]
+        hub.update("ana", deliver=rc.Sliding(0, 9))
+        assert published(hub, 2) == [[]]
+
+    def test_unsubscribing_discards_state_and_pending_results(self):
+        hub = subscribed(rc.Hub(), deliver=rc.Periodic(5, seconds(10)))
+        published(hub, 1)
+        hub.unsubscribe("ana")
+        assert hub.advance(at(20)) == []
+
+    def test_subscribing_again_starts_empty(self):
+        hub = subscribed(rc.Hub(), deliver=rc.Sliding(1, 9))
+        published(hub, 3)
+        hub.unsubscribe("ana")
+        subscribed(hub, deliver=rc.Sliding(1, 9))
+        assert published(hub, 4) == [["4"]]
+
+    def test_a_subscription_sees_only_events_between_its_activation_and_its_end(self):
+        owned = Subscription("s", rc.parse_filter("x >= 0"), 0.5, active_from=at(2), active_until=at(4))
+        hub = rc.Hub([Subscriber("ana", (owned,))])
+        assert published(hub, 1, 2, 3, 4) == [[], ["2"], ["3"], []]
+
+
+class TestRule9Time:
+    def test_a_replay_passes_the_event_s_own_time(self):
+        hub = subscribed(rc.Hub(), deliver=rc.Periodic(1, seconds(10)))
+        assert published(hub, 1, 11) == [[], ["1"]]
+
+    def test_the_end_of_a_bounded_input_completes_open_periods_and_windows(self):
+        hub = subscribed(rc.Hub(), deliver=rc.Periodic(1, seconds(10)))
+        published(hub, 1)
+        assert [note.event.id for note in hub.finish()] == ["1"]
+        _, found = finished(step(new_queue(TopKWindow(1, seconds(9))), candidate(1, 0.5), at(1), closed=False)[0])
+        assert [one.candidate.identity.id for one in found] == ["1"]
+
+    def test_time_never_goes_back(self):
+        hub = subscribed(rc.Hub(), deliver=rc.Periodic(1, seconds(10)))
+        published(hub, 15)
+        assert hub.advance(at(3)) == []
+        assert [(note.event.id, note.time) for note in hub.advance(at(20))] == [("15", at(20))]
+
+
+class TestRule10State:
+    POLICIES = (
+        Continuous(2),
+        Periodic(2, seconds(4)),
+        Sliding(2, 3),
+        TopKWindow(2, 3),
+        TopKWindow(2, seconds(4)),
+        Sliding(2, 4, diversity=Diversity(0.3)),
+    )
+    STREAM = tuple(
+        candidate(t, (t * 7 % 5) / 5, None if t % 3 else t + 4, name=f"{t:02}", genre="abc"[t % 3]) for t in range(14)
+    )
+
+    @pytest.mark.parametrize("policy", POLICIES)
+    @pytest.mark.parametrize("moment", [0, 1, 5, 13])
+    def test_restore_of_a_snapshot_goes_on_as_if_nothing_happened(self, policy, moment):
+        queue = new_queue(policy)
+        for arriving in self.STREAM[:moment]:
+            queue, _ = step(queue, arriving, arriving.time)
+        other = restored(snapshot(queue))
+        for arriving in self.STREAM[moment:]:
+            (queue, ours), (other, theirs) = (step(one, arriving, arriving.time) for one in (queue, other))
+            assert ours == theirs
+        assert finished(queue)[1] == finished(other)[1]
+
+    def test_state_is_explicit_a_step_leaves_the_queue_it_was_given_as_it_is(self):
+        queue = new_queue(Sliding(1, 2))
+        first = step(queue, DRIFT[0], at(1))
+        assert step(queue, DRIFT[0], at(1)) == first
+        assert queue == new_queue(Sliding(1, 2))
+
+    def test_state_is_versioned(self):
+        packed = bytearray(BatchedQueues.of([Sliding(1, 2)]).to_bytes())
+        packed[8] += 1
+        with pytest.raises(InvalidValueError, match="version"):
+            BatchedQueues.from_bytes(bytes(packed))
+
+    @pytest.mark.parametrize("policy", POLICIES[:5])
+    def test_kernels_deliver_what_the_steps_do(self, policy):
+        plain = [candidate(t, one.score, None if t % 3 else t + 4, name=f"{t:02}") for t, one in enumerate(self.STREAM)]
+        assert batched(policy, plain) == timeline(policy, plain)
+        assert microseconds(at(10**6)) < NEVER
