@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
+from rankcast.hub.core import Core
 from rankcast.model.cloudevents import event_from_json
 from rankcast.model.errors import Problem
 from rankcast.storage.event_files import read_events
@@ -103,7 +104,24 @@ class TestMatch:
         assert result.exit_code == 0
         assert result.stderr == ""
         rows = [line.split() for line in result.stdout.splitlines()]
-        assert ["ana", "the", "best", "1", "of", "the", "last", "10", "2", "1", "0.750", "->", "0.900", "-", "0", "s"] in rows
+        assert [
+            "ana",
+            "the",
+            "best",
+            "1",
+            "of",
+            "the",
+            "last",
+            "10",
+            "2",
+            "1",
+            "0.750",
+            "->",
+            "0.900",
+            "-",
+            "0",
+            "s",
+        ] in rows
         assert ["rui", "every", "match", "1", "1", "1.000", "->", "1.000", "-", "0", "s"] in rows
         assert "3 events, 2 subscribers, 3 subscriptions: 3 matches, 2 delivered" in result.stdout
 
@@ -210,6 +228,13 @@ class TestMatch:
         result = run("match", events, "--subscribers", people, "--lateness", "soon")
         assert result.exit_code == 1
         assert "'soon' is not a duration such as 90s" in result.stderr
+
+    def test_each_event_is_matched_once(self, people, events, monkeypatch):
+        calls = []
+        found = Core.matches
+        monkeypatch.setattr(Core, "matches", lambda core, event: calls.append(event.id) or found(core, event))
+        assert run("match", events, "--subscribers", people).exit_code == 0
+        assert [name for name in calls if name in "abc"] == ["a", "b", "c"]
 
     def test_an_empty_file_is_fine(self, people, events):
         events.write_text("")

@@ -256,6 +256,40 @@ def test_ids_are_checked(hub):
             call("bob")
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda hub: hub.unsubscribe(["ana"]), "subscriber id: ['ana'] is not a string"),
+        (lambda hub: hub.unsubscribe("ana", ["1"]), "subscription id: ['1'] is not a string"),
+        (lambda hub: hub.explain({}, 5), "subscriber id: 5 is not a string"),
+        (lambda hub: hub.read("ana", 5), "subscription id: 5 is not a string"),
+        (
+            lambda hub: hub.subscribe("bob", "true", callback=5),
+            "callback: 5 cannot be called; expected a function or None",
+        ),
+        (lambda hub: hub.listen("ana", "print"), "callback: 'print' cannot be called"),
+        (lambda hub: Hub(on_late=5), "on_late: 5 cannot be called"),
+        (lambda hub: Hub(on_match=5), "on_match: 5 cannot be called"),
+    ],
+)
+def test_what_is_no_id_or_no_callback_is_refused_at_once(hub, call, message):
+    hub.subscribe("ana", "true")
+    with pytest.raises(InvalidSubscriptionError, match=re.escape(message)):
+        call(hub)
+    assert [one.id for one in hub.subscribers] == ["ana"]
+
+
+def test_the_hub_hands_out_the_matches_of_what_it_takes_in():
+    hub = Hub(clock=FakeClock(NOW), on_match=(seen := []).append)
+    hub.subscribe("ana", {"x > 1": 1.0, "x > 0": 0.5}, deliver=Continuous(1))
+    hub.subscribe("rui", "x < 0")
+    expected = hub.matches(flat(1, x=2)) + hub.matches(flat(2, x=1))
+    assert seen == []
+    for number, x in ((1, 2), (2, 1), (2, 1)):
+        hub.publish(flat(number, x=x))
+    assert seen == expected
+
+
 def test_bad_subscriptions_are_refused_and_leave_nothing_behind(hub):
     with pytest.raises(FilterSyntaxError):
         hub.subscribe("a", ["x = 1", "y ="])

@@ -28,7 +28,6 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from rankcast.delivery.lateness import check_lateness
-from rankcast.delivery.outlook import Fate
 from rankcast.hub.commands import (
     Advance,
     Command,
@@ -43,6 +42,7 @@ from rankcast.hub.commands import (
 )
 from rankcast.hub.core import Applied, Core
 from rankcast.hub.durable import SNAPSHOT_EVERY, FileJournal
+from rankcast.hub.explaining import outcome
 from rankcast.hub.inputs import (
     UNCHANGED,
     AnyPriority,
@@ -54,8 +54,7 @@ from rankcast.hub.inputs import (
     subscriptions_of,
 )
 from rankcast.hub.members import Callback, Member, MemberQueue
-from rankcast.hub.results import CallbackError, Late, Match, Notification, Outcome, Verdict
-from rankcast.matching.explain import Explanation, explain
+from rankcast.hub.results import CallbackError, Late, Match, Notification, Outcome
 from rankcast.model.errors import (
     DuplicateIdError,
     InvalidEventError,
@@ -65,7 +64,7 @@ from rankcast.model.errors import (
     shown,
 )
 from rankcast.model.events import Event
-from rankcast.model.notifying import AT_ONCE, Gathered, Notify, OnDemand
+from rankcast.model.notifying import AT_ONCE, Notify
 from rankcast.model.policies import ALL_MATCHES, AllMatches, Policy, check_attributes
 from rankcast.model.relevance import Decay
 from rankcast.model.schema import Schema
@@ -328,37 +327,7 @@ class Hub:
         with self._lock:
             event = self._event(event, now)
             member = self._member(subscriber)
-            explanations = tuple(explain(event, subscription) for subscription in member.subscriber.subscriptions)
-            first, *others = (self._outcome(queue, event, explanations, now) for queue in member.queues.values())
-            return replace(first, explanations=explanations, others=tuple(others))
-
-    def _outcome(
-        self, queue: MemberQueue, event: Event, explanations: tuple[Explanation, ...], now: datetime
-    ) -> Outcome:
-        """Return what an event would mean to one queue."""
-        name = queue.subscription
-        satisfied = [one.subscription for one in explanations if one.matched]
-        wanted = [one.id for one in satisfied if (one.deliver is None if name is None else one.id == name)]
-        outcome = Outcome(queue.member.subscriber.id, (), None, Verdict.NO_MATCH, subscription=name)
-        match = queue.match(event, wanted)
-        if match is None:
-            return replace(outcome, verdict=Verdict.NO_RELEVANCE) if wanted else outcome
-        unseen = self._not_seen(queue, match, now)
-        if unseen is not None:
-            return replace(outcome, rank=match.rank, verdict=unseen)
-        ahead = queue.outlook(match, max(now, self._core.latest))
-        competitor = None if ahead.competitor is None else queue.held.get(ahead.competitor.identity)
-        verdict = _verdict(ahead.fate, queue.member.subscriber.notify)
-        return replace(outcome, rank=match.rank, verdict=verdict, outlook=ahead, competitor=competitor)
-
-    def _not_seen(self, queue: MemberQueue, match: Match, now: datetime) -> Verdict | None:
-        """Return why a match that came now would not reach its queue now, or None when it would."""
-        core, event = self._core, match.event
-        if core.is_known(event.identity) or queue.holds(event.identity):
-            return Verdict.REPEATED
-        if core.is_late(event, now):
-            return Verdict.LATE
-        return Verdict.HELD if core.keeps_back else None
+            return outcome(self._core, member, event, now)
 
     def _done(self, *commands: Command) -> _Done:
         """Write commands down, if there is a journal, and apply them."""
@@ -502,13 +471,6 @@ class Hub:
             self._core.next_id += 1
             event = replace(event, id=str(self._core.next_id))
         return event
-
-
-def _verdict(fate: Fate, notify: Notify) -> Verdict:
-    """Return what becomes of an event for one who is notified in some way."""
-    if isinstance(notify, OnDemand) and fate in (Fate.DELIVERED, Fate.WAITING):
-        return Verdict.ON_DEMAND
-    return Verdict.GATHERED if isinstance(notify, Gathered) and fate is Fate.DELIVERED else Verdict(fate.value)
 
 
 def _notes(applied: Applied) -> list[Notification]:
