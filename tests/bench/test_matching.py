@@ -12,6 +12,7 @@ from rankcast.bench import (
     matching_cold,
     matching_engines,
     matching_latency,
+    matching_memory,
     matching_peers,
     matching_threads,
 )
@@ -22,7 +23,7 @@ from rankcast.bench.matching_kernels import and_rows, and_rows_in_blocks, in_gro
 from rankcast.bench.matching_work import MISSING, Work, workload_named
 from rankcast.bench.registry import MissingExtraError, Settings
 from rankcast.matching import naive
-from rankcast.model.errors import UnknownIdError
+from rankcast.model.errors import RankcastError, UnknownIdError
 from rankcast.model.filters import Filter
 
 SMALL = Settings(subscriptions=(300,), events=20)
@@ -253,3 +254,18 @@ def test_a_reader_that_is_wrong_is_found_out(monkeypatch):
     comparison = churn._checked("test", reads, churn.changes, times)
     assert not comparison.equal
     assert "added" in comparison.difference
+
+
+def test_resident_memory_is_that_of_a_new_process_and_is_judged(monkeypatch):
+    resident = matching_memory.resident_megabytes("W2", 2_000, seed=3)
+    assert resident is not None
+    assert 0 < resident < 500
+    monkeypatch.setattr(matching, "resident_megabytes", lambda *_: 901.0)
+    report = matching.Report("matching")
+    matching._judge_memory("W1", 1_000_000, SMALL, report)
+    assert [(one.quantity, one.holds) for one in report.requirements] == [("W1 1M: megabytes resident", False)]
+
+
+def test_a_process_that_fails_to_build_an_index_is_reported():
+    with pytest.raises(RankcastError, match=r"the new process failed.*W9"):
+        matching_memory.resident_megabytes("W9", 10, seed=1)

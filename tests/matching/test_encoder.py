@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.matching.builder import Entry, build_segment
-from rankcast.matching.cuts import split_integers, split_number
+from rankcast.matching.cuts import (
+    positions_of_numbers,
+    rank_floats,
+    rank_integers,
+    ranks_of_numbers,
+    split_integers,
+    split_number,
+)
 from rankcast.matching.searcher import Searcher
 from rankcast.model.errors import InvalidEventError
 from rankcast.model.expressions import attr
@@ -36,6 +43,35 @@ def test_split_numbers_compare_like_the_numbers(one, other):
 def test_columns_of_integers_are_split_like_single_ones(values):
     keys, rests = split_integers(np.array(values, np.int64))
     assert list(zip(keys.tolist(), rests.tolist(), strict=True)) == [split_number(value) for value in values]
+
+
+cuts = st.tuples(numbers.filter(math.isfinite), st.booleans()).map(lambda cut: (*split_number(cut[0]), int(cut[1])))
+
+
+@given(st.lists(cuts, max_size=40), st.lists(numbers, max_size=40), st.integers(0, 3))
+def test_numbers_are_placed_among_cuts_alike_one_by_one_and_in_columns(drawn, values, spare):
+    """A cut (key, rest) is at or below a number (key, rest) as pairs are; cuts of other tables lie around."""
+    table = sorted({(key, rest + above) for key, rest, above in drawn})
+    around = [(math.inf, 0)] * spare
+    keys = np.array([key for key, _ in (*around, *table, *around)], np.float64)
+    rests = np.array([rest for _, rest in (*around, *table, *around)], np.int16)
+    first, last = spare, spare + len(table)
+    expected = [sum(cut <= split_number(value) for cut in table) for value in values]
+    split = [split_number(value) for value in values]
+    value_keys, value_rests = np.array([key for key, _ in split]), np.array([rest for _, rest in split], np.int16)
+    assert positions_of_numbers(keys, rests, first, last, value_keys, value_rests).tolist() == expected
+    for kind, kernel in ((int, rank_integers), (float, rank_floats)):
+        own = [at for at, value in enumerate(values) if type(value) is kind]
+        ranks = np.zeros((len(own), 3), np.int32)
+        column = np.array([values[at] for at in own], np.int64 if kind is int else np.float64)
+        assert kernel(keys, rests, first, last, column, ranks[:, 1])
+        assert ranks.tolist() == [[0, 1 + expected[at], 0] for at in own]
+    small = [at for at, value in enumerate(values) if abs(value) < 2**53]
+    ranks = np.zeros(len(small), np.int32)
+    tables = np.zeros(len(small), np.int32)
+    plain = np.array([float(values[at]) for at in small])
+    assert ranks_of_numbers(np.array((first, last)), keys, rests, tables, plain, ranks)
+    assert ranks.tolist() == [1 + expected[at] for at in small]
 
 
 def searcher_of(*wanted):

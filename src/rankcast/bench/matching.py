@@ -13,10 +13,11 @@ import numpy as np
 
 from rankcast.bench.comparing import Matches, compare
 from rankcast.bench.matching_engines import Engine, brute_force, index_engines, limits
+from rankcast.bench.matching_memory import resident_megabytes
 from rankcast.bench.matching_peers import duckdb_engine, polars_engine
 from rankcast.bench.matching_work import Work, case_name
 from rankcast.bench.registry import Settings
-from rankcast.bench.report import Bound, Report, Row
+from rankcast.bench.report import Bound, Figure, Report, Row
 from rankcast.bench.timing import best_of, best_of_each, count_within
 
 DEFAULT_WORKLOADS = ("W1",)
@@ -62,6 +63,8 @@ def run_cases(cases: Sequence[tuple[str, int]], settings: Settings) -> Report:
         work = Work.of(workload, subscriptions, settings.events or DEFAULT_EVENTS, settings.seed)
         _measure(work, settings, report)
         _judge(work.name, report)
+        if work.name == LARGEST:
+            _judge_memory(workload, subscriptions, settings, report)
     return report
 
 
@@ -140,4 +143,12 @@ def _judge(case: str, report: Report) -> None:
     if case == LARGEST:
         index = next(row for row in report.rows if (row.case, row.engine) == (case, "index"))
         report.require(f"{case}: seconds to build", Bound.AT_MOST, MOST_BUILD_SECONDS, index.build_seconds)
-        report.require(f"{case}: megabytes of arrays", Bound.AT_MOST, MOST_MEGABYTES, index.megabytes)
+
+
+def _judge_memory(workload: str, subscriptions: int, settings: Settings, report: Report) -> None:
+    case = case_name(workload, subscriptions)
+    settings.say(f"{case}: building the index in a new process, for its resident memory")
+    resident = resident_megabytes(workload, subscriptions, settings.seed)
+    if resident is not None:
+        report.figures.append(Figure(case, "resident memory of the index after its build", resident, "MB"))
+    report.require(f"{case}: megabytes resident", Bound.AT_MOST, MOST_MEGABYTES, resident)

@@ -38,6 +38,7 @@ BENCHES: Mapping[str, str] = {
     "matching-threads": "rankcast.bench.matching_threads",
     "matching-cold": "rankcast.bench.matching_cold",
     "delivery": "rankcast.bench.delivery",
+    "diversity": "rankcast.bench.diversity",
     "topkw": "rankcast.bench.topkw",
 }
 """Modules by the name of their bench; each has a function `run`."""

@@ -8,6 +8,7 @@ equal and number one of its texts: the attribute equals that text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,22 +41,25 @@ def segment_of_ranges(
     predicates[:, DIMENSION] = place[attribute]
     by_attribute = np.argsort(predicates[:, DIMENSION], kind="stable")
     bounds = np.searchsorted(predicates[by_attribute, DIMENSION], np.arange(len(attributes) + 1))
-    keys: list[Array] = []
-    rests: list[Array] = []
+    # Cuts are written where they stay: many pieces, joined in the end, would leave as much unused memory behind.
+    keys, rests = np.empty(2 * len(attribute)), np.empty(2 * len(attribute), np.int16)
+    sizes = np.zeros(len(attributes), np.int64)
+    count = 0
     strings: list[list[bytes]] = []
     for at in range(len(attributes)):
         own = by_attribute[bounds[at] : bounds[at + 1]]
         if at in vocabularies:
             strings.append(_equalities(predicates, own, low[own], high[own], vocabularies[at]))
-            keys.append(np.zeros(0))
-            rests.append(np.zeros(0, np.int16))
         else:
             strings.append([])
             own_keys, own_rests = _ranges(predicates, own, low[own], high[own])
-            keys.append(own_keys)
-            rests.append(own_rests)
+            sizes[at] = len(own_keys)
+            keys[count : count + len(own_keys)] = own_keys
+            rests[count : count + len(own_keys)] = own_rests
+            count += len(own_keys)
+    del by_attribute
     names = [attributes[at] for at in order.tolist()]
-    dimensions = _dimensions(names, keys, rests, strings)
+    dimensions = _dimensions(names, starts_of(sizes), keys[:count], rests[:count], strings)
     owners = np.arange(len(row_start) - 1, dtype=np.int32)
     numbers = owners.astype(np.int64) if numbers is None else numbers
     rows = Rows.of(row_start.astype(np.int64), predicates, owners)
@@ -110,20 +114,9 @@ def _equalities(predicates: Array, own: Array, low: Array, high: Array, texts: S
     return cuts
 
 
-def _dimensions(names: list[str], keys: list[Array], rests: list[Array], strings: list[list[bytes]]) -> Dimensions:
-    nothing = np.zeros(0, np.int32)
-    return Dimensions(
-        attributes=ByteTable.of_texts(names),
-        number_start=starts_of(np.array([len(own) for own in keys], np.int64)),
-        number_keys=np.concatenate(keys) if keys else np.zeros(0),
-        number_rests=np.concatenate(rests) if rests else np.zeros(0, np.int16),
+def _dimensions(names: list[str], start: Array, keys: Array, rests: Array, strings: list[list[bytes]]) -> Dimensions:
+    return replace(
+        Dimensions.of_numbers(names, start, keys, rests),
         string_start=starts_of(np.array([len(own) for own in strings], np.int64)),
         strings=ByteTable.of(cut for own in strings for cut in own),
-        time_start=np.zeros(len(names) + 1, np.int64),
-        times=np.zeros(0, np.int64),
-        reversed_attribute=nothing,
-        reversed_start=np.zeros(1, np.int64),
-        reversed_cuts=ByteTable.of(()),
-        substring_attribute=nothing,
-        substrings=ByteTable.of(()),
     )

@@ -45,20 +45,26 @@ def split_number(value: int | float) -> tuple[float, int]:
     return key, 2 * (value - int(key))
 
 
+@inlined
+def _split_integer(value: int) -> tuple[float, int]:
+    """Return `split_number` of an int64 value."""
+    key = np.float64(value)
+    rest = 0
+    if value > EXACT_INTEGERS or value < -EXACT_INTEGERS:
+        # float64 rounds the largest integers up to 2**63, which is no int64 to convert back to.
+        if key >= 9223372036854775808.0 or int(key) > value:
+            key = np.nextafter(key, -np.inf)
+        rest = 2 * (value - int(key))
+    return key, rest
+
+
 @compiled
 def split_integers(values: Array) -> tuple[Array, Array]:
     """Return `split_number` of many int64 values."""
     keys = np.empty(len(values), np.float64)
-    rests = np.zeros(len(values), np.int16)
+    rests = np.empty(len(values), np.int16)
     for i in range(len(values)):
-        value = values[i]
-        key = np.float64(value)
-        if value > EXACT_INTEGERS or value < -EXACT_INTEGERS:
-            # float64 rounds the largest integers up to 2**63, which is no int64 to convert back to.
-            if key >= 9223372036854775808.0 or np.int64(key) > value:
-                key = np.nextafter(key, -np.inf)
-            rests[i] = 2 * (value - np.int64(key))
-        keys[i] = key
+        keys[i], rests[i] = _split_integer(values[i])
     return keys, rests
 
 
@@ -83,27 +89,65 @@ def _past_equals(keys: Array, rests: Array, place: int, last: int, key: float, r
     return place
 
 
+@inlined
+def _place_block(
+    cuts: Array, cut_rests: Array, first: int, last: int, keys: Array, rests: Array, places: Array
+) -> None:
+    """Write the places among the cuts first..last (excluded) of at most LANES split numbers."""
+    for lane in range(len(keys)):
+        places[lane] = first
+    left = last - first
+    while left > 0:
+        # All lanes have as many cuts left, so that none has to look where its own end.
+        step = (left + 1) >> 1
+        for lane in range(len(keys)):
+            places[lane] += step * int(cuts[np.uint64(places[lane] + step - 1)] < keys[lane])
+        left -= step
+    for lane in range(len(keys)):
+        places[lane] = _past_equals(cuts, cut_rests, places[lane], last, keys[lane], rests[lane])
+
+
 @compiled
-def positions_of_numbers(keys: Array, rests: Array, first: int, last: int, values: Array, extra: Array) -> Array:
+def positions_of_numbers(cuts: Array, cut_rests: Array, first: int, last: int, keys: Array, rests: Array) -> Array:
     """Return the positions of split numbers among the cuts first..last (excluded)."""
-    positions = np.empty(len(values), np.int32)
-    own = keys[first:last]
+    positions = np.empty(len(keys), np.int32)
     places = np.empty(LANES, np.int64)
-    largest = _largest_step(len(own))
-    for block in range(0, len(values), LANES):
-        wanted = values[block : block + LANES]
-        places[:] = 0
-        step = largest
-        while step:
-            for lane in range(len(wanted)):
-                probe = places[lane] + step
-                if probe <= len(own):
-                    places[lane] += step * int(own[probe - 1] < wanted[lane])
-            step >>= 1
-        for lane in range(len(wanted)):
-            place = _past_equals(keys, rests, first + places[lane], last, wanted[lane], extra[block + lane])
-            positions[block + lane] = place - first
+    for block in range(0, len(keys), LANES):
+        own, own_rests = keys[block : block + LANES], rests[block : block + LANES]
+        _place_block(cuts, cut_rests, first, last, own, own_rests, places)
+        for lane in range(len(own)):
+            positions[block + lane] = places[lane] - first
     return positions
+
+
+@compiled
+def rank_integers(cuts: Array, cut_rests: Array, first: int, last: int, values: Array, ranks: Array) -> bool:
+    """Write the ranks of a column of int64 values (position + 1) to another column; always True."""
+    places = np.empty(LANES, np.int64)
+    keys, rests = np.empty(LANES, np.float64), np.empty(LANES, np.int16)
+    for block in range(0, len(values), LANES):
+        count = min(LANES, len(values) - block)
+        for lane in range(count):
+            keys[lane], rests[lane] = _split_integer(values[block + lane])
+        _place_block(cuts, cut_rests, first, last, keys[:count], rests, places)
+        for lane in range(count):
+            ranks[block + lane] = 1 + places[lane] - first
+    return True
+
+
+@compiled
+def rank_floats(cuts: Array, cut_rests: Array, first: int, last: int, values: Array, ranks: Array) -> bool:
+    """Write the ranks of a column of float64 values (position + 1) to another column; False when one is NaN."""
+    places = np.empty(LANES, np.int64)
+    rests = np.zeros(LANES, np.int16)
+    for block in range(0, len(values), LANES):
+        own = values[block : block + LANES]
+        _place_block(cuts, cut_rests, first, last, own, rests, places)
+        for lane in range(len(own)):
+            if np.isnan(own[lane]):
+                return False
+            ranks[block + lane] = 1 + places[lane] - first
+    return True
 
 
 @inlined

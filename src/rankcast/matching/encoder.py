@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -22,6 +22,8 @@ from rankcast.matching.cuts import (
     microseconds,
     positions_of_bytes,
     positions_of_numbers,
+    rank_floats,
+    rank_integers,
     ranks_of_numbers,
     reversed_items,
     split_number,
@@ -32,6 +34,9 @@ from rankcast.matching.rows import Array, starts_of
 from rankcast.matching.tables import ByteTable
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.values import Value, checked_value
+
+_DENSE = {pa.int64(): rank_integers, pa.float64(): rank_floats}
+"""Kernels that rank whole columns, by the columns' type."""
 
 
 class Encoder:
@@ -190,6 +195,28 @@ class Encoder:
 
     def encode_batch(self, batch: pa.RecordBatch) -> EncodedEvents:
         """Return the ranks of a RecordBatch's rows; nested structs are attributes with dotted names."""
+        columns = [(at, name, column) for name, column in flattened(batch) if (at := self._index.get(name)) is not None]
+        return self._encode_dense(batch.num_rows, columns) or self._encode_columns(batch.num_rows, columns)
+
+    def _encode_dense(self, count: int, columns: Sequence[tuple[int, str, Any]]) -> EncodedEvents | None:
+        """Return the ranks of columns that are all 64-bit numbers without a gap, or None: the way with the least to do.
+
+        Each column's ranks are written where they stay.
+        """
+        held = self.dimensions
+        if any(column.null_count or column.type not in _DENSE for _, _, column in columns):
+            return None
+        ranks = np.empty((count, len(columns)), np.int32)
+        for place, (at, _, column) in enumerate(columns):
+            first, last = held.number_start[at : at + 2]
+            kernel = _DENSE[column.type]
+            if not kernel(held.number_keys, held.number_rests, first, last, np.asarray(column), ranks[:, place]):
+                return None
+        dimensions = np.array([at for at, _, _ in columns], np.int32)
+        start = np.arange(count + 1) * len(columns)
+        return EncodedEvents(start, np.tile(dimensions, count), ranks.reshape(-1), {})
+
+    def _encode_columns(self, count: int, columns: Sequence[tuple[int, str, Any]]) -> EncodedEvents:
         events: list[Array] = []
         dimensions: list[Array] = []
         ranks: list[Array] = []
@@ -200,10 +227,7 @@ class Encoder:
             dimensions.append(np.broadcast_to(np.asarray(dimension, np.int32), len(rows)))
             ranks.append(found)
 
-        for name, column in flattened(batch):
-            at = self._index.get(name)
-            if at is None:
-                continue
+        for at, name, column in columns:
             held = family_columns(name, column)
             if held.numbers is not None:
                 rows, keys, rests = held.numbers
@@ -220,7 +244,7 @@ class Encoder:
                 first, last = self.dimensions.time_start[at : at + 2]
                 position = np.searchsorted(self.dimensions.times[first:last], held.times[1], "right")
                 write(held.times[0], at, self._first_time[at] + position)
-        return _by_event(batch.num_rows, events, dimensions, ranks, texts)
+        return _by_event(count, events, dimensions, ranks, texts)
 
     def _write_texts(
         self, at: int, rows: Array, items: ByteTable, codes: Array, write: Any, texts: dict[int, dict[int, str]]

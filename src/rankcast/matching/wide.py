@@ -125,20 +125,20 @@ class _Builder:
         row_of = rows.row_of_predicate
         used = np.flatnonzero(np.diff(starts))
         tables, edge_lists = [], []
-        for dimension in used:
+        # What is kept is written where it stays: pieces that are joined in the end leave unused memory behind.
+        rank_start = starts_of(self.rank_counts[used])
+        bucket_of = np.empty(int(rank_start[-1]), np.uint16)
+        for at, dimension in enumerate(used):
             chosen = rows.predicates[by_dimension[starts[dimension] : starts[dimension + 1]]]
             edges = _edges(chosen, int(self.rank_counts[dimension]), self.limit)
             edge_lists.append(edges)
-            tables.append(
-                np.repeat(
-                    np.arange(len(edges), dtype=np.uint16),
-                    np.diff(np.append(edges, self.rank_counts[dimension])),
-                )
-            )
+            tables.append(bucket_of[rank_start[at] : rank_start[at + 1]])
+            sizes = np.diff(np.append(edges, self.rank_counts[dimension]))
+            tables[-1][:] = np.repeat(np.arange(len(edges), dtype=np.uint16), sizes)
         bucket_counts = np.array([len(edges) for edges in edge_lists], np.int64)
         part_start = np.searchsorted(part_dimension, np.arange(len(self.rank_counts) + 1))
         row_words = np.diff(part_start)[used] * self.chunk_words
-        layout[used, RANK_START] = starts_of(self.rank_counts[used])[:-1]
+        layout[used, RANK_START] = rank_start[:-1]
         layout[used, BUCKET_START] = starts_of(bucket_counts)[:-1]
         layout[used, BITS_START] = starts_of(bucket_counts * row_words)[:-1]
         layout[used, ROW_WORDS] = row_words
@@ -164,7 +164,6 @@ class _Builder:
                 bits[start : start + size].reshape(len(edges), -1),
             )
         chunks, parts = self._chunks(part_dimension, part_chunk, part_start)
-        bucket_of = np.concatenate(tables) if tables else np.zeros(0, np.uint16)
         ends_start, low_ends, high_ends, gaps = ends.finished()
         return Wide(layout, bucket_of, bits, chunks, parts, ends_start, low_ends, high_ends, gaps)
 
@@ -223,7 +222,9 @@ class _Ends:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.gap_owner = rows.predicate_of_gap
-        self.lists: list[list[Array]] = [[], [], []]
+        most, gaps = len(rows.predicates) + len(rows.gaps), len(rows.gaps)
+        self.lists = [np.empty(shape, np.int32) for shape in ((most, 2), (most, 2), (gaps, 3))]
+        self.sizes = [0, 0, 0]
         self.counts: list[list[Array]] = [[], [], []]
 
     def add(self, predicate_at: Array, predicates: Array, row: Array, edges: Array, table: Array) -> Array:
@@ -241,9 +242,10 @@ class _Ends:
         low_list = low_list[edges[table[low_list[:, 0]]] != low_list[:, 0]]
         high_list = high_list[last[table[high_list[:, 0]]] != high_list[:, 0]]
         for kind, found in enumerate((low_list, high_list, inner)):
-            ordered = found[np.argsort(found[:, 0], kind="stable")]
-            self.lists[kind].append(ordered)
-            self.counts[kind].append(np.bincount(table[ordered[:, 0]], minlength=len(edges)))
+            size = self.sizes[kind]
+            self.lists[kind][size : size + len(found)] = found[np.argsort(found[:, 0], kind="stable")]
+            self.sizes[kind] += len(found)
+            self.counts[kind].append(np.bincount(table[found[:, 0]], minlength=len(edges)))
         return toggles
 
     def _gaps(self, predicate_at: Array, row: Array, table: Array) -> tuple[Array, Array, Array, Array]:
@@ -269,10 +271,6 @@ class _Ends:
 
     def finished(self) -> tuple[Array, Array, Array, Array]:
         """Return where each bucket's ends start, and the low ends, high ends and gaps."""
-        width = (2, 2, 3)
-        lists = [
-            np.concatenate(found) if found else np.zeros((0, width[kind]), np.int32)
-            for kind, found in enumerate(self.lists)
-        ]
+        lists = [found[:size] for found, size in zip(self.lists, self.sizes, strict=True)]
         starts = [starts_of(np.concatenate(counts) if counts else np.zeros(0, np.int64)) for counts in self.counts]
         return np.stack(starts, axis=1), lists[0], lists[1], lists[2]
