@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankcast as rc
+from rankcast.delivery.lateness import Remembered
+from rankcast.model.events import Identity
 from rankcast.model.notifying import Gathered, OnDemand
 from rule_builders import at, event, seconds
 
@@ -124,3 +126,30 @@ class TestRule9Buffering:
             return [(note.event.id, note.time) for note in (*notes, *hub.finish())]
 
         assert everything(shuffled) == everything(sorted(stream))
+
+    def test_a_hub_s_log_records_each_now_and_its_replay_uses_it(self, tmp_path):
+        """Brought back long after, the hub is in the same period as when it ended."""
+        path = tmp_path / "hub.db"
+        with rc.Hub(path=path, clock=lambda: at(3)) as hub:
+            hub.subscribe("ana", {"x >= 0": 0.5}, deliver=rc.Periodic(1, seconds(10)))
+            hub.publish(event("1", x=1))
+        with rc.Hub(path=path, clock=lambda: at(4)) as hub:
+            assert hub.advance() == []
+            assert [(note.event.id, note.time) for note in hub.advance(at(5_000))] == [("1", at(10))]
+
+
+class TestDuplicates:
+    def test_an_identity_is_remembered_for_a_span_and_past_that_it_is_new(self):
+        known = Remembered()
+        known.add(Identity("/s", "1"), at(0))
+        known.forget(at(9), at_least=0, span=seconds(10))
+        assert Identity("/s", "1") in known
+        known.forget(at(10), at_least=0, span=seconds(10))
+        assert Identity("/s", "1") not in known
+
+    def test_memory_is_bounded_but_for_what_the_span_needs(self):
+        known = Remembered()
+        for number in range(100):
+            known.add(Identity("/s", f"{number}"), at(number))
+            known.forget(at(number), at_least=20, span=seconds(5))
+        assert len(known.state()) == 20
