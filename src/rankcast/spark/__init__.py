@@ -10,6 +10,25 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("rankcast.spark needs PySpark: pip install 'rankcast[spark]'") from error
 
+from rankcast.spark.audience import Audience
+from rankcast.spark.changing_subscribers import ChangingSubscribers
+from rankcast.spark.events import EventColumns, with_content_id
+from rankcast.spark.matching import match, rejected_rows
+from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import SparkSetupError, check_session, spark_session
+from rankcast.spark.top_subscribers import TopSubscribers, top_subscribers
 
-__all__ = ["SparkSetupError", "check_session", "spark_session"]
+__all__ = [
+    "Audience",
+    "ChangingSubscribers",
+    "EventColumns",
+    "Pipeline",
+    "SparkSetupError",
+    "TopSubscribers",
+    "check_session",
+    "match",
+    "rejected_rows",
+    "spark_session",
+    "top_subscribers",
+    "with_content_id",
+]

@@ -244,7 +244,7 @@ def loaded(folder: Path) -> Audience:
 
 def queue_policies(subscriber: Subscriber) -> dict[SubscriptionId | None, Policy]:
     """Return the delivery queues that a subscriber has, each with its policy."""
-    return {None: subscriber.deliver}
+    return dict(subscriber.policies)
 
 
 class _Building:

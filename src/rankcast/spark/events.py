@@ -12,6 +12,8 @@ numbers as ids become texts. An event needs an id and a time; one without a sour
 - `document` names a column with whole events as JSON text: CloudEvents, or plain objects with the envelope's names.
 - Columns of any other type (binaries, maps, intervals, arrays of anything else) are no attributes.
 
+Columns whose names begin with `rankcast_` are the pipeline's own: those of `rankcast.spark.rejected`, and END.
+
 A row that is no event (no id, no time, broken JSON, a time after the year 9999, not the declared type of the schema) is
 rejected with the reason and the row as JSON. It never stops anything.
 
@@ -111,7 +113,7 @@ def prepared(
             _check_there(found, name, role)
     projected = _document_columns(found, columns) if columns.document else _event_columns(found, columns)
     leaves = () if columns.document else tuple(_leaves(found, columns, [name for name, _ in projected]))
-    projected += [(name, F.col(f"`{name}`")) for name in (REASON, ORIGINAL) if name in found]
+    projected += [(name, F.col(f"`{name}`")) for name in _MARKS if name in found]
     projected += [(KEPT + name, F.col(f"`{name}`")) for name in keep]
     if carry:
         projected.append((CARRIED, F.to_json(F.struct(*[F.col(f"`{name}`") for name in carry]), _EXACT_JSON)))
@@ -132,8 +134,13 @@ def prepared(
 CARRIED = "rankcast_carried"
 """The column of what is carried along, as JSON."""
 
+END = "rankcast_end"
+"""A column of bools: rows in which it is true are no events but say that nothing more is to come, in any partition."""
+
 KEPT = "rankcast_kept."
 """What the names of columns that are only kept begin with."""
+
+_MARKS = (REASON, ORIGINAL, END)
 
 _EXACT_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
 
@@ -186,7 +193,7 @@ def _event_columns(found: dict[str, T.DataType], columns: EventColumns) -> list[
     for name, kind in found.items():
         if name == columns.payload:
             projected.append((name, _json_text(name, kind, "payload")))
-        elif name not in (REASON, ORIGINAL) and _is_usable(kind):
+        elif name not in _MARKS and _is_usable(kind):
             projected.append((name, F.col(f"`{name}`")))
     if columns.payload is not None:
         _check_there(found, columns.payload, "payload")

@@ -20,6 +20,8 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
+from rankcast.delivery.queue_changes import QueueChange
+from rankcast.model.policies import Policy
 from rankcast.spark.audience import Audience, loaded
 
 
@@ -28,6 +30,12 @@ class AudienceSource(Protocol):
 
     def current(self) -> tuple[int, Audience]:
         """Return the version of the subscribers, and the audience."""
+
+    def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
+        """Return the policies with which the queues of a shard begin, and the version of that."""
+
+    def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
+        """Return from when on the queues of each shard change, and how; None when there is nothing to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,15 @@ class SavedAudience:
         if self.content is not None and _mark(folder) != self.mark:
             folder = _unpacked(self.content.value, self.mark)
         return self.version, loaded(folder)
+
+    def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
+        """Return the policies of the queues of a shard, and the version of the subscribers."""
+        version, audience = self.current()
+        return version, audience.queues.policies_of(shard, shards)
+
+    def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
+        """Return None: these subscribers stay what they are."""
+        return None
 
 
 def shipped(audience: Audience, spark: SparkSession, folder: Path | None = None) -> SavedAudience:

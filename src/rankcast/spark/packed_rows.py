@@ -1,0 +1,177 @@
+"""The match stage of a pipeline: events in, packed rows for the stateful stage out.
+
+A task matches its batches piece by piece, gathers the ranked rows and gives, for each shard, one packed row of them;
+with very many matches, one for every `ROWS`. Beside the chunks there are packed rows that pass through the stateful
+stage: the rows that are no events, and how many events and matches there were.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from rankcast.delivery.batch_layout import Array
+from rankcast.delivery.event_tables import EventTable
+from rankcast.ranking.batch import RankedRows
+from rankcast.spark.audience import Audience
+from rankcast.spark.chunks import chunks_of
+from rankcast.spark.delivery_input import Kind, packed_plan
+from rankcast.spark.event_reader import EventReader
+from rankcast.spark.event_values import Rejected
+from rankcast.spark.events import END, KEPT
+from rankcast.spark.matching import Piece, matched_pieces, timestamps
+from rankcast.spark.shipping import AudienceSource
+from rankcast.spark.top_subscribers import TopSubscribers
+
+ROWS = 4_000_000
+"""Ranked rows that are gathered before they are packed: some 250 MB."""
+
+_SCHEMA = pa.schema(
+    [("shard", pa.int32()), ("time", pa.timestamp("us", "UTC")), ("kind", pa.int8()), ("data", pa.binary())]
+)
+
+
+class PackedRow(NamedTuple):
+    """One row of the stateful stage's input; `time` is None for what says nothing of event time."""
+
+    shard: int
+    time: int | None
+    kind: Kind
+    data: bytes
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Ranked rows of several pieces, and their events."""
+
+    events: list[EventTable] = field(default_factory=list)
+    rows: list[RankedRows] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, events: EventTable, rows: RankedRows) -> None:
+        self.events.append(events)
+        self.rows.append(rows)
+        self.count += len(rows.event)
+
+    def joined(self) -> tuple[EventTable, RankedRows]:
+        if len(self.rows) == 1:
+            return self.events[0], self.rows[0]
+        first = np.cumsum([0, *map(len, self.events)])
+        used = np.cumsum([0, *(len(one.matched) for one in self.rows)])
+        pieces = list(zip(self.rows, first, used, strict=False))
+        rows = RankedRows(
+            np.concatenate([one.event + offset for one, offset, _ in pieces]),
+            np.concatenate([one.queue for one in self.rows]),
+            np.concatenate([one.rank for one in self.rows]),
+            np.concatenate([one.score for one in self.rows]),
+            np.concatenate([one.expires for one in self.rows]),
+            np.concatenate([np.zeros(1, np.int64), *(one.matched_start[1:] + offset for one, _, offset in pieces)]),
+            np.concatenate([one.matched for one in self.rows]),
+        )
+        return EventTable.joined(self.events), rows
+
+
+@dataclass(frozen=True, slots=True)
+class PackTask:
+    """What a task of a pipeline's match stage does."""
+
+    reader: EventReader
+    source: AudienceSource
+    shards: int
+    top: TopSubscribers | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the packed rows of some batches."""
+        version, audience = self.source.current()
+        yield from map(_batch, self._changes(version))
+        reporting = _partition() % self.shards
+        gathered, events, matches, ends = _Gathered(), 0, 0, list[bool]()
+        for piece in matched_pieces(self._until_end(batches, ends), self.reader, audience):
+            table = piece.events.table(audience.queues.wanted_content)
+            rows = self._selected(piece, table, audience)
+            gathered.add(table, rows)
+            events += len(table)
+            matches += len(rows.event)
+            if piece.rejected:
+                yield _batch(PackedRow(reporting, None, Kind.REJECTED, rejected_to_bytes(piece.rejected)))
+            if gathered.count >= ROWS:
+                yield from self._packed(gathered, audience, version, reporting)
+                gathered = _Gathered()
+        if gathered.events:
+            yield from self._packed(gathered, audience, version, reporting)
+            yield _batch(PackedRow(reporting, None, Kind.COUNTS, counts_to_bytes(events, matches)))
+        if ends:
+            yield from (_batch(PackedRow(shard, None, Kind.END, b"")) for shard in range(self.shards))
+
+    def _changes(self, version: int) -> Iterator[PackedRow]:
+        """Return what the shards have to be told of changes; a shard ignores what it knows already."""
+        plan = self.source.changes(self.shards)
+        if plan is not None:
+            since, changes = plan
+            for shard, own in changes.items():
+                yield PackedRow(shard, None, Kind.CHANGES, packed_plan(own, version=version, since=since))
+
+    def _until_end(self, batches: Iterator[pa.RecordBatch], ends: list[bool]) -> Iterator[pa.RecordBatch]:
+        """Leave out the rows that mark the end of the input, and note that there were some."""
+        for batch in batches:
+            if END not in self.reader.names:
+                yield batch
+                continue
+            marked = batch.column(self.reader.names.index(END)).fill_null(False)
+            if pc.any(marked).as_py():
+                ends.append(True)
+            yield batch.filter(pc.invert(marked))
+
+    def _selected(self, piece: Piece, table: EventTable, audience: Audience) -> RankedRows:
+        if self.top is None:
+            return piece.rows
+        own: Array | None = None
+        if self.top.k_column is not None:
+            asked = piece.batch.column(KEPT + self.top.k_column).cast(pa.int64()).fill_null(-1)
+            own = np.asarray(asked)[piece.events.rows]
+        return self.top.selected(table, piece.rows, audience, self.top.limits(own, len(table)))
+
+    def _packed(
+        self, gathered: _Gathered, audience: Audience, version: int, reporting: int
+    ) -> Iterator[pa.RecordBatch]:
+        for packed in chunks_of(*gathered.joined(), audience, version, self.shards, reporting):
+            yield _batch(PackedRow(packed.shard, packed.newest, Kind.CHUNK, packed.chunk.to_bytes()))
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _batch(row: PackedRow) -> pa.RecordBatch:
+    time: Any = pa.nulls(1, pa.timestamp("us", "UTC")) if row.time is None else timestamps(np.array([row.time]))
+    columns = [pa.array([row.shard], pa.int32()), time, pa.array([int(row.kind)], pa.int8()), pa.array([row.data])]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+def rejected_to_bytes(rows: list[Rejected]) -> bytes:
+    """Return rejected rows as one packed row has them."""
+    return json.dumps(rows).encode()
+
+
+def rejected_from_bytes(data: bytes) -> list[Rejected]:
+    """Return the rejected rows of a packed row."""
+    return [Rejected(*row) for row in json.loads(data)]
+
+
+def counts_to_bytes(events: int, matches: int) -> bytes:
+    """Return counts as one packed row has them."""
+    return json.dumps({"events": events, "matches": matches}).encode()
+
+
+def counts_from_bytes(data: bytes) -> dict[str, int]:
+    """Return the counts of a packed row."""
+    found: dict[str, int] = json.loads(data)
+    return found

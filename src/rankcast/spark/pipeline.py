@@ -1,0 +1,172 @@
+"""The whole pipeline: events in, ranked notifications out, for static and streaming DataFrames alike.
+
+    events -> match and rank -> [each event's best subscribers] -> deliver (stateful) -> notifications
+
+```python
+notifications = Pipeline("subscribers.yaml").transform(events)
+```
+
+- The same subscribers and events give the same notifications whatever the partitions, micro-batches and retries are;
+  a stream gives what the table of all its events gives, as soon as its watermark allows. `lateness` says how much later
+  than others an event may come; what comes later still is in the `late` output and changes nothing.
+- A static DataFrame is complete: open periods and windows are completed. A stream may have rows that say so
+  (`rankcast.spark.events.END`); otherwise what is open stays open until later events move the watermark.
+- Nothing is lost: rows that are no events are in the `rejected` output, with the reason.
+- The state of a stream belongs to its subscribers: restart it from its checkpoint with the same ones, in the same
+  order, the same `shards` and the same `lateness`. Subscribers that change are given as `ChangingSubscribers`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
+from pyspark.sql import types as T  # noqa: N812
+
+from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError, InvalidValueError, Problem, shown
+from rankcast.model.notifying import AtOnce
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Subscriber, unique_subscribers
+from rankcast.spark.audience import Audience
+from rankcast.spark.changing_subscribers import ChangingSubscribers
+from rankcast.spark.delivery import INPUT_SCHEMA, deliver
+from rankcast.spark.events import CARRIED, EventColumns, carried_columns, prepared
+from rankcast.spark.packed_rows import PackTask
+from rankcast.spark.session import check_session
+from rankcast.spark.shipping import AudienceSource, shipped
+from rankcast.spark.top_subscribers import TopSubscribers
+from rankcast.spark.unpacked_rows import NOTIFICATION, UNPACKED_SCHEMA, UnpackTask
+from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers, subscribers_from_document
+
+SHARDS = 4
+"""By default: enough for a few cores. Every shard has a copy of the identities of its events."""
+
+NOTIFICATION_COLUMNS = ("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered")
+
+Subscribers: TypeAlias = (
+    str | os.PathLike[str] | Iterable[Subscriber] | DataFrame | Audience | ChangingSubscribers | AudienceSource
+)
+
+
+class Pipeline:
+    """What is done with events; a pipeline may be used for several DataFrames.
+
+    `subscribers`: the path of a subscriber file, subscribers, a DataFrame of the shape of such a file (a row for each
+    subscriber), or `ChangingSubscribers`. `problems` lists what was wrong with a file or DataFrame; the rest is used.
+    """
+
+    def __init__(
+        self,
+        subscribers: Subscribers,
+        *,
+        columns: EventColumns | None = None,
+        schema: Schema | None = None,
+        shards: int | None = None,
+        lateness: timedelta = timedelta(0),
+        carry: Sequence[str] = (),
+        top: TopSubscribers | None = None,
+    ) -> None:
+        self.problems: tuple[Problem, ...] = ()
+        self.columns = columns or EventColumns()
+        self.shards = SHARDS if shards is None else shards
+        if self.shards < 1:
+            raise InvalidValueError(f"shards: {self.shards}; expected at least 1")
+        self.lateness = lateness
+        self.carry = tuple(carry)
+        self.top = top
+        self.schema = schema
+        self._source: AudienceSource | None = None
+        self._audience: Audience | None = None
+        self._take(subscribers)
+
+    def _take(self, subscribers: Subscribers) -> None:
+        if isinstance(subscribers, Audience):
+            self._audience = subscribers
+        elif isinstance(subscribers, ChangingSubscribers):
+            self._source = subscribers.source
+        elif isinstance(subscribers, str | os.PathLike):
+            self._take_file(load_subscribers(subscribers))
+        elif isinstance(subscribers, DataFrame):
+            self._take_file(subscribers_of_rows(subscribers))
+        elif isinstance(subscribers, Iterable):
+            self._audience = Audience.of(map(self._checked, unique_subscribers(subscribers).values()))
+        else:
+            self._source = subscribers
+
+    def _checked(self, subscriber: Subscriber) -> Subscriber:
+        """Return a subscriber under the schema; raise when a filter or a relevance does not fit it."""
+        if not isinstance(subscriber.notify, AtOnce):
+            raise InvalidSubscriptionError(
+                f"subscriber {shown(subscriber.id)}: notify: {shown(subscriber.notify)} needs a hub; on Spark every "
+                "notification is put out at once"
+            )
+        if self.schema is None:
+            return subscriber
+        owned = tuple(subscription.under(self.schema) for subscription in subscriber.subscriptions)
+        return replace(subscriber, subscriptions=owned)
+
+    def _take_file(self, found: SubscriberFile) -> None:
+        self.problems = found.problems
+        self.schema = self.schema or found.schema
+        self._audience = Audience.of(map(self._checked, found.subscribers))
+
+    def source(self, spark: SparkSession) -> AudienceSource:
+        """Return what tasks get their audience from."""
+        if self._source is None:
+            assert self._audience is not None
+            self._source = shipped(self._audience, spark)
+        return self._source
+
+    def transform(self, events: DataFrame) -> DataFrame:
+        """Return the notifications of events: NOTIFICATION_COLUMNS, and what is carried along."""
+        outputs = self.outputs(events)
+        wanted = [F.col(f"`{name}`") for name in (*NOTIFICATION_COLUMNS, *self.carry)]
+        return outputs.where(F.col("kind") == NOTIFICATION).select(*wanted)
+
+    def outputs(self, events: DataFrame) -> DataFrame:
+        """Return everything that comes of events, in one DataFrame; its column `kind` says what a row is.
+
+        notification   NOTIFICATION_COLUMNS, and what is carried along
+        late           source, id and time of an event that came too late
+        rejected       reason and original of a row that is no event
+        counts         how many events and matches there were, in parts to be added up
+        """
+        check_session(events.sparkSession)
+        for name in self.carry:
+            if name in UNPACKED_SCHEMA.fieldNames():
+                raise InvalidEventError(f"carry: notifications have a column {shown(name)} of their own; rename it")
+        source = self.source(events.sparkSession)
+        keep = () if self.top is None or self.top.k_column is None else (self.top.k_column,)
+        ready, reader = prepared(events, self.columns, self.schema, carry=self.carry, keep=keep)
+        packed = ready.mapInArrow(PackTask(reader, source, self.shards, self.top), INPUT_SCHEMA)
+        delivered = deliver(packed, source, shards=self.shards, lateness=self.lateness)
+        unpacked = delivered.mapInArrow(UnpackTask(source, self.shards), UNPACKED_SCHEMA)
+        if not self.carry:
+            return unpacked.drop(CARRIED)
+        carried = T.StructType([events.schema[name] for name in self.carry])
+        return unpacked.select(
+            *[name for name in UNPACKED_SCHEMA.fieldNames() if name != CARRIED],
+            *carried_columns(F.col(CARRIED), carried),
+        )
+
+
+def subscribers_of_rows(frame: DataFrame) -> SubscriberFile:
+    """Return the subscribers of a DataFrame that has the fields of a subscriber file, one row for each.
+
+    A field that is null is not there. Bad rows are set aside as problems, as they are in a file.
+    """
+    rows = [_without_nulls(row.asDict(recursive=True)) for row in frame.collect()]
+    return subscribers_from_document({"version": 1, "subscribers": rows}, file="<DataFrame>")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return value

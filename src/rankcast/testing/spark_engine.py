@@ -1,0 +1,136 @@
+"""The Spark pipeline as an engine of the conformance suite, on tables and on streams; imports PySpark when it is used.
+
+Events are given as documents that hold them exactly, so any case can be replayed. As a stream they come in several
+micro-batches, divided and shuffled at random; they may be late by as much as the shuffling makes them. The last batch
+says that the input ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankcast.model.events import Event, Identity
+from rankcast.model.subscriptions import SubscriberId, SubscriptionId
+from rankcast.storage.typed_events import event_to_record
+from rankcast.testing.conformance import Case
+from rankcast.testing.definitions import Delivery
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_COLUMN = "value"
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """`Pipeline` on a static DataFrame or, with `batches`, on a stream of so many micro-batches."""
+
+    spark: SparkSession
+    batches: int | None = None
+    partitions: int = 2
+    shards: int = 3
+    displaced: int = 0
+    """How many places an event of a stream may be away from where its time puts it."""
+    seed: int = 0
+
+    def deliveries(self, case: Case) -> list[Delivery]:
+        """Run the pipeline on the events of a case, each at its own time."""
+        events = [event for event in case.events if event.time is not None]
+        return self._on_table(case, events) if self.batches is None else self._on_stream(case, events)
+
+    def _on_table(self, case: Case, events: list[Event]) -> list[Delivery]:
+        shuffled = events.copy()
+        random.Random(self.seed).shuffle(shuffled)
+        rows = [(_document(event),) for event in shuffled]
+        frame = self.spark.createDataFrame(rows, f"{_COLUMN} string").repartition(self.partitions)
+        return self._deliveries(self._pipeline(case, timedelta(0)).transform(frame).toArrow())
+
+    def _on_stream(self, case: Case, events: list[Event]) -> list[Delivery]:
+        from rankcast.spark.events import END  # noqa: PLC0415 (PySpark is imported when it is used)
+
+        chooser = random.Random(self.seed)
+        order = sorted(range(len(events)), key=lambda at: at + chooser.uniform(0, self.displaced + 1))
+        arriving = [events[at] for at in order]
+        cuts = sorted(chooser.randint(0, len(events)) for _ in range((self.batches or 1) - 1))
+        parts = [arriving[start:end] for start, end in zip((0, *cuts), (*cuts, len(events)), strict=True)]
+        with tempfile.TemporaryDirectory() as folder:
+            for at, part in enumerate(parts):
+                lines = [json.dumps({_COLUMN: _document(event)}) for event in part]
+                if at == len(parts) - 1:
+                    lines.append(json.dumps({END: True}))
+                _written(Path(folder) / "in" / f"{at}.json", lines, at)
+            stream = (
+                self.spark.readStream.schema(f"{_COLUMN} string, {END} boolean")
+                .option("maxFilesPerTrigger", 1)
+                .json(str(Path(folder) / "in"))
+                .repartition(self.partitions)
+            )
+            return self._drained(self._pipeline(case, _latest(arriving)).transform(stream), folder)
+
+    def _drained(self, notifications: DataFrame, folder: str) -> list[Delivery]:
+        found: list[Delivery] = []
+
+        def take(batch: DataFrame, _: int) -> None:
+            found.extend(self._deliveries(batch.toArrow()))
+
+        query = (
+            notifications.writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(Path(folder) / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return found
+
+    def _pipeline(self, case: Case, lateness: timedelta) -> Any:
+        from rankcast.spark.events import EventColumns  # noqa: PLC0415
+        from rankcast.spark.pipeline import Pipeline  # noqa: PLC0415
+
+        columns = EventColumns(document=_COLUMN)
+        return Pipeline(case.subscribers, columns=columns, shards=self.shards, lateness=lateness)
+
+    def _deliveries(self, table: Any) -> list[Delivery]:
+        delivered = table["delivered"].cast("int64").to_pylist()
+        names = ("subscriber", "source", "id", "rank", "matched", "subscription")
+        rows = zip(*(table[name].to_pylist() for name in names), delivered, strict=True)
+        return [
+            Delivery(
+                SubscriberId(subscriber),
+                Identity(source, name),
+                rank,
+                tuple(map(SubscriptionId, matched)),
+                _EPOCH + timedelta(microseconds=micros),
+                None if own is None else SubscriptionId(own),
+            )
+            for subscriber, source, name, rank, matched, own, micros in rows
+        ]
+
+
+def _document(event: Event) -> str:
+    return json.dumps(event_to_record(event))
+
+
+def _latest(arriving: Sequence[Event]) -> timedelta:
+    """Return by how much the latest event comes after a newer one."""
+    newest, late = datetime.min.replace(tzinfo=UTC), timedelta(0)
+    for event in arriving:
+        if event.time is not None:
+            newest = max(newest, event.time)
+            late = max(late, newest - event.time)
+    return late
+
+
+def _written(path: Path, lines: Sequence[str], at: int) -> None:
+    """Write a file that Spark takes as the at-th: it goes by the time of the last change."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    os.utime(path, (1_000_000_000 + at, 1_000_000_000 + at))
