@@ -5,7 +5,10 @@ Both give the same selection. Values are numbered as they come for the kernels, 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import count
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,51 +34,86 @@ def diverse_selection(contents: Sequence[Content], ranks: Sequence[float], k: in
     return selection_of_arrays(contents, ranks, k, diversity)
 
 
+class SelectionArrays(NamedTuple):
+    """What the kernel selects from: ranks, how they are weighed, and contents as a matrix or as lists."""
+
+    ranks: Array
+    sigma: float
+    weights: Array
+    total: float
+    codes: Array
+    starts: Array
+    ends: Array
+    attributes: Array
+    values: Array
+
+
 def selection_of_arrays(contents: Sequence[Content], ranks: Sequence[float], k: int, diversity: Diversity) -> list[int]:
-    """Return what `diverse_selection` does, by kernels whatever the number of events."""
-    numbers: dict[tuple[bool, Value], int] = {}
-    codes, lists = np.zeros((0, 0), np.int64), _lists((), numbers)
-    if diversity.weights:
-        codes = _matrix(contents, list(diversity.weights), numbers)
-    else:
-        lists = _lists(contents, numbers)
-    selected = np.empty(min(k, len(contents)), np.int64)
-    weights = diversity.weights
-    select_diverse(
+    """Return what `diverse_selection` does, by the kernel whatever the number of events."""
+    return selected_by_kernel(selection_arrays(contents, ranks, diversity), k)
+
+
+def selected_by_kernel(arrays: SelectionArrays, k: int) -> list[int]:
+    """Return the positions of the k events selected from arrays, in order."""
+    selected = np.empty(min(k, len(arrays.ranks)), np.int64)
+    select_diverse(*arrays, selected, np.empty(len(selected)))
+    found: list[int] = selected.tolist()
+    return found
+
+
+def selection_arrays(contents: Sequence[Content], ranks: Sequence[float], diversity: Diversity) -> SelectionArrays:
+    """Return contents and ranks as the kernel takes them."""
+    weights = Weights(diversity.weights or dict.fromkeys(_common_names(contents), 1.0))
+    numbers: Numbers = defaultdict(count(MISSING + 1).__next__)
+    return SelectionArrays(
         np.array(ranks, np.float64),
         diversity.sigma,
         np.array(list(weights.values()), np.float64),
-        Weights(weights).total,
-        codes,
-        *lists,
-        selected,
-        np.empty(len(selected)),
+        weights.total,
+        _matrix(contents, list(weights), numbers),
+        *_lists(() if weights else contents, numbers),
     )
-    return [int(at) for at in selected]
 
 
-def _number(value: Value, numbers: dict[tuple[bool, Value], int]) -> int:
-    """Return the number of a value; Python takes 1 for True, rankcast does not."""
-    return numbers.setdefault((isinstance(value, bool), value), len(numbers) + 1 + MISSING)
+def _common_names(contents: Sequence[Content]) -> list[str]:
+    """Return the attributes of all events, if all have the same."""
+    names = [name for name, _ in contents[0]] if contents else []
+    return names if _all_have(names, contents) else []
 
 
-def _matrix(contents: Sequence[Content], names: list[str], numbers: dict[tuple[bool, Value], int]) -> Array:
+def _all_have(names: list[str], contents: Sequence[Content]) -> bool:
+    """Whether all events have just these attributes."""
+    return all([name for name, _ in content] == names for content in contents)
+
+
+Numbers: TypeAlias = defaultdict[object, int]
+"""Values and their numbers. Python takes 1 for True, rankcast does not: a bool is put into a tuple."""
+
+
+def _key(value: Value) -> object:
+    return (value,) if value.__class__ is bool else value
+
+
+def _matrix(contents: Sequence[Content], names: list[str], numbers: Numbers) -> Array:
+    if _all_have(names, contents):
+        listed = [numbers[_key(value)] for content in contents for _, value in content]
+        return np.ascontiguousarray(np.array(listed, np.int64).reshape(len(contents), len(names)).T)
     lines = {name: line for line, name in enumerate(names)}
     codes = np.full((len(names), len(contents)), MISSING, np.int64)
     for at, content in enumerate(contents):
         for name, value in content:
             line = lines.get(name)
             if line is not None:
-                codes[line, at] = _number(value, numbers)
+                codes[line, at] = numbers[_key(value)]
     return codes
 
 
-def _lists(contents: Sequence[Content], numbers: dict[tuple[bool, Value], int]) -> tuple[Array, Array, Array, Array]:
+def _lists(contents: Sequence[Content], numbers: Numbers) -> tuple[Array, Array, Array, Array]:
     """Return where each event's attributes begin and end, their numbers in the order of names, and their values'."""
     names = sorted({name for content in contents for name, _ in content})
     places = {name: place for place, name in enumerate(names)}
     ends = np.cumsum([len(content) for content in contents], dtype=np.int64)
     attributes = [places[name] for content in contents for name, _ in content]
-    values = [_number(value, numbers) for content in contents for _, value in content]
+    values = [numbers[_key(value)] for content in contents for _, value in content]
     starts = np.concatenate([[0], ends])[:-1].astype(np.int64)
     return starts, ends, np.array(attributes, np.int64), np.array(values, np.int64)

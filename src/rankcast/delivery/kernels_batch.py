@@ -18,6 +18,7 @@ from rankcast.delivery.batch_layout import (
     KIND,
     LAST_INSTANT,
     PERIODIC,
+    SETTING,
     SLIDING,
     TIME_WINDOW,
     TOP,
@@ -25,6 +26,7 @@ from rankcast.delivery.batch_layout import (
     K,
 )
 from rankcast.delivery.kernels_best import list_of
+from rankcast.delivery.kernels_diverse_steps import pass_diverse, take_diverse
 from rankcast.delivery.kernels_listed import arrive_continuously, arrive_in_period, pass_in_period
 from rankcast.delivery.kernels_room import DONE, FOUND_FULL, has_room, write
 from rankcast.delivery.kernels_window import arrive_in_count_window, arrive_in_time_window, pass_in_window
@@ -75,12 +77,12 @@ def first_fault(queues: Array, queue_column: Array, events: Array, times: Array,
 
 
 @inlined
-def _pass(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int, diverse: Diverse) -> int:
+def _pass(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
     kind = queues[queue, KIND]
     if kind in (COUNT_WINDOW, TIME_WINDOW):
-        return pass_in_window(queues, arena, found, counters, queue, now, diverse)
+        return pass_in_window(queues, arena, found, counters, queue, now)
     if kind == PERIODIC:
-        return pass_in_period(queues, arena, found, counters, queue, now, diverse)
+        return pass_in_period(queues, arena, found, counters, queue, now)
     return DONE
 
 
@@ -95,7 +97,6 @@ def _arrive(
     time: int,
     expiry: int,
     score: int,
-    diverse: Diverse,
 ) -> int:
     kind = queues[queue, KIND]
     if kind == ALL:
@@ -109,9 +110,9 @@ def _arrive(
     if kind == CONTINUOUS:
         return arrive_continuously(queues, arena, found, counters, queue, event, time, expiry, score)
     if kind in (SLIDING, COUNT_WINDOW):
-        return arrive_in_count_window(queues, arena, found, counters, queue, event, time, expiry, score, diverse)
+        return arrive_in_count_window(queues, arena, found, counters, queue, event, time, expiry, score)
     if kind == TIME_WINDOW:
-        return arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score, diverse)
+        return arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score)
     return arrive_in_period(queues, arena, counters, queue, event, time, expiry, score)
 
 
@@ -132,10 +133,15 @@ def take_rows(
     """Take rows from one on; return the first that was not taken and DONE, FOUND_FULL or ARENA_FULL."""
     while row < len(queue_column):
         queue, time = queue_column[row], times[row]
-        status = _pass(queues, arena, found, counters, queue, time, diverse)
-        if status == DONE:
-            score = score_order(score_bits[row])
-            status = _arrive(queues, arena, found, counters, queue, events[row], time, expiries[row], score, diverse)
+        score = score_order(score_bits[row])
+        if queues[queue, SETTING]:
+            status = take_diverse(
+                queues, arena, found, counters, queue, events[row], time, expiries[row], score, diverse
+            )
+        else:
+            status = _pass(queues, arena, found, counters, queue, time)
+            if status == DONE:
+                status = _arrive(queues, arena, found, counters, queue, events[row], time, expiries[row], score)
         if status != DONE:
             return row, status
         queues[queue, CLOCK] = time
@@ -149,7 +155,10 @@ def pass_time(
 ) -> tuple[int, int]:
     """Let time pass to `now` in all queues from one on; return the first that was not done, and why."""
     while queue < len(queues):
-        status = _pass(queues, arena, found, counters, queue, now, diverse)
+        if queues[queue, SETTING]:
+            status = pass_diverse(queues, arena, found, counters, queue, now, diverse)
+        else:
+            status = _pass(queues, arena, found, counters, queue, now)
         if status != DONE:
             return queue, status
         queues[queue, CLOCK] = max(queues[queue, CLOCK], now)

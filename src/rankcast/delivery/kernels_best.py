@@ -123,6 +123,16 @@ def delist(queues: Array, arena: Array, queue: int, place: int) -> None:
 
 
 @inlined
+def deselect(queues: Array, arena: Array, queue: int, place: int) -> None:
+    """Empty the list of a queue if the event at this place is on it."""
+    _, places = list_of(queues, queue)
+    for at in range(places, places + queues[queue, TOP]):
+        if arena[at] >> 1 == place:
+            queues[queue, TOP] = 0
+            return
+
+
+@inlined
 def list_again(queues: Array, arena: Array, queue: int) -> None:
     """Make the list from all held events."""
     head, capacity = queues[queue, HEAD], queues[queue, CAPACITY]

@@ -3,7 +3,10 @@
 The list of a queue that diversifies has the events selected, in order, and the divranks by which they were. It stands
 until one of them leaves, or an event enters that would have been selected instead of one of them; then it is empty, and
 the next evaluation selects anew from all that is held. What leaves without having been selected changes nothing: the
-others would be selected again. So an arrival that changes nothing costs k distances, not k for each event held.
+others would be selected again. So an arrival that changes nothing costs k distances, not k for each event held, and
+none at all where its rank is too low for any distance to help.
+
+Events mostly have the same attributes, so each is looked for where the event before had it.
 """
 
 from __future__ import annotations
@@ -64,39 +67,35 @@ def row_of(numbers: Array, event: int) -> int:
 
 
 @inlined
-def _payload(diverse: Diverse, row: int) -> int:
+def _payload(starts: Array, attributes: Array, row: int) -> int:
     """Return where the attributes of an event begin that are not the envelope's: those have negative codes."""
-    at, end = diverse.starts[row], diverse.starts[row + 1]
-    while at < end and diverse.attributes[at] < 0:
+    at, end = starts[row], starts[row + 1]
+    while at < end and attributes[at] < 0:
         at += 1
     return int(at)
 
 
 @inlined
-def _code(diverse: Diverse, row: int, attribute: int) -> int:
-    at = _find(diverse.attributes, diverse.starts[row], diverse.starts[row + 1], attribute)
-    return int(diverse.values[at]) if at >= 0 else MISSING
+def _write_codes(
+    starts: Array, attributes: Array, values: Array, row: int, wanted: Array, hints: Array, codes: Array
+) -> None:
+    """Write the codes of an event's values; `hints` say where the event before had the attributes."""
+    start, end = starts[row], starts[row + 1]
+    for line in range(len(wanted)):
+        at = start + hints[line]
+        if at >= end or attributes[at] != wanted[line]:
+            at = _find(attributes, start, end, wanted[line])
+            hints[line] = max(0, at - start)
+        codes[line] = values[at] if at >= 0 else MISSING
 
 
 @inlined
-def _distance(diverse: Diverse, setting: int, row: int, other: int) -> float:
-    """Return the distance of two events."""
-    first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
-    if first == last:
-        return unweighted_distance(
-            diverse.attributes,
-            diverse.values,
-            _payload(diverse, row),
-            diverse.starts[row + 1],
-            _payload(diverse, other),
-            diverse.starts[other + 1],
-        )
+def _weighted_distance(codes: Array, others: Array, weights: Array, total: float) -> float:
     alike = 0.0
-    for at in range(first, last):
-        code = _code(diverse, row, diverse.weight_attributes[at])
-        if code != MISSING and code == _code(diverse, other, diverse.weight_attributes[at]):
-            alike += diverse.weights[at]
-    return float(1 - alike / diverse.totals[setting])
+    for line in range(len(weights)):
+        if codes[line] != MISSING and codes[line] == others[line]:
+            alike += weights[line]
+    return float(1 - alike / total)
 
 
 @inlined
@@ -104,6 +103,14 @@ def _is_older(arena: Array, slot: int, other: int) -> bool:
     if arena[slot + TIME] != arena[other + TIME]:
         return bool(arena[slot + TIME] < arena[other + TIME])
     return bool(number_of(arena[slot + EVENT]) < number_of(arena[other + EVENT]))
+
+
+@inlined
+def _is_hopeless(floats: Array, scores: int, length: int, rank: float, most: float) -> bool:
+    """Whether an event would not be selected even if it were as different as can be, with a divrank of `most`."""
+    if rank >= floats[scores]:
+        return False
+    return bool(most < floats[scores + 1 : scores + length].min()) if length > 1 else True
 
 
 @compiled
@@ -116,10 +123,20 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
     if length < queues[queue, K]:
         return
     floats, sigma = arena.view(np.float64), diverse.sigmas[setting]
+    numbers, starts, attributes, values = diverse.numbers, diverse.starts, diverse.attributes, diverse.values
     scores, places = list_of(queues, queue)
     slot = start + SLOT * place
     rank, mean = floats[slot + SCORE], 0.0
-    row = row_of(diverse.numbers, arena[slot + EVENT])
+    if _is_hopeless(floats, scores, length, rank, divrank_of(sigma, rank, 1.0)):
+        queues[queue, TOP] = length
+        return
+    row = row_of(numbers, arena[slot + EVENT])
+    first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
+    weights, wanted, total = diverse.weights[first:last], diverse.weight_attributes[first:last], diverse.totals[setting]
+    codes, others = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
+    hints = np.zeros(last - first, np.int64)
+    _write_codes(starts, attributes, values, row, wanted, hints, codes)
+    payload = _payload(starts, attributes, row)
     for at in range(length):
         divrank = divrank_of(sigma, rank, mean) if at > 0 else rank
         other = start + SLOT * (arena[places + at] >> 1)
@@ -130,19 +147,17 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
         ):
             return
         if at + 1 < length:
-            selected = row_of(diverse.numbers, number_of(arena[other + EVENT]))
-            mean = mean_with(mean, _distance(diverse, setting, row, selected), at + 1)
+            selected = row_of(numbers, number_of(arena[other + EVENT]))
+            if first < last:
+                _write_codes(starts, attributes, values, selected, wanted, hints, others)
+                distance = _weighted_distance(codes, others, weights, total)
+            else:
+                theirs = _payload(starts, attributes, selected)
+                distance = unweighted_distance(
+                    attributes, values, payload, starts[row + 1], theirs, starts[selected + 1]
+                )
+            mean = mean_with(mean, distance, at + 1)
     queues[queue, TOP] = length
-
-
-@inlined
-def deselect(queues: Array, arena: Array, queue: int, place: int) -> None:
-    """Empty the list of a queue if the event at this place is on it."""
-    _, places = list_of(queues, queue)
-    for at in range(places, places + queues[queue, TOP]):
-        if arena[at] >> 1 == place:
-            queues[queue, TOP] = 0
-            return
 
 
 @inlined
@@ -162,34 +177,73 @@ def _oldest_first(queues: Array, arena: Array, queue: int) -> Array:
 
 
 @compiled
+def _weighted_codes(starts: Array, attributes: Array, values: Array, rows: Array, wanted: Array) -> Array:
+    """Return the codes of some events' values, a line per attribute."""
+    codes, hints = np.empty((len(wanted), len(rows)), np.int64), np.zeros(len(wanted), np.int64)
+    own = np.empty(len(wanted), np.int64)
+    for at in range(len(rows)):
+        _write_codes(starts, attributes, values, rows[at], wanted, hints, own)
+        for line in range(len(wanted)):
+            codes[line, at] = own[line]
+    return codes
+
+
+@compiled
+def _payloads(starts: Array, attributes: Array, rows: Array) -> tuple[Array, Array]:
+    """Return where the attributes of some events begin and end."""
+    begins, ends = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for at in range(len(rows)):
+        begins[at], ends[at] = _payload(starts, attributes, rows[at]), starts[rows[at] + 1]
+    return begins, ends
+
+
+@compiled
+def _common_codes(attributes: Array, values: Array, starts: Array, ends: Array) -> Array:
+    """Return the codes of events that all have the same attributes, a line per attribute; no line if they have not."""
+    length = ends[0] - starts[0] if len(starts) else 0
+    codes = np.empty((length, len(starts)), np.int64)
+    for at in range(len(starts)):
+        if ends[at] - starts[at] != length:
+            return np.empty((0, 0), np.int64)
+        for line in range(length):
+            if attributes[starts[at] + line] != attributes[starts[0] + line]:
+                return np.empty((0, 0), np.int64)
+            codes[line, at] = values[starts[at] + line]
+    return codes
+
+
+@compiled
 def select_anew(queues: Array, arena: Array, queue: int, diverse: Diverse) -> None:
     """Make the list of a queue from all that it holds."""
     start, count, setting = queues[queue, START], queues[queue, COUNT], queues[queue, SETTING] - 1
     floats, held = arena.view(np.float64), _oldest_first(queues, arena, queue)
     first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
-    ranks = np.empty(count)
-    codes = np.empty((last - first, count), np.int64)
-    starts, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+    numbers, attributes, values = diverse.numbers, diverse.attributes, diverse.values
+    ranks, rows = np.empty(count), np.empty(count, np.int64)
     for at in range(count):
         slot = start + SLOT * held[at]
         ranks[at] = floats[slot + SCORE]
-        row = row_of(diverse.numbers, number_of(arena[slot + EVENT]))
-        for line in range(last - first):
-            codes[line, at] = _code(diverse, row, diverse.weight_attributes[first + line])
-        if first == last:
-            starts[at], ends[at] = _payload(diverse, row), diverse.starts[row + 1]
+        rows[at] = row_of(numbers, number_of(arena[slot + EVENT]))
+    weights, total = diverse.weights[first:last], diverse.totals[setting]
+    starts, ends = np.empty(0, np.int64), np.empty(0, np.int64)
+    if first < last:
+        codes = _weighted_codes(diverse.starts, attributes, values, rows, diverse.weight_attributes[first:last])
+    else:
+        starts, ends = _payloads(diverse.starts, attributes, rows)
+        codes = _common_codes(attributes, values, starts, ends)
+        weights, total = np.ones(len(codes)), float(len(codes))
     selected = np.empty(min(count, queues[queue, K]), np.int64)
     divranks = np.empty(len(selected))
     select_diverse(
         ranks,
         diverse.sigmas[setting],
-        diverse.weights[first:last],
-        diverse.totals[setting],
+        weights,
+        total,
         codes,
         starts,
         ends,
-        diverse.attributes,
-        diverse.values,
+        attributes,
+        values,
         selected,
         divranks,
     )

@@ -12,7 +12,6 @@ and the selection at the end.
 
 from __future__ import annotations
 
-from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     COUNT,
     DOMINATORS,
@@ -32,7 +31,6 @@ from rankcast.delivery.batch_layout import (
     K,
 )
 from rankcast.delivery.kernels_best import enlist, list_of
-from rankcast.delivery.kernels_diverse import select_anew
 from rankcast.delivery.kernels_room import ARENA_FULL, DONE, FOUND_FULL, has_room, has_slot, write
 from rankcast.matching.compiled import inlined
 
@@ -154,17 +152,13 @@ def _beats(arena: Array, slot: int, event: int, time: int, score: int) -> bool:
 
 
 @inlined
-def pass_in_period(
-    queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int, diverse: Diverse
-) -> int:
+def pass_in_period(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
     """Deliver the best of a period that has ended."""
     end = queues[queue, NEXT]
     if end > now:
         return DONE
     if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
         return FOUND_FULL
-    if queues[queue, SETTING]:
-        select_anew(queues, arena, queue, diverse)
     start = queues[queue, START]
     _, places = list_of(queues, queue)
     for at in range(places, places + queues[queue, TOP]):

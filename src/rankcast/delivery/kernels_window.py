@@ -3,7 +3,7 @@
 The common arrival (worse than the best, and so is the one that leaves) costs O(1). One among the best costs O(k). An
 event that expires before it would leave costs O(w): those before it in the ring move up.
 
-With diversity the list has what was selected; `kernels_diverse` keeps it.
+With diversity the list has what was selected; `kernels_diverse_steps` keeps it, around the steps that are made here.
 
 NEXT is a lower bound of the expiries held, exact after every search for expired events. Without expiries the first to
 leave a window of time is its oldest event, so the next departure is the smaller of two numbers.
@@ -11,7 +11,6 @@ leave a window of time is its oldest event, so the next departure is the smaller
 
 from __future__ import annotations
 
-from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     CAPACITY,
     COUNT,
@@ -32,8 +31,7 @@ from rankcast.delivery.batch_layout import (
     Array,
     K,
 )
-from rankcast.delivery.kernels_best import delist, enlist, list_again, list_of
-from rankcast.delivery.kernels_diverse import consider, deselect, select_anew
+from rankcast.delivery.kernels_best import delist, deselect, enlist, list_again, list_of
 from rankcast.delivery.kernels_room import ARENA_FULL, DONE, FOUND_FULL, has_room, has_slot, write
 from rankcast.matching.compiled import inlined
 
@@ -46,9 +44,7 @@ def place_at(queues: Array, queue: int, offset: int) -> int:
 
 
 @inlined
-def enter(
-    queues: Array, arena: Array, queue: int, event: int, time: int, expiry: int, score: int, diverse: Diverse
-) -> None:
+def enter(queues: Array, arena: Array, queue: int, event: int, time: int, expiry: int, score: int) -> None:
     """Put an event into the next free slot."""
     count = queues[queue, COUNT]
     place = place_at(queues, queue, count)
@@ -56,9 +52,7 @@ def enter(
     arena[slot + EVENT], arena[slot + TIME], arena[slot + EXPIRY], arena[slot + SCORE] = event, time, expiry, score
     queues[queue, COUNT] = count + 1
     queues[queue, NEXT] = min(queues[queue, NEXT], expiry)
-    if queues[queue, SETTING]:
-        consider(queues, arena, queue, place, diverse)
-    else:
+    if queues[queue, SETTING] == 0:
         enlist(queues, arena, queue, place, count - queues[queue, TOP])
 
 
@@ -111,16 +105,11 @@ def expire(queues: Array, arena: Array, queue: int, now: int) -> None:
 
 
 @inlined
-def evaluate(
-    queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int, diverse: Diverse
-) -> None:
+def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int) -> None:
     """Deliver those of the best k that were not delivered before."""
     wanted = min(queues[queue, K], queues[queue, COUNT])
     if queues[queue, TOP] < wanted:
-        if queues[queue, SETTING]:
-            select_anew(queues, arena, queue, diverse)
-        else:
-            list_again(queues, arena, queue)
+        list_again(queues, arena, queue)
     _, places = list_of(queues, queue)
     for at in range(places, places + wanted):
         if arena[at] & 1 == 0:
@@ -128,6 +117,32 @@ def evaluate(
             write(found, counters, queue, arena[slot + EVENT], instant, arena[slot + SCORE])
             arena[slot + EVENT] = ~arena[slot + EVENT]
             arena[at] |= 1
+
+
+@inlined
+def admit_to_count_window(
+    queues: Array,
+    arena: Array,
+    found: Array,
+    counters: Array,
+    queue: int,
+    event: int,
+    time: int,
+    expiry: int,
+    score: int,
+) -> int:
+    """Let expired events leave, then the oldest if the window is full, then the new one enter."""
+    if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT] + 1)):
+        return FOUND_FULL
+    if queues[queue, COUNT] < queues[queue, WINDOW] and not has_slot(queues, arena, counters, queue):
+        return ARENA_FULL
+    if queues[queue, NEXT] <= time:
+        expire(queues, arena, queue, time)
+    if expiry > time:
+        if queues[queue, COUNT] == queues[queue, WINDOW]:
+            leave(queues, arena, queue, 0)
+        enter(queues, arena, queue, event, time, expiry, score)
+    return DONE
 
 
 @inlined
@@ -141,64 +156,58 @@ def arrive_in_count_window(
     time: int,
     expiry: int,
     score: int,
-    diverse: Diverse,
 ) -> int:
-    """Let expired events leave, then the oldest if the window is full, then the new one enter; evaluate."""
-    if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT] + 1)):
-        return FOUND_FULL
-    if queues[queue, COUNT] < queues[queue, WINDOW] and not has_slot(queues, arena, counters, queue):
-        return ARENA_FULL
-    if queues[queue, NEXT] <= time:
-        expire(queues, arena, queue, time)
-    if expiry > time:
-        if queues[queue, COUNT] == queues[queue, WINDOW]:
-            leave(queues, arena, queue, 0)
-        enter(queues, arena, queue, event, time, expiry, score, diverse)
-    evaluate(queues, arena, found, counters, queue, time, diverse)
-    return DONE
+    """Let an event enter as others leave; evaluate."""
+    status = admit_to_count_window(queues, arena, found, counters, queue, event, time, expiry, score)
+    if status == DONE:
+        evaluate(queues, arena, found, counters, queue, time)
+    return status
 
 
 @inlined
 def arrive_in_time_window(
-    queues: Array,
-    arena: Array,
-    counters: Array,
-    queue: int,
-    event: int,
-    time: int,
-    expiry: int,
-    score: int,
-    diverse: Diverse,
+    queues: Array, arena: Array, counters: Array, queue: int, event: int, time: int, expiry: int, score: int
 ) -> int:
     """Let an event enter; its instant is evaluated when it is over."""
     if expiry > time:
         if not has_slot(queues, arena, counters, queue):
             return ARENA_FULL
-        enter(queues, arena, queue, event, time, expiry, score, diverse)
+        enter(queues, arena, queue, event, time, expiry, score)
         queues[queue, UNSEEN] = time
     return DONE
 
 
 @inlined
-def pass_in_window(
-    queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int, diverse: Diverse
-) -> int:
-    """Evaluate, in order, the instants before `now` at which something entered or left."""
+def next_instant(queues: Array, arena: Array, queue: int) -> int:
+    """Return the first instant at which something entered that was not evaluated, or something leaves."""
+    instant = min(queues[queue, UNSEEN], queues[queue, NEXT])
+    if queues[queue, COUNT]:
+        instant = min(instant, _oldest(queues, arena, queue) + queues[queue, SPAN])
+    return int(instant)
+
+
+@inlined
+def depart(queues: Array, arena: Array, queue: int, instant: int) -> None:
+    """Let everything leave whose time is over."""
     span = queues[queue, SPAN]
+    while queues[queue, COUNT] and _oldest(queues, arena, queue) + span <= instant:
+        leave(queues, arena, queue, 0)
+    if queues[queue, NEXT] <= instant:
+        expire(queues, arena, queue, instant)
+    queues[queue, UNSEEN] = NEVER
+
+
+@inlined
+def pass_in_window(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
+    """Evaluate, in order, the instants before `now` at which something entered or left."""
     while True:
-        instant = min(queues[queue, UNSEEN], queues[queue, NEXT])
-        if queues[queue, COUNT]:
-            instant = min(instant, _oldest(queues, arena, queue) + span)
+        instant = next_instant(queues, arena, queue)
         if instant >= now:
             return DONE
         if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
             return FOUND_FULL
-        while queues[queue, COUNT] and _oldest(queues, arena, queue) + span <= instant:
-            leave(queues, arena, queue, 0)
-        if queues[queue, NEXT] <= instant:
-            expire(queues, arena, queue, instant)
-        queues[queue, UNSEEN] = NEVER
-        evaluate(queues, arena, found, counters, queue, instant, diverse)
+        depart(queues, arena, queue, instant)
+        evaluate(queues, arena, found, counters, queue, instant)
 
 
 @inlined
