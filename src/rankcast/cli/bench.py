@@ -141,6 +141,19 @@ def delivery(
     _run("delivery", queues, rows, seed, as_json=json)
 
 
+@bench_app.command(epilog="Example: rankcast bench diversity --json")
+def diversity(
+    queues: Annotated[int | None, typer.Option("--queues", "-q", min=1, metavar="N", help="How many queues.")] = None,
+    events: Annotated[
+        int | None, typer.Option("--events", "-e", min=1, metavar="N", help="How many events are selected from.")
+    ] = None,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Select the 20 best diverse events of 1,000, and deliver to many queues that diversify, against plain code."""
+    _run("diversity", queues, events, seed, as_json=json)
+
+
 def _run(name: str, subscriptions: int | None, events: int | None, seed: int, *, as_json: bool) -> None:
     from rankcast.bench.registry import bench_named
 
