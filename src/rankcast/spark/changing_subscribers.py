@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlparse
 
 from rankcast.delivery.queue_changes import QueueChange
 from rankcast.model.errors import InvalidFileError, shown
+from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema
 from rankcast.spark.audience import Audience, loaded
 from rankcast.spark.audience_changes import AudienceCompiler
@@ -63,6 +64,14 @@ class PinnedAudience:
         for queue, time, policy in folder.changes(pin.version):
             found[queue % shards].append(QueueChange(queue // shards, time, policy))
         return about.frontier, found
+
+    def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
+        """Return the policies with which the queues of a shard begin, as of version 0: before any change was told.
+
+        Queues are only added to and keep the policy that they began with, so that any version gives a shard whose state
+        is brought back from all that it was ever told the same beginning.
+        """
+        return 0, self.current()[1].queues.policies_of(shard, shards)
 
     def _pin(self) -> Pin:
         batch = batch_of_task()
