@@ -10,7 +10,7 @@ from rankcast.matching.naive import matching_subscriptions
 from rankcast.model.cloudevents import event_from_json, event_to_json
 from rankcast.model.errors import InvalidValueError, UnknownIdError
 from rankcast.model.expressions import And, Constant, Constraint, Expression, Not, Operator, Or
-from rankcast.model.policies import AllMatches, Continuous, Sliding
+from rankcast.model.policies import AllMatches, Continuous, Sliding, diversity_of
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.workloads.feeds import DEFAULT_START, FEEDS, Feed, feed_named, flats, movies, trades
 from rankcast.workloads.feeds.housing import CITIES
@@ -94,6 +94,7 @@ def test_subscribers_have_several_subscriptions_mixed_preferences_and_policies_t
     assert len({subscriber.id for subscriber in subscribers}) == 200
     assert all(2 <= len(subscriber.subscriptions) <= 4 for subscriber in subscribers)
     assert {type(subscriber.deliver) for subscriber in subscribers} == {AllMatches, Sliding, Continuous}
+    assert 5 < sum(diversity_of(subscriber.deliver) is not None for subscriber in subscribers) < 60
     ranked = [s for s in subscribers if all(subscription.rank is not None for subscription in s.subscriptions)]
     ordered = [s for s in subscribers if s.priorities]
     assert len(ranked) > 60

@@ -157,17 +157,20 @@ def shown_policy(policy: Policy) -> str:
 
     >>> shown_policy(Sliding(k=3, window=100))
     'the best 3 of the last 100'
+    >>> shown_policy(Sliding(k=3, window=100, diversity=Diversity()))
+    'the diverse best 3 of the last 100'
     """
+    best = "the best" if diversity_of(policy) is None else "the diverse best"
     if isinstance(policy, AllMatches):
         return "every match"
     if isinstance(policy, Continuous):
         return f"the best {policy.k} so far"
     if isinstance(policy, Sliding):
-        return f"the best {policy.k} of the last {policy.window}"
+        return f"{best} {policy.k} of the last {policy.window}"
     if isinstance(policy, Periodic):
-        return f"the best {policy.k} every {format_duration(policy.period)}"
+        return f"{best} {policy.k} every {format_duration(policy.period)}"
     window = policy.window if isinstance(policy.window, int) else format_duration(policy.window)
-    return f"the best {policy.k} at any time within {window}"
+    return f"{best} {policy.k} at any time within {window}"
 
 
 def shown_delivery(subscriber: Subscriber) -> str:

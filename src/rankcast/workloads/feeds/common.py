@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from itertools import islice, pairwise
@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.expressions import Expression
@@ -199,7 +200,7 @@ def assembled(
     """Return a subscriber with these wishes, the dearest first, and preferences and a policy drawn for them.
 
     Half of the subscribers give ranks, a third give priorities, the rest neither. One subscription in twelve begins or
-    ends within `span`, so that activation is exercised too.
+    ends within `span`, so that activation is exercised too. Every fourth with a window minds near-copies.
     """
     style = draw.one(("ranks", "priorities", "none"), (0.5, 0.33, 0.17))
     ranks: list[float | None] = [None] * len(wishes)
@@ -208,7 +209,7 @@ def assembled(
     subscriptions = tuple(
         _subscription(wish, rank, schema, draw, start, span) for wish, rank in zip(wishes, ranks, strict=True)
     )
-    return Subscriber(
+    subscriber = Subscriber(
         SubscriberId(name),
         subscriptions,
         deliver=_policy(draw),
@@ -216,6 +217,17 @@ def assembled(
         most_specific=draw.chance(0.15),
         priorities=_priorities(subscriptions, draw) if style == "priorities" else (),
     )
+    return _diversified(subscriber, schema, draw)
+
+
+def _diversified(subscriber: Subscriber, schema: Schema, draw: Draw) -> Subscriber:
+    """Return the subscriber with diversity by one or two attributes, if it has a window, ranks in [0, 1] and luck."""
+    policy = subscriber.deliver
+    if not isinstance(policy, Sliding) or subscriber.rank_by is RankBy.WEIGHTED_SUM or not draw.chance(0.25):
+        return subscriber
+    names = draw.several(sorted(schema.attributes), draw.whole(1, 2))
+    diversity = Diversity(draw.one((0.3, 0.5, 0.7)), {name: float(draw.whole(1, 3)) for name in names})
+    return replace(subscriber, deliver=replace(policy, diversity=diversity))
 
 
 def _subscription(
