@@ -10,12 +10,15 @@ import pytest
 from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import DataFrame
 
+from rankcast.delivery.queue_changes import QueueChange
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidFileError
+from rankcast.model.policies import ALL_MATCHES
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.changing_subscribers import STORE, ChangingSubscribers, local_path
 from rankcast.spark.matching import match
 from rankcast.spark.subscriber_tables import append_subscribers
+from rankcast.spark.timelines import ALWAYS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = "id string, time timestamp, rent int"
@@ -158,6 +161,24 @@ def test_a_version_that_is_missing_stops_the_stream_with_a_clear_error_and_nothi
     (stream.root / "copy").rename(versions)
     stream.run()
     assert stream.everything() == {("ana", "1")}
+
+
+def test_shards_are_told_of_changes_by_the_first_batch_that_has_events(tmp_path: Path, monkeypatch) -> None:
+    checkpoint, table = tmp_path / "checkpoint", tmp_path / "table"
+    (checkpoint / "offsets").mkdir(parents=True)
+    append_subscribers(table, [person("ana", 500), person("eva", 500), person("leo", 500)])
+    subscribers = ChangingSubscribers(table, checkpoint)
+    told = []
+    for batch, watermark in enumerate([0, 5_000, 5_000, 9_000]):
+        (checkpoint / "offsets" / str(batch)).write_text(f'v1\n{{"batchWatermarkMs": {watermark}}}\n')
+        if batch == 1:  # a batch without events, as Spark makes one to let time pass
+            append_subscribers(table, gone=["leo"])
+        subscribers.prepare(batch)
+        monkeypatch.setattr("rankcast.spark.changing_subscribers.batch_of_task", lambda batch=batch: batch)
+        told.append(subscribers.source.changes(2))
+    frontier = 5_001_000
+    assert told == [(ALWAYS, {0: [], 1: []}), *[(frontier, {0: [QueueChange(1, frontier, None)], 1: []})] * 2, None]
+    assert subscribers.source.policies(0, 2) == (0, [ALL_MATCHES, ALL_MATCHES])
 
 
 def test_versions_lie_on_a_file_system_that_is_mounted() -> None:

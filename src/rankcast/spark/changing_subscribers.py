@@ -52,13 +52,14 @@ class PinnedAudience:
     def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
         """Return what the task's batch has to tell the shards: from when on, and what each has to do from then on.
 
-        None, unless the batch is the first of its version. Every shard gets its list, be it empty, because what an
-        earlier version planned for that time no longer counts.
+        None, once events have come since the version was made: a batch without any has no tasks that could tell, so
+        being the first batch of a version is not enough. Shards ignore what they were told before. Every shard gets its
+        list, be it empty, because what an earlier version planned for that time no longer counts.
         """
         pin = self._pin()
         folder = VersionFolder(Path(self.store) / "versions")
         about = folder.about(pin.version)
-        if about.batch != pin.batch:
+        if about.frontier != pin.frontier:
             return None
         found: dict[int, list[QueueChange]] = {shard: [] for shard in range(shards)}
         for queue, time, policy in folder.changes(pin.version):
