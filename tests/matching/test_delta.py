@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costly import costly
 from rankcast.matching import delta as deltas
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
@@ -43,6 +44,7 @@ def expected(model, found):
     return sorted(number for number, one in model.items() if evaluate(one.expression, found) is True)
 
 
+@costly
 @given(
     st.lists(intervals(), min_size=1, max_size=8),
     st.sets(st.integers(0, 7)),
@@ -63,6 +65,7 @@ def test_intervals_of_numbers_are_exact_in_rows_and_in_the_segment_made_of_them(
         assert sorted(searcher.match_one(found).tolist()) == expected(model, found)
 
 
+@costly
 @given(st.lists(filters(max_leaves=4), min_size=1, max_size=6), st.lists(attributes(), min_size=1, max_size=3))
 def test_whatever_is_no_row_is_evaluated_as_it_is(wanted, published):
     index = Index(delta=100)

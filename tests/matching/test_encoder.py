@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costly import costly
 from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.cuts import (
     positions_of_numbers,
@@ -48,6 +49,7 @@ def test_columns_of_integers_are_split_like_single_ones(values):
 cuts = st.tuples(numbers.filter(math.isfinite), st.booleans()).map(lambda cut: (*split_number(cut[0]), int(cut[1])))
 
 
+@costly
 @given(st.lists(cuts, max_size=40), st.lists(numbers, max_size=40), st.integers(0, 3))
 def test_numbers_are_placed_among_cuts_alike_one_by_one_and_in_columns(drawn, values, spare):
     """A cut (key, rest) is at or below a number (key, rest) as pairs are; cuts of other tables lie around."""

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from costly import COSTLY_EXAMPLES, costly
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index, in_background
 from rankcast.matching.kernels_search import match_parts, match_parts_holding, search, search_one
@@ -94,9 +95,10 @@ class Updates(RuleBasedStateMachine):
 
 
 TestUpdates = Updates.TestCase
-TestUpdates.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestUpdates.settings = settings(max_examples=max(40, COSTLY_EXAMPLES // 4), stateful_step_count=30, deadline=None)
 
 
+@costly
 @given(st.lists(subscriptions(), max_size=6), st.lists(events(), min_size=1, max_size=3))
 def test_activation_is_obeyed_by_the_delta_and_by_segments(owned, published):
     index = Index(delta=4)

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costly import costly
 from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.naive import evaluate
@@ -13,6 +14,7 @@ from rankcast.testing.strategies import attributes, filters
 parts = st.lists(st.lists(st.tuples(filters(max_leaves=5), st.booleans()), max_size=4), min_size=1, max_size=3)
 
 
+@costly
 @given(parts, st.lists(attributes(), min_size=1, max_size=3))
 def test_a_merged_segment_equals_the_oracle_on_what_is_alive(held, found):
     numbers = iter(range(100))
@@ -34,6 +36,7 @@ def test_a_merged_segment_equals_the_oracle_on_what_is_alive(held, found):
         assert sorted(searcher.match_one(one).tolist()) == expected
 
 
+@costly
 @given(st.lists(filters(max_leaves=5), max_size=6))
 def test_a_merge_keeps_no_cut_that_only_the_dead_used(wanted):
     entries = [Entry.of(number, one) for number, one in enumerate(wanted)]

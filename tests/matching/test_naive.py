@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costly import costly
 from rankcast.matching.naive import (
     conjunction,
     disjunction,
@@ -190,6 +191,7 @@ class TestSubscriptions:
         assert matching_subscriptions(people, self.event(rent=900)) == [("bo", "any")]
         assert matching_subscriptions([], self.event(rent=900)) == []
 
+    @costly
     @given(st.lists(subscribers(), max_size=3), events())
     def test_what_is_listed_is_active_and_accepted_by_the_normal_form(self, people, event):
         expected = [

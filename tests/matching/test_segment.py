@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from costly import costly
 from rankcast.matching import plan as planning
 from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.naive import evaluate, matches
@@ -43,19 +44,21 @@ def entries(wanted):
 
 class TestOneEvent:
     # The fixture patches a constant, the same for all inputs.
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(costly, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(wanted=st.lists(filters(), max_size=5), found=st.lists(attributes(), min_size=1, max_size=3))
     def test_equals_the_oracle(self, kernel, wanted, found):
         searcher = Searcher(build_segment(entries(wanted)))
         for one in found:
             assert sorted(searcher.match_one(one).tolist()) == expected(wanted, one)
 
+    @costly
     @given(wanted=st.lists(filters(), min_size=1, max_size=5), found=st.lists(attributes(), min_size=1, max_size=3))
     def test_does_not_depend_on_the_sample(self, wanted, found):
         searcher = Searcher(build_segment(entries(wanted), sample=found))
         for one in found:
             assert sorted(searcher.match_one(one).tolist()) == expected(wanted, one)
 
+    @costly
     @given(owned=st.lists(subscriptions(), max_size=8), published=st.lists(events(), min_size=1, max_size=4))
     def test_obeys_activation_in_event_time(self, owned, published):
         segment = build_segment(
@@ -66,6 +69,7 @@ class TestOneEvent:
             found = sorted(searcher.match_one(event.attributes).tolist())
             assert found == [number for number, one in enumerate(owned) if matches(one, event)]
 
+    @costly
     @given(wanted=st.lists(filters(), max_size=8), found=attributes())
     def test_survives_a_round_trip_through_read_only_arrays(self, wanted, found):
         arrays = build_segment(entries(wanted)).to_arrays()
@@ -138,6 +142,7 @@ BATCH = pa.schema([*((f"a{at}", pa.int64()) for at in range(6)), ("s", pa.string
 
 
 class TestBatches:
+    @costly
     @given(wanted=st.lists(filters(), max_size=8), found=st.lists(attributes(), max_size=6))
     def test_equal_the_oracle_on_every_arrow_type(self, wanted, found):
         searcher = Searcher(build_segment(entries(wanted)))
