@@ -10,7 +10,7 @@ Cost: a change copies what its queue holds to the end of the arena; the old plac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -51,6 +51,15 @@ SPARE = 1.25
 """How much larger than needed an arena is made."""
 
 
+class Live(NamedTuple):
+    """The state of queues as it is in memory: lines, arena, how much of that is used, settings of diversity."""
+
+    queues: Array
+    arena: Array
+    used: int
+    settings: Array
+
+
 class ChangingQueues(BatchedQueues):
     """Batched queues whose policies change."""
 
@@ -64,6 +73,22 @@ class ChangingQueues(BatchedQueues):
     def arrays(self) -> tuple[Array, Array]:
         """The lines of the queues and the arena, as `batch_layout` describes them: to look at, not to change."""
         return self._queues, self._arena
+
+    def to_live(self) -> Live:
+        """Return the state as it is in memory, nothing packed: to go on with elsewhere (`from_live`)."""
+        return Live(self._queues, self._arena, self._used, self._settings.to_words())
+
+    @classmethod
+    def from_live(cls, live: Live) -> Self:
+        """Return queues that go on with these very arrays, which are trusted."""
+        made = cls(live.queues, live.arena, Settings.from_words(live.settings))
+        made._used = live.used
+        return made
+
+    def move_to(self, arena: Array) -> None:
+        """Go on in another arena of the same size; what is used of this one is copied."""
+        arena[: self._used] = self._arena[: self._used]
+        self._arena = arena
 
     def grow(self, policies: Iterable[Policy]) -> None:
         """Add queues that have seen nothing yet."""

@@ -4,8 +4,8 @@
     Notices   what one shard delivers:                                   events, and rows (queue, event, time, score)
 
 Both have an event table of their own, so that the identity, time and payload of an event stand there once however many
-rows name it. Texts are offsets and UTF-8 bytes, as in Arrow. Reading bytes copies nothing but checks everything that a
-kernel relies on: bytes of another version, cut short or contradicting themselves raise InvalidValueError.
+rows name it. Texts are offsets and UTF-8 bytes, as in Arrow. Reading checks everything that a kernel relies on: bytes
+of another version, cut short or contradicting themselves raise InvalidValueError.
 
 What matched is a number from 0 to `SETS + 2**19 - 1`, for each row: below `SETS` it is a bit mask of positions (of a
 subscriber's subscriptions, for instance; the meaning is the caller's); `SETS + i` stands for the set `i` of the table
@@ -32,7 +32,8 @@ SETS = 2**19
 """Numbers of matched sets below this one are masks of 19 bits."""
 
 _HEADER = struct.Struct("<8sHHI")
-_ENTRY = struct.Struct("<16s8sQ")
+_ENTRY = struct.Struct("<24s8sQ")
+_LONGEST_NAME = 24
 _KINDS = ("<i8", "<i4", "<f8", "|u1")
 _CHUNK, _NOTICES = b"rcchunk\0", b"rcnotice"
 
@@ -43,7 +44,7 @@ def pack(magic: bytes, version: int, arrays: Mapping[str, Array]) -> bytes:
     content: list[bytes | memoryview] = []
     for name, array in arrays.items():
         little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-        if little.dtype.str not in _KINDS or little.ndim != 1:
+        if little.dtype.str not in _KINDS or little.ndim != 1 or len(name.encode()) > _LONGEST_NAME:
             raise InvalidValueError(f"array {name!r}: {little.ndim} dimensions of {little.dtype} cannot be packed")
         parts.append(_ENTRY.pack(name.encode(), little.dtype.str.encode(), len(little)))
         content += [little.data, bytes(-little.nbytes % 8)]
@@ -51,13 +52,14 @@ def pack(magic: bytes, version: int, arrays: Mapping[str, Array]) -> bytes:
 
 
 def unpack(magic: bytes, version: int, packed: bytes | memoryview, what: str) -> dict[str, Array]:
-    """Return the arrays that were packed, as views of the bytes."""
+    """Return the arrays that were packed."""
     if len(packed) < _HEADER.size or bytes(packed[: len(magic)]) != magic:
         raise InvalidValueError(f"{what}: these bytes do not begin as packed {what} do")
     _, found, count, _ = _HEADER.unpack_from(packed)
     if found != version:
         raise InvalidValueError(f"{what}: version {found} is not {version}, the one that is known")
     at, arrays = _HEADER.size + count * _ENTRY.size, dict[str, Array]()
+    content = bytearray(packed)  # one copy; kernels are compiled once for arrays that can be written
     if at > len(packed):
         raise InvalidValueError(f"{what}: {len(packed):,} bytes end within the table of {count} arrays")
     for entry in range(count):
@@ -68,7 +70,7 @@ def unpack(magic: bytes, version: int, packed: bytes | memoryview, what: str) ->
         size = length * int(text[-1])
         if at + size > len(packed):
             raise InvalidValueError(f"{what}: {len(packed):,} bytes, where at least {at + size:,} were expected")
-        arrays[name.rstrip(b"\0").decode("ascii", "replace")] = np.frombuffer(packed, text, length, at)
+        arrays[name.rstrip(b"\0").decode("ascii", "replace")] = np.frombuffer(content, text, length, at)
         at += size + -size % 8
     if at != len(packed):
         raise InvalidValueError(f"{what}: {len(packed):,} bytes, where {at:,} were expected")
@@ -140,8 +142,8 @@ class Chunk:
                 arrays["queue"],
                 arrays["event"],
                 arrays["score"],
-                arrays.get("expires", np.broadcast_to(np.int64(NEVER), rows)),
-                arrays.get("matched", np.broadcast_to(np.int32(0), rows)),
+                arrays.get("expires", np.full(rows, NEVER, np.int64)),
+                arrays.get("matched", np.zeros(rows, np.int32)),
                 Ragged(arrays["sets.starts"], arrays["sets"]),
                 version,
                 bool(reports_late),
@@ -174,6 +176,23 @@ class Notices:
     def __len__(self) -> int:
         return len(self.queue)
 
+    def part(self, start: int, end: int) -> Notices:
+        """Return the deliveries from one on up to another, with their events only."""
+        if start <= 0 and end >= len(self):
+            return self
+        event = self.event[start:end]
+        is_named = np.zeros(len(self.events), bool)
+        is_named[event] = True
+        return Notices(
+            self.events.taken(np.flatnonzero(is_named)),
+            self.queue[start:end],
+            (np.cumsum(is_named) - 1)[event],
+            self.time[start:end],
+            self.score[start:end],
+            self.matched[start:end],
+            self.sets,
+        )
+
     def to_bytes(self) -> bytes:
         """Return the notices, packed."""
         arrays: dict[str, Array] = {
@@ -193,7 +212,7 @@ class Notices:
         arrays = unpack(_NOTICES, VERSION, packed, "notices")
         try:
             queue, event = arrays["queue"], arrays["event"]
-            matched = arrays.get("matched", np.broadcast_to(np.int32(0), len(queue)))
+            matched = arrays.get("matched", np.zeros(len(queue), np.int32))
             sets = Ragged(arrays["sets.starts"], arrays["sets"])
             found = cls(
                 EventTable.from_arrays(arrays), queue, event, arrays["delivered"], arrays["score"], matched, sets

@@ -30,7 +30,7 @@ import numpy as np
 
 from rankcast.delivery.batch import Deliveries, Rows
 from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, SETTING, Array
-from rankcast.delivery.changing_queues import ChangingQueues
+from rankcast.delivery.changing_queues import ChangingQueues, Live
 from rankcast.delivery.contents import Contents
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.kernels_shards import (
@@ -187,6 +187,11 @@ class Shard:
         """Let rows wait for their time. Return the late events, if the chunk is the one to report them."""
         if len(chunk.queue) and chunk.queue.max() >= len(self):
             raise InvalidEventError(f"there is no queue {chunk.queue.max()}; expected 0 to {len(self) - 1}")
+        if chunk.version < 0 and chunk.version != self.version:  # a fingerprint of subscribers that do not change
+            raise InvalidEventError(
+                "the state of the delivery belongs to other subscribers; go on with those that it began with, in the "
+                "same order, begin anew, or keep them in a table whose changes are followed"
+            )
         is_late = chunk.events.time < self._watermark
         if len(chunk.queue):
             is_wanted = np.zeros(len(chunk.events), bool)
@@ -195,14 +200,17 @@ class Shard:
             self._waiting.append(rows.of_events(is_wanted & ~is_late))
         return chunk.events.taken(np.flatnonzero(is_late)) if chunk.reports_late else EventTable.empty()
 
-    def change(self, changes: Iterable[QueueChange]) -> int:
+    def change(self, changes: Iterable[QueueChange], *, since: int | None = None) -> int:
         """Let queues change at their times; return how many of the changes come too late and act at the watermark.
 
-        A queue that is not there yet is added, with all before it; it has its policy from its first change.
+        A queue that is not there yet is added, with all before it; it has its policy from its first change. With
+        `since`, what was planned for that time or later and has not happened is dropped: the changes replace it.
         """
         listed, late = list(changes), 0
         for change in listed:
             check_change(change)
+        if since is not None:
+            self._changes = [change for change in self._changes if change.time < since]
         for change in listed:
             if change.queue >= len(self):
                 self._grow(change)
@@ -226,12 +234,36 @@ class Shard:
     def to_bytes(self) -> bytes:
         """Return the state, packed."""
         self._forget()
-        about = [self._watermark, self._lateness, self.version]
+        return self._packed({"queues": np.frombuffer(self._queues.to_bytes(), np.uint8)})
+
+    @classmethod
+    def from_bytes(cls, packed: bytes | memoryview) -> Self:
+        """Return a shard that goes on as the one whose state was packed; other bytes are refused."""
+        arrays = unpack(_MAGIC, VERSION, packed, "shard")
+        if "queues" not in arrays:
+            raise InvalidValueError("shard: there is no array 'queues'")
+        return cls._unpacked(arrays, ChangingQueues.from_bytes(arrays["queues"].tobytes()))
+
+    def to_live(self) -> tuple[Live, bytes]:
+        """Return the queues as they are in memory, which is most of the state, and the rest, packed."""
+        return self._queues.to_live(), self._packed({})
+
+    @classmethod
+    def from_live(cls, live: Live, rest: bytes | memoryview) -> Self:
+        """Return a shard that goes on in the same memory as the one that `to_live` was asked of."""
+        return cls._unpacked(unpack(_MAGIC, VERSION, rest, "shard"), ChangingQueues.from_live(live))
+
+    def move_to(self, arena: Array) -> None:
+        """Go on with the queues' arena in other memory of the same size."""
+        self._queues.move_to(arena)
+
+    def _packed(self, queues: dict[str, Array]) -> bytes:
+        about = [self._watermark, self._lateness, self.version, self._needed]
         waiting = Waiting.joined(self._waiting) if self._waiting else _nothing_waits()
         sets = self._sets.to_table()
         arrays: dict[str, Array] = {
             "about": np.array(about, np.int64),
-            "queues": np.frombuffer(self._queues.to_bytes(), np.uint8),
+            **queues,
             "recall": self._recall,
             "gone": self._gone.view(np.uint8),
             "taken.numbers": self._taken.numbers,
@@ -250,23 +282,20 @@ class Shard:
         return pack(_MAGIC, VERSION, arrays)
 
     @classmethod
-    def from_bytes(cls, packed: bytes | memoryview) -> Self:
-        """Return a shard that goes on as the one whose state was packed; other bytes are refused."""
-        arrays = unpack(_MAGIC, VERSION, packed, "shard")
+    def _unpacked(cls, arrays: dict[str, Array], queues: ChangingQueues) -> Self:
         try:
-            watermark, lateness, version = arrays["about"].tolist()
-            made = cls(ChangingQueues.from_bytes(arrays["queues"].tobytes()), arrays["recall"].copy(), lateness)
+            watermark, lateness, version, needed = arrays["about"].tolist()
+            made = cls(queues, arrays["recall"].copy(), lateness)
             made._gone = arrays["gone"].astype(bool)
             made._taken = _Taken(arrays["taken.numbers"], arrays["taken.queues"])
             made._sets = MatchedSets.from_table(Ragged(arrays["sets.starts"], arrays["sets"]))
             made._changes = changes_from_arrays(arrays)
             made._known = KnownEvents.from_arrays(_under("k.", arrays))
-            made._needed = len(made._known)
             events = EventTable.from_arrays(_under("w.", arrays))
             queue, event, score, expires, matched = (arrays[f"w.row.{name}"] for name in _ROW)
         except KeyError as error:
             raise InvalidValueError(f"shard: there is no array {error}") from None
-        made._watermark, made.version = watermark, version
+        made._watermark, made.version, made._needed = watermark, version, needed
         if not len(made) == len(made._recall) == len(made._gone):
             raise InvalidValueError("shard: not as many queues as are described")
         if len(queue):
@@ -391,7 +420,7 @@ class Shard:
         policies = [ALL_MATCHES] * (change.queue - len(self)) + [change.policy or ALL_MATCHES]
         self._queues.grow(policies)
         self._recall = np.concatenate([self._recall, [_recalled(policy, self._lateness) for policy in policies]])
-        self._gone = np.concatenate([self._gone, [True] * (len(policies) - 1), [False]])
+        self._gone = np.concatenate([self._gone, np.array([*[True] * (len(policies) - 1), False])])
 
     def _contents(self, rows: Rows, changes: list[QueueChange]) -> Contents | None:
         """Return what diverse selection compares, by every word that an event has in a queue that diversifies."""

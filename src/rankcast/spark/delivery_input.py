@@ -1,0 +1,122 @@
+"""What one call of the delivery stage gives a shard: a watermark, packed rows, perhaps the end of the input.
+
+The effect on a shard depends on nothing else, which is what makes a log of these a way to bring a shard back. They are
+packed as they came, without being read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
+
+from rankcast.delivery.event_tables import EventTable
+from rankcast.delivery.packing import Chunk, Notices
+from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
+from rankcast.delivery.shards import Shard
+from rankcast.model.errors import InvalidValueError
+
+VERSION = 1
+_HEADER = struct.Struct("<4sHBxIq")
+_MAGIC = b"rcin"
+_ENTRY = struct.Struct("<Bq")
+_PLAN = struct.Struct("<qq")
+_ALWAYS = -(2**63)
+
+
+class Kind(IntEnum):
+    """What a packed row is, into the delivery stage or out of it."""
+
+    CHUNK = 0
+    """In: a `Chunk` of one shard."""
+    CHANGES = 1
+    """In: changes of one shard's queues, `packed_plan`."""
+    END = 2
+    """In: nothing more is to come for this shard."""
+    REJECTED = 3
+    """Passes through: a row that was no event."""
+    COUNTS = 4
+    """Passes through: what the match stage counted."""
+    NOTICES = 5
+    """Out: `Notices` of one shard."""
+    LATE = 6
+    """Out: events that came too late, as a `Chunk` without rows."""
+
+
+PASSING = frozenset({Kind.REJECTED, Kind.COUNTS})
+
+
+def packed_plan(changes: Iterable[QueueChange], *, version: int, since: int | None = None) -> bytes:
+    """Return changes of a shard's queues that come with a version of the subscribers, as the data of a CHANGES row.
+
+    They replace what earlier versions planned for `since` or later. A version that a shard knows already is ignored, so
+    that every task may bring them.
+    """
+    return _PLAN.pack(version, _ALWAYS if since is None else since) + pack_changes(changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a shard answers to an input."""
+
+    notices: tuple[Notices, ...]
+    late: EventTable
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInput:
+    """One call's input: the watermark in microseconds, the rows (kind, data) of this stage, in any order."""
+
+    watermark: int
+    rows: Sequence[tuple[int, bytes]]
+
+    def apply(self, shard: Shard) -> Outcome:
+        """Give a shard its input: time passes first, then queues change, then rows come, then it may be the end."""
+        notices = [shard.advance(self.watermark)] if self.watermark > shard.watermark else []
+        by_kind: dict[int, list[bytes]] = {Kind.CHUNK: [], Kind.CHANGES: [], Kind.END: []}
+        for kind, data in self.rows:
+            by_kind[kind].append(data)
+        for version, since, changes in sorted(map(_plan, by_kind[Kind.CHANGES]), key=lambda plan: plan[0]):
+            if version > shard.version:
+                shard.change(changes, since=None if since == _ALWAYS else since)
+                shard.version = version
+        late = [shard.take(Chunk.from_bytes(data)) for data in by_kind[Kind.CHUNK]]
+        if by_kind[Kind.END]:
+            notices.append(shard.finish())
+        return Outcome(tuple(one for one in notices if len(one)), EventTable.joined(late))
+
+    def to_bytes(self) -> bytes:
+        """Return the input, packed."""
+        parts = [_HEADER.pack(_MAGIC, VERSION, 0, len(self.rows), self.watermark)]
+        parts += [_ENTRY.pack(kind, len(data)) for kind, data in self.rows]
+        parts += [data for _, data in self.rows]
+        return b"".join(parts)
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> Self:
+        """Return the input that was packed."""
+        if len(packed) < _HEADER.size or not packed.startswith(_MAGIC):
+            raise InvalidValueError("log: an entry does not begin as the input of a shard does")
+        _, version, _, count, watermark = _HEADER.unpack_from(packed)
+        if version != VERSION:
+            raise InvalidValueError(f"log: an entry of version {version}; expected {VERSION}")
+        at = _HEADER.size + count * _ENTRY.size
+        if at > len(packed):
+            raise InvalidValueError("log: an entry is cut short")
+        rows: list[tuple[int, bytes]] = []
+        for number in range(count):
+            kind, length = _ENTRY.unpack_from(packed, _HEADER.size + number * _ENTRY.size)
+            rows.append((kind, packed[at : at + length]))
+            at += length
+        if at != len(packed):
+            raise InvalidValueError(f"log: an entry of {len(packed):,} bytes, where {at:,} were expected")
+        return cls(watermark, rows)
+
+
+def _plan(data: bytes) -> tuple[int, int, list[QueueChange]]:
+    if len(data) < _PLAN.size:
+        raise InvalidValueError("changes: cut short")
+    version, since = _PLAN.unpack_from(data)
+    return version, since, unpack_changes(memoryview(data)[_PLAN.size :])

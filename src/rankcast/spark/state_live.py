@@ -1,0 +1,168 @@
+"""Live shards in memory that the Python workers of a host share, each valid for one token only.
+
+What a shard is lies in Spark's state: a snapshot and a log (`state`). To read that again for every micro-batch would
+cost more than the delivery, so the live shard is kept as well. Spark gives a partition to any of its Python workers,
+and so the large part of it, the arena of the queues, is a file in shared memory that workers map and change in place.
+
+The rules that make this safe:
+
+- A live shard has the token that its last user wrote into Spark's state. It is used only if Spark's state still has
+  that token; otherwise it belongs to an attempt that was not committed, or is out of date, and is thrown away.
+- Whoever uses it first takes away its token, and gives it the new one when everything is written. What a crash leaves
+  behind has no token, and is never used.
+- One user at a time: a lock on the shard's folder is held from `taken` to `kept` or `dropped`, so that an attempt that
+  Spark gave up but that still runs is never in the same memory as the next one. The lock goes with its process.
+
+Folders are named after the query. They are removed by `clean` when no process uses them any more. Without enough shared
+memory the folder for temporary files is used, and without room there nothing is kept: slower, and as right as before.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from rankcast.delivery.batch_layout import LINE, Array
+from rankcast.delivery.changing_queues import Live
+from rankcast.delivery.shards import Shard
+
+PREFIX = "rankcast-live-"
+SHARED_MEMORY = Path("/dev/shm")
+
+_HEAD, _REST, _LINES, _LOCK, _IN_USE = "head", "rest", "lines", "lock", "in-use"
+_HELD: dict[str, IO[Any]] = {}
+"""Folders that this process uses: open files whose locks say so."""
+
+
+def base_folder() -> Path:
+    """Return where live shards are kept: in shared memory if there is any."""
+    is_usable = SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK)
+    return SHARED_MEMORY if is_usable else Path(tempfile.gettempdir())
+
+
+def query_folder(query: str, base: Path | None = None) -> Path:
+    """Return the folder of a query, made and marked as in use by this process."""
+    folder = (base or base_folder()) / f"{PREFIX}{os.getuid()}-{query}"
+    if str(folder) not in _HELD:
+        clean(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        mark = (folder / _IN_USE).open("a")
+        fcntl.flock(mark, fcntl.LOCK_SH)
+        _HELD[str(folder)] = mark
+    return folder
+
+
+def clean(base: Path) -> int:
+    """Remove the folders of this user that no process uses; return how many there were."""
+    removed = 0
+    for folder in base.glob(f"{PREFIX}{os.getuid()}-*"):
+        with suppress(OSError), (folder / _IN_USE).open("a") as mark:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an OSError when it is in use
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+    return removed
+
+
+@dataclass
+class LiveShard:
+    """The live memory of one shard, locked for one user; `taken` and `kept` are the two ends of its use."""
+
+    folder: Path
+
+    def taken(self, token: bytes) -> Shard | None:
+        """Return the live shard if its token is this one. It has no token from now on."""
+        head = self.folder / _HEAD
+        try:
+            about = json.loads(head.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        head.unlink()
+        if not token or about.get("token") != token.hex():
+            return None
+        lines = np.fromfile(self.folder / _LINES, np.int64).reshape(-1, LINE)
+        settings = np.array(about["settings"], np.int64)
+        live = Live(lines, _mapped(self.folder / about["arena"]), about["used"], settings)
+        return Shard.from_live(live, (self.folder / _REST).read_bytes())
+
+    def kept(self, shard: Shard, token: bytes) -> None:
+        """Keep a shard under a token; where there is no room nothing is kept."""
+        try:
+            self._write(shard, token)
+        except OSError:
+            self.dropped()
+
+    def dropped(self) -> None:
+        """Keep nothing."""
+        for file in self.folder.iterdir():
+            if file.name != _LOCK:
+                file.unlink(missing_ok=True)
+
+    def _write(self, shard: Shard, token: bytes) -> None:
+        live, rest = shard.to_live()
+        name = _name_of(live.arena)
+        if name is None or not (self.folder / name).exists():
+            name = f"arena-{token.hex()}"
+            arena = _allocated(self.folder / name, len(live.arena))
+            shard.move_to(arena)
+            for file in self.folder.glob("arena-*"):
+                if file.name != name:
+                    file.unlink()
+        (self.folder / _LINES).write_bytes(live.queues.tobytes())
+        (self.folder / _REST).write_bytes(rest)
+        settings = live.settings.tolist()
+        about = {"token": token.hex(), "arena": name, "used": live.used, "settings": settings}
+        (self.folder / "head.new").write_text(json.dumps(about))
+        (self.folder / "head.new").rename(self.folder / _HEAD)
+
+
+@contextmanager
+def live_shard(folder: Path, shard: int) -> Iterator[LiveShard]:
+    """Give the live memory of a shard to one user, who waits for the one before."""
+    own = folder / f"shard-{shard}"
+    own.mkdir(mode=0o700, exist_ok=True)
+    with (own / _LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield LiveShard(own)
+
+
+class _MappedFile(mmap.mmap):
+    """The memory of a file, with its name."""
+
+    name: str
+
+
+def _name_of(arena: Array) -> str | None:
+    """Return the file that an arena is mapped from, if it is."""
+    base: Any = arena.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base.name if isinstance(base, _MappedFile) else None
+
+
+def _mapped(path: Path) -> Array:
+    """Return the words of a file as an array that changes the file."""
+    if not path.stat().st_size:
+        return np.zeros(0, np.int64)
+    with path.open("r+b") as file:
+        content = _MappedFile(file.fileno(), 0)
+    content.name = path.name
+    return np.frombuffer(content, np.int64)
+
+
+def _allocated(path: Path, words: int) -> Array:
+    """Return a new file of so many words, mapped. Its room is taken now: a mapping without room kills its process."""
+    with path.open("wb") as file:
+        if words:
+            os.posix_fallocate(file.fileno(), 0, 8 * words)
+    return _mapped(path)
