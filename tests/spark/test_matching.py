@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rankcast.delivery.packing import Chunk, positions
+from rankcast.delivery.shards import Shard
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches
 from rankcast.model.errors import InvalidEventError, UnknownIdError
@@ -83,7 +84,7 @@ def _rows(frame):
     return list(zip(*columns, strict=True))
 
 
-@settings(max_examples=4, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(_crowds())
 def test_random_events_and_subscribers(spark, crowd):
     people, published = crowd
@@ -210,11 +211,12 @@ def test_a_subscriber_of_several_periods_has_one_queue_and_ranks_as_it_is_at_the
 
 
 def _chunks(people, published, shards, carried=None):
+    """The audience of some people, their rows of some events, and these in chunks."""
     audience = Audience.of(people)
     batch = OpenEvents(np.arange(len(published)), published, carried)
     rows = ranked(batch, audience, *batch.matched(audience.reader))
     table = batch.table(audience.queues.wanted_content)
-    return audience, rows, list(chunks_of(table, rows, audience, 7, shards, 1))
+    return audience, rows, list(chunks_of(table, rows, audience, 7, shards, 1 % shards))
 
 
 @settings(max_examples=8, suppress_health_check=list(HealthCheck))
@@ -249,3 +251,17 @@ def test_more_subscriptions_than_a_mask_has_bits_are_a_set():
     person = _person("ana", *["rent > 0"] * 30)
     _, _, ((_, _, chunk), *_) = _chunks([person], [FLAT], 2)
     assert positions(int(chunk.matched[0]), chunk.sets) == list(range(30))
+
+
+def test_a_shard_refuses_the_chunks_of_other_subscribers(tmp_path):
+    people = [_person("ana", "rent > 0"), _person("ben", "rent > 0")]
+    audience, other = Audience.of(people), Audience.of(people[::-1])
+    mark = audience.queues.fingerprint
+    audience.save(tmp_path / "a")
+    assert mark == Audience.load(tmp_path / "a").queues.fingerprint != other.queues.fingerprint
+    shard = Shard.of(audience.queues.policies_of(0, 1), version=mark)
+    ((_, _, chunk),) = _chunks(people, [FLAT], 1)[2]
+    shard.take(replace(chunk, version=mark))
+    with pytest.raises(InvalidEventError, match="the state of the delivery belongs to other subscribers"):
+        shard.take(replace(chunk, version=other.queues.fingerprint))
+    assert shard.waiting == 2

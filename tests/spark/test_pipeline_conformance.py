@@ -30,7 +30,7 @@ class Cases(list):
         return Case(tuple(people), tuple(sorted(events, key=lambda event: (event.time, event.source, event.id))))
 
 
-MANY = st.lists(cases() | cases(everything=True).map(_at_once), min_size=12, max_size=12).map(Cases)
+MANY = st.lists(cases() | cases(everything=True).map(_at_once), min_size=8, max_size=8).map(Cases)
 RICH = settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 

@@ -14,6 +14,8 @@ active and the periods do not overlap.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -117,6 +119,17 @@ class Queues:
         """Return the names of the subscriptions of a queue."""
         own = self.name.taken(np.arange(self.name_start[queue], self.name_start[queue + 1]))
         return own.texts()
+
+    @property
+    def fingerprint(self) -> int:
+        """A number below 0 that other queues (keys, order, policies, names) do not have: 62 bits of a digest."""
+        policies = json.dumps([policy_to_document(self.policy_of(queue)) for queue in range(len(self))])
+        digest = hashlib.sha256(policies.encode())
+        for texts in (self.subscriber, self.subscription, self.name):
+            digest.update(texts.starts.tobytes())
+            digest.update(texts.values.tobytes())
+        digest.update(self.name_start.tobytes())
+        return -1 - (int.from_bytes(digest.digest()[:8], "little") >> 2)
 
     @cached_property
     def wanted_content(self) -> WantedContent:

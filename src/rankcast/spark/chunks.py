@@ -44,7 +44,7 @@ def chunks_of(
 ) -> Iterator[Packed]:
     """Divide ranked rows among the shards; the chunk of shard `reporting` has all events, to report late ones."""
     matched, sets = matched_numbers(rows, audience.position)
-    shard = rows.queue % shards
+    shard = (rows.queue % shards).astype(np.uint16 if shards < 2**16 else np.int64)  # short numbers sort by counting
     order = np.argsort(shard, kind="stable")
     bounds = np.searchsorted(shard[order], np.arange(shards + 1))
     decaying = audience.decays(rows.queue)

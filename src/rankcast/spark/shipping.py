@@ -40,7 +40,10 @@ class AudienceSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SavedAudience:
-    """An audience in a folder that never changes; `content` holds its bytes for hosts that do not see the folder."""
+    """An audience in a folder that never changes; `content` holds its bytes for hosts that do not see the folder.
+
+    Its version is a fingerprint of its queues: a stream that is restarted with other ones is refused by the shards.
+    """
 
     folder: str
     mark: str
@@ -73,7 +76,7 @@ def shipped(audience: Audience, spark: SparkSession, folder: Path | None = None)
     content = None
     if not str(spark.sparkContext.master).startswith("local"):
         content = spark.sparkContext.broadcast(_packed(folder))
-    return SavedAudience(str(folder), _mark(folder), content)
+    return SavedAudience(str(folder), _mark(folder), content, audience.queues.fingerprint)
 
 
 def _mark(folder: Path) -> str:
