@@ -1,0 +1,228 @@
+"""Subscribers that change, from table to notifications: what is delivered does not depend on when they are told.
+
+The stages of the pipeline are called here as Spark calls them, micro-batch by micro-batch, without Spark.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from rankcast.delivery.batch_layout import microseconds
+from rankcast.delivery.packing import positions
+from rankcast.delivery.queue_changes import QueueChange
+from rankcast.delivery.shards import Shard
+from rankcast.hub import Hub
+from rankcast.model.events import Event
+from rankcast.spark.audience_changes import AudienceCompiler
+from rankcast.spark.chunks import chunks_of
+from rankcast.spark.event_batches import OpenEvents
+from rankcast.spark.matching import ranked
+from rankcast.spark.subscriber_tables import FolderTable
+from rankcast.spark.versions import Versions
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+LAST = 12
+SHARDS = 2
+DELIVER = [
+    {"policy": "continuous", "k": 1},
+    {"policy": "periodic", "k": 2, "period": "4s"},
+    {"policy": "sliding", "k": 1, "window": 3},
+    {"policy": "sliding", "k": 2, "window": 5},
+    {"policy": "topkw", "k": 1, "window": "3s"},
+    None,
+]
+
+
+def document(kind: int) -> dict:
+    rank, deliver = 0.5 + 0.1 * (kind % 4), DELIVER[kind % len(DELIVER)]
+    wanted = [{"id": "low", "filter": "x < 6", "rank": rank}, {"id": "odd", "filter": "x in (1, 3, 5, 7)"}]
+    return {"subscriptions": wanted[: 1 + kind % 2], **({} if deliver is None else {"deliver": deliver})}
+
+
+# A row of the table: who, what (None: gone), from which second on, for how long, and how early it is told.
+names = st.sampled_from(["ana", "eva", "leo"])
+seconds = st.integers(1, LAST)
+rows = st.tuples(names, st.none() | st.integers(0, 11), seconds, st.none() | st.integers(1, 6), st.floats(0, 1))
+
+
+@st.composite
+def streams(draw) -> tuple[list[Event], timedelta]:
+    """Events in the order they arrive, none later than the lateness allows."""
+    lateness = draw(st.sampled_from([0, 1, 3]))
+    halves = sorted(draw(st.lists(st.integers(0, 2 * LAST), min_size=1, max_size=25)))
+    events = []
+    for at, half in enumerate(halves):
+        time = NOON + half * SECOND / 2
+        lasts = draw(st.none() | st.integers(1, 4))
+        expires = None if lasts is None else time + lasts * SECOND
+        events.append(Event(str(at), "/s", time=time, expires=expires, data={"x": draw(st.integers(0, 8))}))
+    delays = [draw(st.integers(0, 2 * lateness)) for _ in events]
+    order = sorted(range(len(events)), key=lambda at: (halves[at] + delays[at], at))
+    return [events[at] for at in order], lateness * SECOND
+
+
+def batches_of(events: list[Event], cuts: list[int]) -> list[list[Event]]:
+    return [events[low:high] for low, high in pairwise(sorted({0, len(events), *(c % len(events) for c in cuts)}))]
+
+
+class Pipeline:
+    """The stages of the pipeline in one process; any of its parts may be started again at any batch."""
+
+    def __init__(self, root: Path, lateness: timedelta) -> None:
+        self.table = root / "table"
+        self.table.mkdir(parents=True)
+        self.root, self.lateness = root, lateness
+        self.newest: int | None = None
+        self.shards: list[Shard] = []
+        self.delivered: list[tuple] = []
+        self.batch = 0
+        self.told = 0
+        self.restart()
+
+    def restart(self) -> None:
+        table, store = FolderTable(self.table), self.root / "store"
+        self.versions = Versions(table, store, AudienceCompiler(), lateness=self.lateness)
+        self.shards = [Shard.from_bytes(shard.to_bytes()) for shard in self.shards]
+
+    def tell(self, number: int, row: tuple) -> None:
+        name, kind, start, length, _ = row
+        end = None if length is None else NOON + (start + length) * SECOND
+        said = {"id": name, "document": None if kind is None else document(kind), "sequence": number}
+        said |= {"active_from": (NOON + start * SECOND).isoformat(), "active_until": end and end.isoformat()}
+        (self.table / f"{number}.jsonl").write_text(json.dumps(said) + "\n")
+
+    @property
+    def watermark(self) -> int | None:
+        """Spark's: in milliseconds, what the batches before have seen."""
+        return None if self.newest is None else (self.newest - self.lateness // timedelta(microseconds=1)) // 1_000
+
+    def run(self, events: list[Event]) -> None:
+        pin = self.versions.prepare(self.batch, self.watermark)
+        folder = self.versions.folder
+        audience = AudienceCompiler().loaded(folder.audience(pin.version))
+        about = folder.about(pin.version)
+        if not self.shards:
+            late = self.lateness // timedelta(microseconds=1)
+            self.shards = [Shard.of(audience.queues.policies_of(one, SHARDS), lateness=late) for one in range(SHARDS)]
+        if about.frontier == pin.frontier and about.number != self.told:
+            self.told = about.number
+            for shard, own in enumerate(self.shards):
+                changes = [one for one in folder.changes(pin.version) if one.queue % SHARDS == shard]
+                own.change([QueueChange(q // SHARDS, t, p) for q, t, p in changes], since=about.frontier)
+        batch = OpenEvents(np.arange(len(events)), events, None)
+        found = ranked(batch, audience, *batch.matched(audience.reader))
+        table = batch.table(audience.queues.wanted_content)
+        for packed in chunks_of(table, found, audience, pin.version, SHARDS, 0):
+            assert len(self.shards[packed.shard].take(packed.chunk)) == 0
+        if self.watermark is not None:
+            self.notify(audience, [shard.advance(self.watermark * 1_000) for shard in self.shards])
+        self.newest = max([*batch.times.tolist(), *([] if self.newest is None else [self.newest])], default=None)
+        self.audience = audience
+        self.batch += 1
+
+    def finish(self) -> list[tuple]:
+        self.notify(self.audience, [shard.finish() for shard in self.shards])
+        return sorted(self.delivered)
+
+    def notify(self, audience, notices: list) -> None:
+        for shard, own in enumerate(notices):
+            ids = own.events.id.texts()
+            for at in range(len(own)):
+                queue = int(own.queue[at]) * SHARDS + shard
+                matched = [audience.queues.names_of(queue)[one] for one in positions(int(own.matched[at]), own.sets)]
+                key = audience.queues.keys[queue].subscriber
+                self.delivered.append((key, ids[own.event[at]], int(own.time[at]), float(own.score[at]), matched))
+
+
+@settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
+@given(st.lists(rows, max_size=7), streams(), st.lists(st.integers(0, 30), max_size=5), st.sets(st.integers(0, 6)))
+def test_what_is_delivered_does_not_depend_on_when_changes_are_told(
+    tmp_path_factory, given_rows: list[tuple], stream, cuts: list[int], restarts: set[int]
+) -> None:
+    events, lateness = stream
+    root = tmp_path_factory.mktemp("told")
+    at_once = Pipeline(root / "at once", lateness)
+    for number, row in enumerate(given_rows):
+        at_once.tell(number, row)
+    at_once.run(events)
+    in_parts = Pipeline(root / "in parts", lateness)
+    batches = batches_of(events, cuts)
+    told = _batches_of_rows(given_rows, batches)
+    for at, batch in enumerate(batches):
+        for number in told.get(at, []):
+            in_parts.tell(number, given_rows[number])
+        if at in restarts:
+            in_parts.restart()
+        in_parts.run(batch)
+    assert in_parts.finish() == at_once.finish()
+    assert in_parts.versions.counts.late_changes == 0
+
+
+def _batches_of_rows(given_rows: list[tuple], batches: list[list[Event]]) -> dict[int, list[int]]:
+    """Choose for each row a batch in which it is told, before any event of its time or later has come."""
+    newest = [max(event.time for event in batch) for batch in batches]
+    told: dict[int, list[int]] = {}
+    for number, (_, _, start, _, early) in enumerate(given_rows):
+        first_too_late = next(
+            (at + 1 for at, time in enumerate(newest) if time >= NOON + start * SECOND - timedelta(milliseconds=1)),
+            len(batches),
+        )
+        told.setdefault(min(int(early * first_too_late), first_too_late - 1), []).append(number)
+    return told
+
+
+@settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
+@given(st.lists(rows, max_size=7), streams())
+def test_what_is_delivered_is_what_a_hub_delivers_whose_subscribers_change_at_these_times(
+    tmp_path_factory, given_rows: list[tuple], stream
+) -> None:
+    events, lateness = stream
+    pipeline = Pipeline(tmp_path_factory.mktemp("hub"), lateness)
+    for number, row in enumerate(given_rows):
+        pipeline.tell(number, row)
+    pipeline.run(events)
+    found = [(name, event, time) for name, event, time, _, _ in pipeline.finish()]
+    assert found == _delivered_by_hub(pipeline, events)
+
+
+def _delivered_by_hub(pipeline: Pipeline, events: list[Event]) -> list[tuple]:
+    reader = pipeline.versions._reader
+    lines = pipeline.versions.folder.timelines(1)
+    steps: list[tuple[int, int, str, object]] = []
+    for name, line in lines.items():
+        for period in line:
+            steps.append((period.start, 1, name, reader.subscriber(period.document)))
+            steps.append((period.end, 0, name, None))
+    steps += [(microseconds(event.time), 2, event.id, event) for event in events]
+    hub = Hub()
+    notes = []
+    for time, _, name, what in sorted(steps, key=lambda step: step[:3]):
+        now = NOON + timedelta(microseconds=max(time, 0) - microseconds(NOON)) if time < 2**62 else None
+        if isinstance(what, Event):
+            notes += hub.publish(what, now=what.time)
+            continue
+        if now is None:
+            continue
+        notes += _until(hub, now)
+        following = [step for step in steps if step[0] == time and step[1] == 1 and step[2] == name]
+        known = name in {one.id for one in hub.subscribers}
+        if what is None:
+            if not following:
+                hub.unsubscribe(name)
+        elif known:
+            hub.update(name, subscriptions=what.subscriptions, deliver=what.deliver)
+        else:
+            hub.add(what)
+    notes += hub.finish()
+    return sorted((note.subscriber, note.event.id, microseconds(note.time)) for note in notes)
+
+
+def _until(hub: Hub, now: datetime) -> list:
+    """Let the hub do everything that is due before now: not yet what is due at that very instant."""
+    return hub.advance(now - timedelta(microseconds=1))
