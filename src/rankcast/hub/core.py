@@ -20,6 +20,7 @@ from typing import TypeAlias, assert_never
 
 from rankcast.delivery.lateness import Remembered, Reordering, ReorderingState
 from rankcast.delivery.policies import new_queue
+from rankcast.delivery.running import running
 from rankcast.hub.commands import (
     Advance,
     Command,
@@ -219,7 +220,7 @@ class Core:
     def _open(self, member: Member, policy: Policy, state: QueueState) -> None:
         """Give a member a queue."""
         held = {match.event.identity: match for match in state.held}
-        queue = MemberQueue(next(self._numbers), member, state.subscription, policy, state.queue, held=held)
+        queue = MemberQueue(next(self._numbers), member, state.subscription, policy, running(state.queue), held=held)
         member.queues[state.subscription] = self._queues[queue.number] = queue
         self._count_period(queue, 1)
         self._set_timer(queue)
@@ -234,7 +235,7 @@ class Core:
             MemberState(
                 member.subscriber,
                 tuple(
-                    QueueState(name, queue.queue, tuple(queue.held[one.identity] for one in queue.queue.held))
+                    QueueState(name, queue.queue, tuple(queue.held[identity] for identity in queue.moving))
                     for name, queue in member.queues.items()
                 ),
                 tuple(member.gathered),
@@ -301,7 +302,7 @@ class Core:
 
     def _set_timer(self, queue: MemberQueue) -> None:
         """Note when a queue acts next; an older note in the heap no longer counts."""
-        instant = queue.queue.next_instant
+        instant = queue.moving.next_instant
         if instant is not None and instant != queue.timer:
             heapq.heappush(self._timers, (instant, queue.number))
         queue.timer = instant

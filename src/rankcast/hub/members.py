@@ -12,19 +12,24 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.candidates import Candidate, Delivered
 from rankcast.delivery.contents import content_for
 from rankcast.delivery.gathering import current, handed_over
 from rankcast.delivery.outlook import Outlook, outlook
 from rankcast.delivery.policies import with_candidates, with_policy
-from rankcast.delivery.queues import Moved, Queue, finished, step
+from rankcast.delivery.queues import Queue
+from rankcast.delivery.running import RunningQueue, running
 from rankcast.hub.results import Match, Notification
 from rankcast.matching.naive import matches
 from rankcast.model.events import Event, Identity
 from rankcast.model.notifying import AtOnce, Gathered
 from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriptionId
-from rankcast.ranking.preferences import Preferences
+from rankcast.model.times import LATEST
+from rankcast.ranking.preferences import Preferences, Ranked
+
+MOST_RANKS = 64
+"""Combinations of filters whose rank a queue remembers: most subscribers have few subscriptions."""
 
 Callback: TypeAlias = Callable[[Notification], object]
 
@@ -74,17 +79,24 @@ class MemberQueue:
     """One queue of a subscriber: the one that its subscriptions share, or that of a subscription with its own policy.
 
     `subscription` is None or the id of the latter, `position` orders a subscriber's queues, `number` names the queue
-    among all, and `timer` is when it acts by itself. `held` has the match of every event in the queue.
+    among all, and `timer` is when it acts by itself. `held` has the match of every event in the queue. The queue moves
+    in place; `queue` is it as it stands.
     """
 
     number: int
     member: Member
     subscription: SubscriptionId | None
     policy: Policy
-    queue: Queue
+    moving: RunningQueue
     position: int = 0
     timer: datetime | None = None
     held: dict[Identity, Match] = field(default_factory=dict)
+    ranks: dict[tuple[SubscriptionId, ...], Ranked | None] = field(default_factory=dict)
+
+    @property
+    def queue(self) -> Queue:
+        """The queue as it stands, for all that looks at it from outside."""
+        return self.moving.frozen()
 
     @property
     def order(self) -> tuple[int, int]:
@@ -93,19 +105,32 @@ class MemberQueue:
 
     def match(self, event: Event, satisfied: Collection[SubscriptionId]) -> Match | None:
         """Return what an event means here, given the filters it satisfies; None when it is not ranked."""
-        ranked = self.member.preferences.ranked(event, satisfied)
+        ranked = self._ranked(event, tuple(satisfied))
         if ranked is None:
             return None
         return Match(self.member.subscriber.id, event, ranked.rank, ranked.matched, self.subscription)
 
+    def _ranked(self, event: Event, satisfied: tuple[SubscriptionId, ...]) -> Ranked | None:
+        """Rank an event. Without relevance functions that depends on the filters alone, and is worked out once."""
+        preferences = self.member.preferences
+        if preferences.relevances:
+            return preferences.ranked(event, satisfied)
+        if satisfied not in self.ranks:
+            if len(self.ranks) == MOST_RANKS:
+                self.ranks.clear()
+            self.ranks[satisfied] = preferences.ranked(event, satisfied)
+        return self.ranks[satisfied]
+
     def holds(self, identity: Identity) -> bool:
         """Whether the queue holds an event of this identity."""
-        return identity in self.held and any(one.identity == identity for one in self.queue.held)
+        return identity in self.moving
 
     def candidate(self, match: Match, now: datetime) -> Candidate:
         """Return a match as it competes for delivery."""
         preferences, time = self.member.preferences, match.event.time or now
-        expires = preferences.expires(match.matched, time, match.event.expires)
+        expires = match.event.expires
+        if preferences.refreshes:
+            expires = preferences.expires(match.matched, time, expires)
         content = content_for(self.policy, match.event.attributes)
         return Candidate(match.event.identity, time, preferences.score(match.rank, time), expires, content)
 
@@ -114,16 +139,16 @@ class MemberQueue:
         if match is not None:
             self.held[match.event.identity] = match
         candidate = None if match is None else self.candidate(match, now)
-        return self._delivered(step(self.queue, candidate, now, closed=closed))
+        return self._delivered(self.moving.move(candidate, now, closed=closed))
 
     def finished(self) -> list[Notification]:
         """End the input; return what is still delivered."""
-        return self._delivered(finished(self.queue))
+        return self._delivered(self.moving.move(None, LATEST))
 
     def changed(self, policy: Policy, now: datetime) -> None:
         """Take over another policy, and match and rank what is held anew: what matches nothing any more leaves."""
-        if policy != self.policy:
-            self.policy, self.queue = policy, with_policy(self.queue, policy)
+        queue = self.queue if policy == self.policy else with_policy(self.queue, policy)
+        self.policy, self.ranks = policy, {}
         competing = [
             one
             for one in self.member.subscriber.subscriptions
@@ -139,7 +164,7 @@ class MemberQueue:
             held[candidate.identity] = match
             return self.candidate(match, now)
 
-        self.queue, self.held = with_candidates(self.queue, reranked), held
+        self.moving, self.held = running(with_candidates(queue, reranked)), held
 
     def outlook(self, match: Match, now: datetime) -> Outlook:
         """Return what would become of a match that arrived now; nothing is changed."""
@@ -149,13 +174,12 @@ class MemberQueue:
         """Return the current list, the best first; nothing is changed."""
         return [_notification(self.held[one.identity], now) for one in current(self.queue, now)]
 
-    def _delivered(self, moved: Moved) -> list[Notification]:
-        """Take over a queue that has moved, and return its deliveries as notifications."""
-        self.queue, delivered = moved
-        found = [(self.held[one.candidate.identity], one.time) for one in delivered]
-        if len(self.held) > 2 * len(self.queue.held):  # now and then, so that it costs nothing on average
-            self.held = {one.identity: self.held[one.identity] for one in self.queue.held}
-        return [_notification(match, time) for match, time in found]
+    def _delivered(self, delivered: list[Delivered]) -> list[Notification]:
+        """Return deliveries as notifications, and forget the matches of what the queue no longer holds."""
+        notes = [_notification(self.held[one.candidate.identity], one.time) for one in delivered]
+        if len(self.held) > 2 * len(self.moving):  # now and then, so that it costs nothing on average
+            self.held = {identity: self.held[identity] for identity in self.moving}
+        return notes
 
 
 def _notification(match: Match, time: datetime) -> Notification:
