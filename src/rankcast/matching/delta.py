@@ -20,7 +20,7 @@ from rankcast.matching.dimensions import Dimensions
 from rankcast.matching.kernels_delta import DELTA_KINDS
 from rankcast.matching.part_tables import PartTable
 from rankcast.matching.rows import Array, Rows, distinct, starts_of, taken
-from rankcast.matching.segment import Residues, Segment, scanned_segment
+from rankcast.matching.segment import Segment, small_segment
 from rankcast.model.intervals import Cut
 from rankcast.model.values import Value
 from rankcast.model.valuesets import ValueSet
@@ -155,7 +155,7 @@ class Delta:
         cuts, predicates = _ranked(dimension, lows, highs, len(by_name))
         dimensions = Dimensions.of_numbers([names[at] for at in by_name], *cuts)
         rows = Rows.of(start, predicates, owner[owner >= 0])
-        return scanned_segment(dimensions, rows, Residues.none(), held["numbers"][order])
+        return small_segment(dimensions, rows, held["numbers"][order])
 
 
 def _intervals(entry: Entry) -> list[list[_Interval]] | None:

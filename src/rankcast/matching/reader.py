@@ -50,6 +50,7 @@ class Reader:
         self._place, self._flag = index.turns.join()
         self._latest, self._calm = index.snapshot.sequence, CALM
         """The sequence number seen last, and how many events were matched with it."""
+        self._holds = False
 
     def match_one(self, attributes: Mapping[str, Value], snapshot: Snapshot | None = None) -> Array:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order.
@@ -58,6 +59,18 @@ class Reader:
         """
         if snapshot is None:
             snapshot = self._index.snapshot
+        if snapshot.sequence != self._latest:
+            self._latest, self._calm = snapshot.sequence, 0
+        self._calm += 1
+        self._holds = self._calm <= CALM and 1 not in self._flags
+        if self._holds:
+            self._flags[self._place] = 1
+        try:
+            return self._matching(attributes, snapshot)
+        finally:
+            self._flags[self._place] = 0
+
+    def _matching(self, attributes: Mapping[str, Value], snapshot: Snapshot) -> Array:
         if snapshot.together is not self._together or snapshot.attributes > self._room.attributes:
             self._make_room(snapshot)
         numbered: list[int] = []
@@ -92,13 +105,7 @@ class Reader:
         return count
 
     def _call(self, snapshot: Snapshot, numbered: Array, keys: Array, rests: Array, extra: Array) -> int:
-        if snapshot.sequence != self._latest:
-            self._latest, self._calm = snapshot.sequence, 0
-        self._calm += 1
-        holds = self._calm <= CALM and 1 not in self._flags
-        if holds:
-            self._flags[self._place] = 1
-        found = (match_parts_holding if holds else match_parts)(
+        return (match_parts_holding if self._holds else match_parts)(
             snapshot.together.tables,
             snapshot.newest.table.addresses,
             snapshot.rows,
@@ -110,8 +117,6 @@ class Reader:
             self._work,
             self._open_offsets,
         )
-        self._flags[self._place] = 0
-        return found
 
     def _exact(self, numbered: Array, numbers: list[int | float]) -> tuple[Array, Array, Array]:
         """Return numbers that float64 may not have, such as integers above 2**53; NaN is a missing attribute."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from rankcast.matching.dimensions import Dimensions
+from rankcast.matching.exact_wide import MAX_ROWS, build_exact_wide
 from rankcast.matching.plan import Sample, plan
 from rankcast.matching.rows import Array, Rows
 from rankcast.matching.selective import Selective, build_selective
@@ -107,13 +108,15 @@ class Segment:
 _GROUPS = {"dimensions": Dimensions, "rows": Rows, "residues": Residues, "wide": Wide, "selective": Selective}
 
 
-def scanned_segment(dimensions: Dimensions, rows: Rows, residues: Residues, numbers: Array) -> Segment:
-    """Return the segment of few rows that are to be checked one by one, which takes no time to build."""
+def small_segment(dimensions: Dimensions, rows: Rows, numbers: Array) -> Segment:
+    """Return the segment of few rows without gaps or residues, which is built in no time; nothing is planned."""
     nothing = np.zeros(0, np.int64)
     counts = dimensions.rank_counts
-    wide = build_wide(rows.take(nothing), counts)
-    selective = build_selective(rows.take(nothing), 0, nothing, nothing, counts)
-    return Segment(dimensions, rows, residues, wide, selective, numbers, np.zeros(2, np.int64))
+    is_wide = 0 < len(rows) <= MAX_ROWS and len(rows.predicates) > 0
+    wide = build_exact_wide(rows, counts) if is_wide else build_wide(rows.take(nothing), counts)
+    first = len(rows) if is_wide else 0
+    selective = build_selective(rows.take(nothing), first, nothing, nothing, counts)
+    return Segment(dimensions, rows, Residues.none(), wide, selective, numbers, np.array((first, first), np.int64))
 
 
 def make_segment(
