@@ -27,8 +27,8 @@ READERS = 64
 CHANGES = 8
 """Changes of a turn: together about as long as it takes to match an event twice."""
 
-PATIENCE = 2_000
-"""Looks at all flags until a writer goes on: some 100 microseconds, which a thread may take to wake up."""
+PATIENCE = 20_000
+"""Looks at all flags until a writer goes on: some 200 microseconds, which a thread may well take to wake up."""
 
 
 class Turns:
