@@ -199,8 +199,13 @@ class _Window:
             candidate = heapq.heappop(self._ends)[2]
             if self._is_held(candidate):
                 self.leave(candidate)
-        while self.held and now == LATEST:
-            self.leave_first()
+        if now == LATEST:
+            for candidate in [one for one in self.held.values() if self.ends_with_time(one)]:
+                self.leave(candidate)
+
+    def ends_with_time(self, _: Candidate) -> bool:
+        """Whether a candidate that is still here leaves at the end of time."""
+        return True
 
     def next_end(self) -> datetime | None:
         """Return when the next candidate leaves by itself."""
@@ -258,6 +263,9 @@ class _RunningSliding(_Window):
             if len(self.held) > self.policy.window:
                 self.leave_first()
         return self.deliver(self.policy.k, now)
+
+    def ends_with_time(self, candidate: Candidate) -> bool:
+        return candidate.expires is not None
 
     def frozen(self) -> SlidingQueue:
         return SlidingQueue(self.policy, *self.contents())
