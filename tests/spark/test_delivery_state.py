@@ -98,9 +98,9 @@ class Spark:
         if packed:
             yield from processor.handleInputRows(key, iter(packed), timers)
         for time in sorted(handle.store.get("timers", ())):
-            if time < self.watermark:
+            if time <= self.watermark:
                 yield from processor.handleExpiredTimer(key, timers, ExpiredTimerInfo(time))
-                handle.deleteTimer(time)
+                handle.deleteTimer(time)  # whatever the call has set
 
     @property
     def notices(self):

@@ -148,12 +148,15 @@ class Delivery(StatefulProcessor):
         return Shard.of(policies, lateness=self._lateness, version=version)
 
     def _timed(self, head: Head, shard: Shard, expired: int | None) -> Head:
-        """Set the timer to the first watermark at which the shard has something to do. Timers fire after their time."""
+        """Set the timer to the first watermark at which the shard has something to do; Spark fires it then.
+
+        That is after the present watermark, so it is never the timer that has just expired: Spark would remove it.
+        """
         due = shard.next_watermark
-        timer = NO_TIMER if due is None else -(-due // 1000) - 1
+        timer = NO_TIMER if due is None else -(-due // 1000)
         if head.timer not in (NO_TIMER, timer, expired):
             self._handle.deleteTimer(head.timer)
-        if timer != NO_TIMER and (timer != head.timer or timer == expired):
+        if timer not in (NO_TIMER, head.timer):
             self._handle.registerTimer(timer)
         return head._replace(timer=timer)
 
