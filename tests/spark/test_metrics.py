@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from rankcast.spark.metrics import BatchMetrics, Counts, JsonLines, Metrics, batch_metrics
+from rankcast.spark.metrics import ENDS, BatchMetrics, Counts, JsonLines, Metrics, batch_metrics
 from rankcast.spark.progress import Progress
 
 REPORT = {
@@ -44,6 +44,11 @@ def test_a_report_of_spark_and_the_counts_of_the_sink_are_one_record():
         "lag_seconds": 10.5,
         "backlog": 17,
     }
+
+
+def test_the_row_that_ends_a_stream_is_no_event():
+    end = {"description": f"FileStreamSource[file:/checkpoint/{ENDS}]", "numInputRows": 1}
+    assert batch_metrics({**REPORT, "sources": [{"numInputRows": 999}, end]}, COUNTS).rows == 999
 
 
 def test_what_spark_does_not_say_is_null():

@@ -26,6 +26,9 @@ from pyspark.sql.streaming.listener import (
 
 from rankcast.model.times import format_time, parse_time
 
+ENDS = "rankcast-ends"
+"""The name of the folder by which a stream is told that it ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -170,7 +173,7 @@ def batch_metrics(progress: Mapping[str, Any], counts: Counts) -> BatchMetrics:
         query=progress["id"],
         batch=progress["batchId"],
         time=started,
-        rows=progress.get("numInputRows", 0),
+        rows=_rows(progress),
         counts=counts,
         seconds=seconds,
         state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators) if operators else None,
@@ -179,6 +182,16 @@ def batch_metrics(progress: Mapping[str, Any], counts: Counts) -> BatchMetrics:
         lag_seconds=None if newest is None else (started - newest).total_seconds() + seconds,
         backlog=sum(known) if known else None,
     )
+
+
+def _rows(progress: Mapping[str, Any]) -> int:
+    """Return how many rows came in, without those that only say that a stream ends."""
+    ends = (source.get("numInputRows", 0) for source in progress.get("sources", []) if _is_end(source))
+    return int(progress.get("numInputRows", 0) - sum(ends))
+
+
+def _is_end(source: Mapping[str, Any]) -> bool:
+    return str(source.get("description", "")).endswith(f"/{ENDS}]")
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
