@@ -1,0 +1,93 @@
+"""What the tasks of a pipeline do, called one after the other without Spark: many random cases, in little time."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankcast.model.events import Identity
+from rankcast.model.notifying import AT_ONCE
+from rankcast.spark.audience import Audience
+from rankcast.spark.delivery import BatchDelivery
+from rankcast.spark.event_reader import EventReader
+from rankcast.spark.packed_rows import PackTask
+from rankcast.spark.unpacked_rows import UnpackTask
+from rankcast.storage.typed_events import event_to_record
+from rankcast.testing.conformance import Case, cases, check
+from rankcast.testing.definitions import Delivery
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PLACES = tuple((name, name) for name in ("id", "source", "time", "expirytime"))
+READER = EventReader(
+    names=("value",),
+    leaves=(),
+    places=PLACES,
+    payload=None,
+    document="value",
+    default_source="/events",
+    schema=None,
+    carried=None,
+)
+
+
+class InMemory:
+    """An audience that needs not be saved."""
+
+    def __init__(self, audience):
+        self.audience = audience
+
+    def current(self):
+        return self.audience.queues.fingerprint, self.audience
+
+    def policies(self, shard, shards):
+        return self.audience.queues.fingerprint, self.audience.queues.policies_of(shard, shards)
+
+    def changes(self, shards):
+        return None
+
+
+class InProcess:
+    """The tasks of the three stages, on batches of a few events each."""
+
+    def __init__(self, shards, size):
+        self.shards = shards
+        self.size = size
+
+    def deliveries(self, case):
+        source = InMemory(Audience.of(case.subscribers))
+        texts = [json.dumps(event_to_record(event)) for event in case.events]
+        parts = [texts[at : at + self.size] for at in range(0, len(texts), self.size)]
+        pack, unpack = PackTask(READER, source, self.shards), UnpackTask(source, self.shards)
+        packed = [row for part in parts for row in pack(iter([pa.RecordBatch.from_pydict({"value": part})]))]
+        delivered = list(BatchDelivery(source, self.shards, 0)(iter(packed)))
+        rows = [row for batch in unpack(iter(delivered)) for row in self._rows(batch)]
+        assert sum(row["events"] or 0 for row in rows) == len(case.events)
+        return [
+            Delivery(
+                row["subscriber"],
+                Identity(row["source"], row["id"]),
+                row["rank"],
+                tuple(row["matched"]),
+                EPOCH + timedelta(microseconds=row["delivered"]),
+                row["subscription"],
+            )
+            for row in rows
+            if row["kind"] == "notification"
+        ]
+
+    def _rows(self, batch):
+        at = batch.schema.names.index("delivered")
+        return batch.set_column(at, "delivered", batch.column("delivered").cast(pa.int64())).to_pylist()
+
+
+def _at_once(case):
+    return Case(tuple(replace(one, notify=AT_ONCE) for one in case.subscribers), case.events)
+
+
+@settings(max_examples=60)
+@given(cases(everything=True).map(_at_once), st.integers(1, 4), st.integers(1, 20))
+def test_the_stages_deliver_what_the_definitions_say(case, shards, size):
+    check(InProcess(shards, size), case)
