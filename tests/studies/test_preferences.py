@@ -23,7 +23,8 @@ from rankcast.studies.preferences_data import (
     Reader,
     Scenario,
     distances_of,
-    is_like_the_published,
+    has_the_published_mean,
+    is_fitted,
     readers,
 )
 from rankcast.studies.preferences_findings import Measurements
@@ -71,7 +72,13 @@ def test_distances_are_those_of_diversity(reader):
     ],
 )
 def test_what_is_like_the_published_subscriber(ranks, like):
-    assert is_like_the_published(np.array(ranks)) == like
+    assert (has_the_published_mean(np.array(ranks)) and is_fitted(np.array(ranks))) == like
+
+
+def test_the_control_group_is_chosen_by_share_and_mean_rank_alone():
+    drawn = readers(generated_films(1), Constants.ZIPF, 6, np.random.default_rng(1), fitted=False)
+    assert all(abs(one.ranks.mean() - PUBLISHED_RANK) < 0.07 for one in drawn)
+    assert not all(is_fitted(one.ranks) for one in drawn)
 
 
 def test_scenarios_order_the_same_films(reader):
@@ -131,7 +138,9 @@ def measurements(change=lambda case, result: result):
         return Result(share, 0.7 - 0.01 * diverse, 1.0 + large + diverse, 0.8 + 0.1 * diverse)
 
     by_case = {case: change(case, result(case)) for case in cases(quick=True)}
-    return Measurements({one: [by_case] for one in Constants}, {one: [0.59] for one in Constants}, (4, 12, 20))
+    return Measurements(
+        {one: [by_case] for one in Constants}, {one: [0.59] for one in Constants}, (4, 12, 20), [by_case]
+    )
 
 
 def verdicts(measured):

@@ -1,8 +1,13 @@
 """Readers of the study of preferences: a subscriber each, 800 films that match, and the order in which they come.
 
-The thesis measures one subscriber, to whom 800 of 2,500 events matter, with a mean rank of 0.59. Subscribers are drawn
-by its generators until some are like that one: about that share of films matches, with about that mean rank, and ranks
-tell films apart (several ranks, the best of which few films have). Matching is done by the index.
+The thesis measures one subscriber, to whom 800 of 2,500 events matter, with a mean rank of 0.59, and says no more.
+Subscribers are drawn by its generators until some are like that one, in one of two ways:
+
+- by what is stated: about that share of films matches, with about that mean rank;
+- fitted: moreover ranks tell films apart, and few films have the best one. That is not stated. It was inferred from the
+  published numbers of deliveries, so those numbers are no independent check of fitted readers.
+
+Matching is done by the index.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ FEWEST_RANKS, LARGEST_SHARE = 4, 0.5
 """How many different ranks the matching films have at least, and which share of them one rank at most."""
 
 TOP_SHARE = (0.02, 0.1)
-"""Which share of them has the best rank: a little, since 9% were delivered one by one for k = 4."""
+"""Which share of them has the best rank: inferred from the published 9% that were delivered one by one for k = 4."""
 
 POOL = 4_000
 """Films that a subscriber is tried on: some 1,300 of them match."""
@@ -90,8 +95,10 @@ def _bursts(best_first: Array, random: np.random.Generator) -> Array:
     return np.concatenate([part for pair in parts for part in pair])
 
 
-def readers(films: Sequence[Film], constants: Constants, count: int, random: np.random.Generator) -> list[Reader]:
-    """Draw subscribers until so many are like the published one.
+def readers(
+    films: Sequence[Film], constants: Constants, count: int, random: np.random.Generator, *, fitted: bool = True
+) -> list[Reader]:
+    """Draw subscribers until so many are like the published one: by what is stated of it or, moreover, fitted.
 
     Subscriptions are drawn and matched once; a subscriber that is tried has some of them, with ranks of its own.
     """
@@ -103,7 +110,7 @@ def readers(films: Sequence[Film], constants: Constants, count: int, random: np.
         if len(found) == count:
             break
         owned = random.choice(SUBSCRIPTIONS, int(random.integers(*OWNED)), replace=False)
-        stated = _ranks_like_the_published(matches[owned], random)
+        stated = _ranks_like_the_published(matches[owned], random, fitted=fitted)
         if stated is not None:
             ranks = ranks_of(stated, matches[owned])
             chosen = np.sort(random.choice(np.flatnonzero(ranks >= 0), MATCHING, replace=False))
@@ -115,14 +122,15 @@ def readers(films: Sequence[Film], constants: Constants, count: int, random: np.
     return found
 
 
-def _ranks_like_the_published(matches: Array, random: np.random.Generator) -> Array | None:
+def _ranks_like_the_published(matches: Array, random: np.random.Generator, *, fitted: bool) -> Array | None:
     """Draw ranks for subscriptions that match so, a few times if need be; None when they never are alike."""
     matching = matches.any(axis=0)
     if matching.sum() < MATCHING or abs(float(matching.mean()) - SHARE) > SHARE_MARGIN:
         return None
     for _ in range(RANKS_TRIED):
         stated: Array = random.random(len(matches)).round(RANK_DIGITS)
-        if is_like_the_published(ranks_of(stated, matches[:, matching])):
+        ranks = ranks_of(stated, matches[:, matching])
+        if has_the_published_mean(ranks) and (not fitted or is_fitted(ranks)):
             return stated
     return None
 
@@ -142,10 +150,13 @@ def ranks_of(stated: Array, matches: Array) -> Array:
     return ranks
 
 
-def is_like_the_published(ranks: Array) -> bool:
-    """Whether matching films with these ranks are like those of the thesis."""
-    if abs(float(ranks.mean()) - PUBLISHED_RANK) > RANK_MARGIN:
-        return False
+def has_the_published_mean(ranks: Array) -> bool:
+    """Whether the mean rank of matching films is about that of the thesis."""
+    return abs(float(ranks.mean()) - PUBLISHED_RANK) <= RANK_MARGIN
+
+
+def is_fitted(ranks: Array) -> bool:
+    """Whether ranks tell matching films apart and few films have the best one."""
     shares = np.unique(ranks, return_counts=True)[1] / len(ranks)
     top_is_small = bool(TOP_SHARE[0] <= shares[-1] <= TOP_SHARE[1])
     return len(shares) >= FEWEST_RANKS and top_is_small and bool(shares.max() <= LARGEST_SHARE)

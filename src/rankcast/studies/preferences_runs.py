@@ -93,6 +93,12 @@ def cases(*, quick: bool) -> list[Case]:
     return list(dict.fromkeys([*plain, *selected, *by_sigma]))
 
 
+def control_cases() -> list[Case]:
+    """Return the queues whose numbers are published, for readers that are not fitted to them."""
+    sliding = [Case(Scenario.RANDOM, Timing.SLIDING, span, 4) for span in SPANS]
+    return [*(Case(Scenario.RANDOM, Timing.CONTINUOUS, 0, k) for k in (4, 20)), *sliding]
+
+
 def results(reader: Reader, wanted: Sequence[Case], random: np.random.Generator) -> dict[Case, Result]:
     """Let the films of a reader come in the order of each case's scenario, and look at what is delivered."""
     orders = {scenario: reader.order(scenario, random) for scenario in Scenario}
