@@ -2,7 +2,7 @@
 # All paths are relative, so the repository may lie in a folder with spaces in its name.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types imports lock clean
+.PHONY: help setup demo test soak lint format types imports lock clean
 
 # The caller's Python environment must not leak into .venv.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV MYPYPATH PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
@@ -21,6 +21,10 @@ demo: setup ## Show what rankcast does, on a small example
 
 test: setup ## Run every check: lint, format, types, imports, tests
 	@$(with_java) scripts/ensure-postgres.sh && scripts/check.sh
+
+# Twenty kills take some ten minutes; KILLS and SEED say how many and when.
+soak: setup ## Kill a running stream again and again, and compare what it puts out
+	@$(with_java) .venv/bin/python scripts/soak.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
 
 lint: setup ## Check style (ruff), without changing files
 	@scripts/check.sh lint format
