@@ -1,0 +1,135 @@
+"""The pipeline as its users see it: what goes in, what comes out, what is refused."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from rankcast.language.parser import parse_filter
+from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidSubscriptionError, InvalidValueError
+from rankcast.model.notifying import OnDemand
+from rankcast.model.policies import Continuous, Sliding
+from rankcast.model.relevance import Decay
+from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.spark.events import END
+from rankcast.spark.pipeline import Pipeline
+from rankcast.spark.top_subscribers import TopSubscribers
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FLATS = "id int, time timestamp, city string, rent int, tags array<string>, price decimal(10,2)"
+
+
+def _person(name, *texts, **options):
+    owned = [Subscription(str(at), parse_filter(text), rank=1 / (at + 1)) for at, text in enumerate(texts)]
+    return Subscriber(name, tuple(owned), **options)
+
+
+def _flats(spark, *rents, start=0):
+    rows = [
+        (start + at, NOON + timedelta(minutes=start + at), "Porto", rent, ["a"], Decimal(1))
+        for at, rent in enumerate(rents)
+    ]
+    return spark.createDataFrame(rows, FLATS)
+
+
+def test_everything_that_comes_of_events_is_in_one_table(spark):
+    people = [
+        _person("ana", "rent < 800", "rent < 500", deliver=Sliding(1, 2)),
+        _person("ben", "rent > 0", decay=Decay(timedelta(hours=1)), deliver=Continuous(1)),
+    ]
+    events = _flats(spark, 700, 400, 900).unionByName(_flats(spark, 1).selectExpr("* except (time)", "null as time"))
+    pipeline = Pipeline(people, carry=["tags", "price"])
+    rows = pipeline.outputs(events).collect()
+    by_kind = {kind: [row for row in rows if row.kind == kind] for kind in {row.kind for row in rows}}
+    assert sorted((row.subscriber, row.id, row.rank, row.matched) for row in by_kind["notification"]) == [
+        ("ana", "0", 1.0, ["0"]),
+        ("ana", "1", 1.0, ["0", "1"]),
+        ("ben", "0", 1.0, ["0"]),
+        ("ben", "1", 1.0, ["0"]),
+        ("ben", "2", 1.0, ["0"]),
+    ]
+    first = next(row for row in by_kind["notification"] if (row.subscriber, row.id) == ("ana", "0"))
+    assert first.delivered == first.time
+    assert (first.source, first.subscription, first.tags, str(first.price)) == ("/events", None, ["a"], "1.00")
+    (rejected,) = by_kind["rejected"]
+    assert rejected.reason == "time: missing; every event needs one"
+    assert json.loads(rejected.original)["rent"] == 1
+    assert sum(row.events for row in by_kind["counts"]) == 3
+    assert sum(row.matches for row in by_kind["counts"]) == 5
+    assert pipeline.transform(events).columns == [
+        *("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered", "tags", "price")
+    ]
+
+
+def test_only_the_best_subscribers_of_an_event_compete_for_it(spark):
+    people = [_person("ana", "rent < 800"), _person("ben", "rent < 0", "rent < 900")]
+    found = Pipeline(people, top=TopSubscribers(5, "relevance", k_column="rent")).transform(_flats(spark, 1, 2, 0))
+    assert sorted((row.id, row.subscriber) for row in found.collect()) == [("0", "ana"), ("1", "ana"), ("1", "ben")]
+
+
+def test_late_events_of_a_stream_are_reported_once_and_change_nothing(spark, tmp_path):
+    end = spark.range(1).selectExpr(f"true as {END}")
+    for frame in (_flats(spark, 1, 2, 3, start=60), _flats(spark, 4, 5), _flats(spark, 6, start=70), end):
+        frame.coalesce(1).write.mode("append").json(str(tmp_path / "in"))
+    stream = spark.readStream.schema(f"{FLATS}, {END} boolean").option("maxFilesPerTrigger", 1)
+    people = [_person("ana", "rent > 0"), _person("ben", "rent > 0")]
+    outputs = Pipeline(people, shards=2, lateness=timedelta(minutes=5)).outputs(stream.json(str(tmp_path / "in")))
+    rows = []
+    query = (
+        outputs.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert sorted(row.id for row in rows if row.kind == "late") == ["0", "1"]
+    assert sorted((row.subscriber, row.id) for row in rows if row.kind == "notification") == [
+        (name, number) for name in ("ana", "ben") for number in ("60", "61", "62", "70")
+    ]
+
+
+FILE = """
+version: 1
+schema: {attributes: {rent: int}}
+subscribers:
+  - {id: ana, subscriptions: [{filter: rent < 500, rank: 0.5}]}
+  - {id: bad, subscriptions: [{filter: rent <, rank: 0.5}]}
+"""
+
+
+def test_subscribers_come_from_a_file_with_its_schema(tmp_path):
+    (tmp_path / "people.yaml").write_text(FILE)
+    pipeline = Pipeline(tmp_path / "people.yaml")
+    assert list(pipeline.schema.attributes) == ["rent"]
+    assert [problem.line for problem in pipeline.problems] == [6]
+    assert pipeline._audience.queues.keys == [("ana", None)]
+
+
+def test_subscribers_come_from_a_table_of_the_same_shape(spark):
+    shape = (
+        "id string, deliver struct<policy: string, k: int, window: int>, "
+        "subscriptions array<struct<id: string, filter: string, rank: double>>"
+    )
+    rows = [
+        ("ana", ("sliding", 2, 10), [("a", "rent < 500", 0.5), ("b", "rent < 900", None)]),
+        ("ben", None, [(None, "rent <", None)]),
+        ("cleo", None, [(None, "rent > 1", None)]),
+    ]
+    pipeline = Pipeline(spark.createDataFrame(rows, shape))
+    assert pipeline._audience.queues.keys == [("ana", None), ("cleo", None)]
+    assert pipeline._audience.queues.policy_of(0) == Sliding(2, 10)
+    assert [problem.message[:16] for problem in pipeline.problems] == ["subscriber 'ben'"]
+
+
+def test_what_cannot_work_is_refused_at_once(spark):
+    with pytest.raises(InvalidSubscriptionError, match=r"subscriber 'ana': notify: OnDemand\(\) needs a hub"):
+        Pipeline([_person("ana", "rent < 1", deliver=Continuous(1), notify=OnDemand())])
+    with pytest.raises(DuplicateIdError, match="two subscribers 'ana'"):
+        Pipeline([_person("ana", "true"), _person("ana", "true")])
+    with pytest.raises(InvalidValueError, match="shards: 0; expected at least 1"):
+        Pipeline([], shards=0)
+    with pytest.raises(InvalidEventError, match="carry: notifications have a column 'id' of their own"):
+        Pipeline([], carry=["id"]).transform(_flats(spark, 1))
+    with pytest.raises(InvalidEventError, match="carry: the events have no column 'nope'"):
+        Pipeline([], carry=["nope"]).transform(_flats(spark, 1))
