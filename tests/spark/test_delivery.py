@@ -1,0 +1,153 @@
+"""The delivery stage gives what one shard in one process gives, whatever Spark does with rows, batches and tasks."""
+
+from datetime import timedelta
+from itertools import count
+from random import Random
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from rankcast.delivery.batch_layout import NEVER
+from rankcast.delivery.queue_changes import QueueChange
+from rankcast.model.errors import InvalidValueError
+from rankcast.model.policies import AllMatches, Periodic
+from rankcast.spark import state_live
+from rankcast.spark.delivery import INPUT_SCHEMA, deliver
+from rankcast.spark.delivery_input import Kind, packed_plan
+from rankcast.spark.session import REQUIRED, SparkSetupError
+from rankcast.spark.shard_keys import shard_keys, spark_hash
+from spark.packed_deliveries import POLICIES, QUEUES, SECOND, batches_of, collected, expected, packed_of, rows_of
+
+
+class SparkPolicies:
+    """Queue q of all has policy q modulo their number. Workers do not know this file: it is sent with the task."""
+
+    def policies(self, shard, shards):
+        return 0, [POLICIES[queue % len(POLICIES)] for queue in range(shard, QUEUES, shards)]
+
+
+class NoQueues:
+    """Queues come with changes."""
+
+    def policies(self, shard, shards):
+        return 0, []
+
+
+class Stream:
+    """A stream of packed rows, one file and micro-batch after the other; every run goes on from the checkpoint."""
+
+    def __init__(self, spark, folder, shards, *, queues=None, lateness=timedelta(0)):
+        self.spark, self.folder, self.shards, self.lateness = spark, folder, shards, lateness
+        self.queues = queues or SparkPolicies()
+        self.numbers = count()
+        (folder / "in").mkdir(parents=True)
+
+    def add(self, packed):
+        """Write the file of one micro-batch."""
+        table = pa.table([pa.array(column, field.type) for column, field in zip(zip(*packed), FILE)], FILE)  # noqa: B905
+        path = self.folder / "in" / f"{next(self.numbers):04}.parquet"
+        pq.write_table(table, path.with_suffix(".new"))
+        path.with_suffix(".new").rename(path)
+
+    def end(self):
+        self.add([(shard, None, int(Kind.END), b"") for shard in range(self.shards)])
+
+    def run(self):
+        """Process what is there; return all output so far."""
+        source = self.spark.readStream.schema(INPUT_SCHEMA).option("maxFilesPerTrigger", 1)
+        packed = source.parquet(str(self.folder / "in"))
+        result = deliver(packed, self.queues, shards=self.shards, lateness=self.lateness)
+        writing = result.writeStream.format("parquet").option("checkpointLocation", str(self.folder / "checkpoint"))
+        query = writing.trigger(availableNow=True).start(str(self.folder / "out"))
+        query.awaitTermination()
+        self.rows = self.spark.read.parquet(str(self.folder / "out")).collect()
+        return collected(self.rows, self.shards)
+
+
+FILE = pa.schema(
+    [("shard", pa.int32()), ("time", pa.timestamp("us", tz="UTC")), ("kind", pa.int8()), ("data", pa.binary())]
+)
+
+
+def forget_live_shards():
+    """Let the workers, which are on this host, find no live shard."""
+    for folder in state_live.base_folder().glob(f"{state_live.PREFIX}*"):
+        for head in folder.glob("shard-*/head"):
+            head.unlink(missing_ok=True)
+
+
+def test_a_stream_delivers_what_one_shard_delivers_and_goes_on_from_its_checkpoint(spark, tmp_path):
+    """Out of order within the lateness, at its edge, beyond it; several shards and chunks; with live shards and not."""
+    lateness, rows, random = timedelta(seconds=30), rows_of(150), Random(4)
+    jittered = sorted(rows, key=lambda row: (row[0] + random.randrange(20) * SECOND, row[1]))
+    stream = Stream(spark, tmp_path, 3, lateness=lateness)
+    first, second, third = batches_of(jittered, 3)
+    rejected = (1, None, int(Kind.REJECTED), b"bad")
+    stream.add([*packed_of(first, 3, random), rejected])
+    stream.add(packed_of(second, 3, random))
+    stream.run()
+    forget_live_shards()
+    newest = max(row[0] for row in (*first, *second))
+    at_watermark = [(newest - 30 * SECOND, f"edge-{queue}", queue, 0.9, NEVER) for queue in range(3)]
+    too_late = [(newest - 31 * SECOND, "too-late", 0, 0.9, NEVER)]
+    stream.add(packed_of([*third, *at_watermark, *too_late], 3, random))
+    stream.end()
+    notices, late = stream.run()
+    assert late == ["too-late"]
+    assert notices == expected([*rows, *at_watermark], lateness=lateness // timedelta(microseconds=1))
+    passed = [(row["shard"], bytes(row["data"])) for row in stream.rows if row["kind"] == Kind.REJECTED]
+    assert passed == [(1, b"bad")]
+
+
+def test_time_brings_deliveries_and_changes_without_more_rows_for_the_shard(spark, tmp_path):
+    """A period ends while only another shard gets rows: a timer calls. Queues come with the first version's changes."""
+    period, every = Periodic(2, timedelta(seconds=20)), AllMatches()
+    plans = {
+        shard: packed_plan([QueueChange(0, 0, policy)], version=1, since=0)
+        for shard, policy in enumerate((period, every))
+    }
+    told_twice = [(shard, None, int(Kind.CHANGES), data) for shard, data in plans.items()] * 2
+    stream = Stream(spark, tmp_path, 2, queues=NoQueues())
+    stream.add([*packed_of([(1_001 * SECOND, "a", 0, 0.5, NEVER)], 2), *told_twice])
+    stream.add(packed_of([(1_050 * SECOND, "b", 1, 0.5, NEVER)], 2))
+    stream.add(packed_of([(1_051 * SECOND, "c", 1, 0.5, NEVER)], 2))
+    notices, _ = stream.run()
+    assert notices[0][:4] == (0, 1_020 * SECOND, "s", "a")
+
+
+def test_a_table_that_is_no_stream_is_finished_at_its_end(spark):
+    rows, random = rows_of(120), Random(9)
+    packed = [row for part in batches_of(rows, 3) for row in packed_of(part, 3, random)]
+    passing = [(0, None, int(Kind.REJECTED), b"bad"), (1, None, int(Kind.COUNTS), b"5")]
+    given = spark.createDataFrame([*packed, *passing], INPUT_SCHEMA).repartition(4)
+    found = deliver(given, SparkPolicies(), shards=3).collect()
+    assert collected(found, 3) == (expected(rows), [])
+    passed = sorted((row["kind"], bytes(row["data"])) for row in found if row["kind"] in (Kind.REJECTED, Kind.COUNTS))
+    assert passed == [(Kind.REJECTED, b"bad"), (Kind.COUNTS, b"5")]
+
+
+class TestRefused:
+    def test_speculative_execution(self):
+        settings = {**REQUIRED, "spark.speculation": "true"}
+        session = SimpleNamespace(conf=SimpleNamespace(get=lambda key, default=None: settings.get(key, default)))
+        with pytest.raises(SparkSetupError, match=r"spark\.speculation = 'true'; the pipeline needs false"):
+            deliver(SimpleNamespace(sparkSession=session), SparkPolicies(), shards=1)
+
+    def test_no_shards_and_negative_lateness(self, spark):
+        given = spark.createDataFrame([], INPUT_SCHEMA)
+        with pytest.raises(InvalidValueError, match="shards: 0; expected at least 1"):
+            deliver(given, SparkPolicies(), shards=0)
+        with pytest.raises(InvalidValueError, match="lateness: -1 day, 23:59:59; expected at least 0"):
+            deliver(given, SparkPolicies(), shards=1, lateness=timedelta(seconds=-1))
+
+
+def test_keys_of_shards_are_spread_as_spark_spreads_them(spark):
+    for shards in (1, 2, 8):
+        keys = shard_keys(shards)
+        assert len(set(keys)) == shards
+        made = spark.createDataFrame([(key,) for key in keys], "key int")
+        found = [row[0] for row in made.select(F.pmod(F.hash("key"), F.lit(shards))).collect()]
+        assert found == list(range(shards)) == [spark_hash(key) % shards for key in keys]
