@@ -127,6 +127,93 @@ def match(
     raise typer.Exit(match_file(events, subscribers, as_json=json, out=out, limit=limit, lateness=allowed))
 
 
+@app.command(epilog="Example: rankcast run --events flats.jsonl --subscribers people.yaml --out matched")
+def run(
+    events: Annotated[
+        str,
+        typer.Option(
+            "--events", "-e", metavar="PATH", help="Folder, file or pattern; kafka://host:9092/topic; rate://10."
+        ),
+    ],
+    subscribers: Annotated[
+        Path,
+        typer.Option(
+            "--subscribers", "-s", metavar="FILE", help="Subscriber file; for a stream also a folder that changes."
+        ),
+    ],
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", metavar="PATH", help="Folder; sqlite:///FILE; postgresql://...; - shows them."),
+    ],
+    stream: Annotated[bool, typer.Option("--stream", help="Go on with what comes later, until Ctrl-C.")] = False,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Stream what is there, and end; run again for what came since.")
+    ] = False,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="With --available-now: there is no more; complete open windows.")
+    ] = False,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where a stream is resumed from; by default in the output folder.")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark's master, such as local[4] or spark://host:7077.")
+    ] = None,
+    format: Annotated[  # noqa: A002 (the option's name)
+        str | None, typer.Option(metavar="jsonl|csv|parquet", help="Format of the events, if no suffix tells it.")
+    ] = None,
+    write: Annotated[str, typer.Option(metavar="parquet|json", help="Format of an output folder.")] = "parquet",
+    lateness: Annotated[str, typer.Option(metavar="TIME", help="How late events may come, such as 5m.")] = "0s",
+    carry: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Attribute that notifications get too; may be repeated.")
+    ] = None,
+    query: Annotated[str, typer.Option(metavar="NAME", help="Names the rows of this run in a database.")] = "rankcast",
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of Spark's source; may be repeated.")
+    ] = None,
+    metrics: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append one line of JSON per batch to FILE.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per batch and nothing else.")] = False,
+) -> None:
+    """Publish events on Spark and write who gets what: a whole input at once, or a stream.
+
+    Writes notifications, late events and rejected rows, each exactly once: to folders of Parquet or JSON below --out,
+    or to tables of a database. A stream that was stopped goes on where it stopped when the same command is run again.
+    Rows that are no events are written to `rejected` with the reason; the exit code is 0 nevertheless.
+    """
+    from rankcast.cli.run import Run, run_pipeline
+    from rankcast.storage.durations import parse_duration
+    from rankcast.storage.event_files import EventFormat
+
+    formats = {known.value: known for known in EventFormat}
+    if format is not None and format not in formats:
+        raise typer.BadParameter(f"--format {format}: expected one of {', '.join(formats)}")
+    if finish and not available_now:
+        raise typer.BadParameter("--finish goes with --available-now: a stream that goes on has no end")
+    pairs = [text.partition("=") for text in option or ()]
+    if any(not equals for _, equals, _ in pairs):
+        raise typer.BadParameter("--option: expected KEY=VALUE, such as maxFilesPerTrigger=10")
+    asked = Run(
+        events=events,
+        subscribers=subscribers,
+        out=out,
+        stream=stream or available_now,
+        checkpoint=checkpoint,
+        master=master,
+        format=formats[format] if format is not None else None,
+        written=write,
+        lateness=parse_duration(lateness),
+        available_now=available_now,
+        finish=finish,
+        metrics=metrics,
+        query=query,
+        carry=tuple(carry or ()),
+        options={key: value for key, _, value in pairs},
+        as_json=json,
+    )
+    raise typer.Exit(run_pipeline(asked))
+
+
 @app.command(epilog="Example: rankcast explain 'flats.jsonl#flat-17' --subscribers people.yaml --subscriber ana-1")
 def explain(
     event: Annotated[
@@ -189,16 +276,29 @@ def check(
     raise typer.Exit(check_files(files, as_json=json))
 
 
-@app.command(epilog="Example: rankcast demo")
+@app.command(epilog="Example: rankcast demo --small")
 def demo(
-    events: Annotated[int, typer.Option("--events", "-n", min=1, help="How many adverts to publish.")] = 3000,
+    small: Annotated[bool, typer.Option("--small", help="Show a small one, without Spark.")] = False,
+    events: Annotated[
+        int | None,
+        typer.Option("--events", "-n", min=1, help="How many adverts to publish: 100000, or 3000 with --small."),
+    ] = None,
+    subscribers: Annotated[int, typer.Option(min=6, help="How many subscribers there are, on Spark.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print the notifications of the named subscribers.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where pictures go, on Spark.")] = Path("out"),
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the summary or, with --small, what the named people got.")
+    ] = False,
 ) -> None:
-    """Show on a generated feed what subscribers get, and why."""
+    """Show on a generated feed what subscribers get, and why: on Spark, with pictures of what each policy does."""
+    from rankcast.cli.demo_command import EVENTS, SMALL_EVENTS, run_spark_demo
+
+    if not small:
+        run_spark_demo(events or EVENTS, subscribers, seed, out, as_json=json)
+        return
     from rankcast.cli.demo import run_demo
 
-    run_demo(events, seed, as_json=json)
+    run_demo(events or SMALL_EVENTS, seed, as_json=json)
 
 
 @app.command(epilog="Example: rankcast version --json")

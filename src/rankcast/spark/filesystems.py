@@ -9,7 +9,9 @@ refuses is an InvalidFileError with the path and the reason.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j ships no types
 from pyspark.sql import SparkSession
@@ -20,6 +22,15 @@ ASIDE = "_replaced-"
 """Prefix of a folder that is being replaced. Spark reads nothing whose name starts with an underscore."""
 
 
+def resolved(path: str) -> str:
+    """Return a path as this process sees it: the JVM may have been started in another folder.
+
+    >>> resolved("hdfs://host/flats"), resolved("/data/flats")
+    ('hdfs://host/flats', '/data/flats')
+    """
+    return path if urlsplit(path).scheme or path.startswith("/") else str(Path.cwd() / path)
+
+
 class FileSystem:
     """The file system of one folder; every path given is relative to it."""
 
@@ -27,7 +38,7 @@ class FileSystem:
         jvm: Any = spark.sparkContext._jvm
         self.root = root
         self._jvm = jvm
-        self._path = jvm.org.apache.hadoop.fs.Path(root)
+        self._path = jvm.org.apache.hadoop.fs.Path(resolved(root))
         self._files = self._path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
 
     def path(self, relative: str = "") -> str:

@@ -126,6 +126,8 @@ class Metrics(StreamingQueryListener):
         self._receivers = list(receivers)
         self._query = query
         self._recorded = _Recorded()
+        self._ended: set[str] = set()
+        self._ending = threading.Condition()
 
     def add(self, receiver: Receiver) -> None:
         """Tell one more receiver."""
@@ -157,7 +159,15 @@ class Metrics(StreamingQueryListener):
         """Be told that there is nothing to do."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 (Spark's name)
-        """Be told that a query has ended."""
+        """Be told that a query has ended: nothing more is reported of it."""
+        with self._ending:
+            self._ended.add(str(event.runId))
+            self._ending.notify_all()
+
+    def wait_for_end(self, run: str, seconds: float) -> bool:
+        """Wait until everything of a run of a query has been reported; return whether that was in time."""
+        with self._ending:
+            return self._ending.wait_for(lambda: run in self._ended, seconds)
 
 
 def batch_metrics(progress: Mapping[str, Any], counts: Counts) -> BatchMetrics:

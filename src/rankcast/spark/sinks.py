@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from rankcast.model.errors import InvalidFileError, Problem
+from rankcast.model.errors import InvalidFileError, Problem, RankcastError
 from rankcast.spark.database_kinds import is_database
 from rankcast.spark.databases import DatabaseSink
 from rankcast.spark.file_sink import FileSink
-from rankcast.spark.filesystems import FileSystem
+from rankcast.spark.filesystems import FileSystem, resolved
 from rankcast.spark.metrics import Counts, Metrics
 from rankcast.spark.outputs import Sink, computed
 
@@ -62,8 +62,10 @@ def start_outputs(
     has to be added to the session's listeners as well. `before` is called with the number of each batch before anything
     of it is computed, again when it is repeated.
     """
-    sink.open(run_of(outputs.sparkSession, checkpoint))
-    writer = outputs.writeStream.foreachBatch(_writer(sink, metrics, before)).option("checkpointLocation", checkpoint)
+    take_for_run(outputs.sparkSession, sink, checkpoint)
+    writer = outputs.writeStream.foreachBatch(_writer(sink, metrics, before)).option(
+        "checkpointLocation", resolved(checkpoint)
+    )
     writer = writer.outputMode("append")
     if name is not None:
         writer = writer.queryName(name)
@@ -84,6 +86,19 @@ def _writer(
     return write
 
 
+def take_for_run(spark: SparkSession, sink: Sink, checkpoint: str) -> None:
+    """Take a sink for the run of a checkpoint; when it is another's, a new checkpoint is not kept."""
+    files = FileSystem(spark, checkpoint)
+    is_new = not files.exists()
+    run = run_of(spark, checkpoint)
+    try:
+        sink.open(run)
+    except RankcastError:
+        if is_new:
+            files.remove("")
+        raise
+
+
 def new_run() -> str:
     """Return the id of a new run."""
     return str(uuid.uuid4())
@@ -93,7 +108,8 @@ def run_of(spark: SparkSession, checkpoint: str) -> str:
     """Return the id of the run that a checkpoint belongs to; a new checkpoint gets one."""
     files = FileSystem(spark, checkpoint)
     if not files.exists(RUN_FILE):
-        if files.names():
+        # What begins with an underscore may be a file of ours that a crash kept from getting its name.
+        if any(not name.startswith(("_", ".")) for name in files.names()):
             raise _bad_checkpoint(checkpoint, f"holds other things but no {RUN_FILE}; it is no checkpoint of rankcast")
         files.make_folder()
         files.create_text(RUN_FILE, json.dumps({"version": _VERSION, "run": new_run()}) + "\n")

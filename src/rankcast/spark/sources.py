@@ -29,8 +29,9 @@ from pyspark.version import __version__ as spark_version
 
 from rankcast.model.errors import InvalidFileError, InvalidValueError, Problem
 from rankcast.model.schema import Schema
-from rankcast.spark.events import EventColumns
-from rankcast.spark.filesystems import FileSystem
+from rankcast.spark.events import END, EventColumns
+from rankcast.spark.filesystems import FileSystem, resolved
+from rankcast.spark.metrics import ENDS
 from rankcast.spark.parsing import (
     CONTENT,
     DOCUMENT,
@@ -48,6 +49,7 @@ from rankcast.spark.session import SparkSetupError
 from rankcast.storage.event_files import EventFormat, event_format
 
 GLOB = "*?[{"
+_END_FILE = f"{ENDS}/end"
 
 
 class EventSource(NamedTuple):
@@ -143,13 +145,15 @@ def _parquet(
     spark: SparkSession, path: str, schema: Schema | None, stream: bool, options: Mapping[str, str]
 ) -> DataFrame:
     try:
-        found = spark.read.parquet(path)
+        found = spark.read.parquet(resolved(path))
     except AnalysisException as error:
         if not stream or schema is None:
             raise _unusable(path, _first_line(error)) from None
         declared = from_arrow_schema(Columns(schema).arrow)
-        return spark.readStream.schema(declared).options(**options).parquet(path)
-    return spark.readStream.schema(found.schema).options(**options).parquet(path) if stream else found
+        return spark.readStream.schema(declared).options(**options).parquet(resolved(path))
+    if not stream:
+        return found
+    return spark.readStream.schema(found.schema).options(**options).parquet(resolved(path))
 
 
 def _first_line(error: AnalysisException) -> str:
@@ -160,7 +164,7 @@ def _first_line(error: AnalysisException) -> str:
 def _lines(spark: SparkSession, path: str, stream: bool, options: Mapping[str, str]) -> DataFrame:
     """Return the lines of text files, as bytes: a byte that is not UTF-8 spoils its own line only."""
     reader: Any = spark.readStream if stream else spark.read
-    text = reader.options(**options).option("lineSep", "\n").text(path)
+    text = reader.options(**options).option("lineSep", "\n").text(resolved(path))
     return _placed(text, F.col("value").cast("binary"))
 
 
@@ -169,7 +173,7 @@ def _csv_files(spark: SparkSession, path: str, stream: bool, options: Mapping[st
     reader: Any = spark.readStream if stream else spark.read
     if stream:
         reader = reader.schema("path string, modificationTime timestamp, length long, content binary")
-    return _placed(reader.options(**options).format("binaryFile").load(path), F.col("content"))
+    return _placed(reader.options(**options).format("binaryFile").load(resolved(path)), F.col("content"))
 
 
 def _placed(files: DataFrame, content: Any) -> DataFrame:
@@ -240,3 +244,25 @@ def rate_events(spark: SparkSession, rows_per_second: int = 1, options: Mapping[
         F.col("value"),
     )
     return EventSource(events, EventColumns())
+
+
+def with_end(events: DataFrame, checkpoint: str) -> DataFrame:
+    """Return a stream that can come to an end: `announce_end` says that nothing more is to come.
+
+    The end is a row of its own, in a batch after all that was there before, and completes open windows.
+    """
+    folder = FileSystem(events.sparkSession, checkpoint)
+    folder.make_folder(ENDS)
+    ends = events.sparkSession.readStream.text(folder.path(ENDS)).select(F.lit(True).alias(END))
+    return events.withColumn(END, F.lit(False)).unionByName(ends, allowMissingColumns=True)
+
+
+def announce_end(spark: SparkSession, checkpoint: str) -> None:
+    """Let the stream of `with_end` come to its end; saying it twice is saying it once."""
+    if not has_ended(spark, checkpoint):
+        FileSystem(spark, checkpoint).create_text(_END_FILE, "the end\n")
+
+
+def has_ended(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether the end of a stream was announced."""
+    return FileSystem(spark, checkpoint).exists(_END_FILE)

@@ -1,0 +1,195 @@
+"""`rankcast run`: what it writes, what it says, how it ends."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyspark
+import pytest
+from typer.testing import CliRunner
+
+from rankcast.cli.main import app
+from rankcast.cli.replay import Replay
+from rankcast.storage.event_files import read_events, write_events
+from rankcast.storage.subscriber_files import load_subscribers, save_subscribers
+from rankcast.workloads.feeds import DEFAULT_START, feed_named
+
+FLATS = feed_named("flats")
+PATIENCE = 600
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    save_subscribers(folder / "people.yaml", FLATS.subscribers(30, 1, DEFAULT_START), FLATS.schema)
+    write_events(folder / "flats.jsonl", FLATS.events(300, 1, DEFAULT_START))
+    with (folder / "flats.jsonl").open("a") as stream:
+        stream.write('{"rent": "much"}\nnonsense\n')
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(inputs) -> list[tuple[str, str, float]]:
+    """What the hub delivers."""
+    loaded = load_subscribers(inputs / "people.yaml")
+    replay = Replay(loaded.subscribers, loaded.schema)
+    notes = [
+        note
+        for event in read_events(inputs / "flats.jsonl", loaded.schema)
+        if not hasattr(event, "message")
+        for note in replay.publish(event).delivered
+    ]
+    notes += replay.finish()
+    return sorted((note.subscriber, note.event.id, note.rank) for note in notes)
+
+
+def run(*arguments: object) -> object:
+    return CliRunner().invoke(app, ["run", *map(str, arguments)])
+
+
+def given(inputs: Path) -> list[object]:
+    return ["--events", inputs / "flats.jsonl", "--subscribers", inputs / "people.yaml"]
+
+
+def notifications(spark, out: Path) -> list[tuple[str, str, float]]:
+    rows = spark.read.parquet(str(out / "notifications")).collect()
+    return sorted((row.subscriber, row.id, row["rank"]) for row in rows)
+
+
+def test_a_whole_input_gives_what_the_hub_gives(spark, inputs, expected, tmp_path):
+    result = run(*given(inputs), "--out", tmp_path / "found")
+    assert result.exit_code == 0, result.output
+    assert notifications(spark, tmp_path / "found") == expected
+    originals = [row.original for row in spark.read.parquet(str(tmp_path / "found" / "rejected")).collect()]
+    assert sorted(originals) == ["nonsense", '{"rent": "much"}']
+    assert result.stdout.startswith("302 events, ")
+    assert f"{len(expected):,} delivered, 0 late, 2 rejected, in " in result.stdout
+    assert result.stderr == ""
+
+
+def test_an_output_is_never_overwritten(spark, inputs, tmp_path):
+    assert run(*given(inputs), "--out", tmp_path / "found").exit_code == 0
+    before = sorted(tmp_path.rglob("*"))
+    result = run(*given(inputs), "--out", tmp_path / "found")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"{tmp_path / 'found'}: holds the output of another run; choose another folder, or resume with its checkpoint\n"
+    )
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_stream_that_is_run_again_goes_on_and_finishes(spark, inputs, expected, tmp_path):
+    arriving, out = tmp_path / "arriving", tmp_path / "found"
+    arriving.mkdir()
+    lines = (inputs / "flats.jsonl").read_text().splitlines(keepends=True)
+    asked = ["--events", arriving, "--subscribers", inputs / "people.yaml", "--out", out, "--available-now"]
+    (arriving / "1.jsonl").write_text("".join(lines[:100]))
+    first = run(*asked, "--metrics", tmp_path / "metrics.jsonl")
+    assert first.exit_code == 0, first.output
+    (arriving / "2.jsonl").write_text("".join(lines[100:]))
+    second = run(*asked, "--finish", "--json", "--metrics", tmp_path / "metrics.jsonl")
+    assert second.exit_code == 0, second.output
+    assert notifications(spark, out) == expected
+    told = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert sum(one["rows"] for one in told) == 302
+    assert sum(one["events"] for one in told) == 300
+    assert sum(one["rejected"] for one in told) == 2
+    assert sum(one["delivered"] for one in told) == len(expected)
+    printed = [json.loads(line) for line in second.stdout.splitlines()]
+    assert printed == told[-len(printed) :]
+
+
+def test_a_database_takes_the_same(inputs, expected, tmp_path):
+    result = run(*given(inputs), "--out", f"sqlite:///{tmp_path}/found.db", "--carry", "city")
+    assert result.exit_code == 0, result.output
+    connection = sqlite3.connect(tmp_path / "found.db")
+    found = connection.execute('SELECT subscriber, id, "rank" FROM notifications ORDER BY 1, 2, 3').fetchall()
+    cities = {city for (city,) in connection.execute("SELECT DISTINCT city FROM notifications")}
+    connection.close()
+    assert found == expected
+    assert "Porto" in cities
+
+
+def test_notifications_can_be_looked_at(inputs, expected):
+    result = run(*given(inputs), "--out", "-", "--json")
+    assert result.exit_code == 0, result.output
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    assert sorted((one["subscriber"], one["id"], one["rank"]) for one in found) == expected
+    shown = run(*given(inputs), "--out", "-")
+    assert "Batch 0" in shown.stdout
+    assert f"... and {len(expected) - 20:,} more notifications" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ("--events missing.jsonl --out found", 1, "missing.jsonl"),
+        ("--events flats.jsonl --out found --write xml", 1, "'xml' is unknown; expected parquet or json"),
+        ("--events flats.jsonl --out found --format xml", 2, "expected one of jsonl, json, csv, parquet"),
+        ("--events flats.jsonl --out found --finish", 2, "--finish goes with"),
+        ("--events flats.jsonl --out found --lateness soon", 1, "'soon' is not a duration"),
+        ("--events flats.jsonl --out sqlite:///found.db --stream", 2, "needs --checkpoint"),
+        ("--events kafka://host:9092/flats --out found --stream", 1, "--packages org.apache.spark"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line_and_nothing_is_written(
+    spark, inputs, tmp_path, monkeypatch, arguments, code, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flats.jsonl").write_text("")
+    result = run(*arguments.split(), "--subscribers", inputs / "people.yaml")
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert code == 2 or result.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["flats.jsonl"]
+
+
+def test_ctrl_c_stops_a_stream_cleanly_and_says_how_to_go_on(spark, inputs, tmp_path):
+    arriving, out = tmp_path / "arriving", tmp_path / "found"
+    arriving.mkdir()
+    (arriving / "1.jsonl").write_text((inputs / "flats.jsonl").read_text())
+    command = [sys.executable, "-m", "rankcast.cli.submit", "run", "--events", arriving]
+    command += ["--subscribers", inputs / "people.yaml", "--out", out, "--stream", "--master", "local[1]"]
+    metrics = tmp_path / "metrics.jsonl"
+    process = subprocess.Popen(
+        [*map(str, command), "--metrics", str(metrics)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + PATIENCE
+    while process.poll() is None and not (metrics.exists() and metrics.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everything that the command has started
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, errors
+    assert errors.splitlines()[0] == "stopping after this batch; press Ctrl-C again to stop at once"
+    resume = f"rankcast run --events {arriving} --subscribers {inputs / 'people.yaml'} --out {out} --stream"
+    assert f"to go on where it stopped: {resume} --checkpoint {out}/_checkpoint" in errors
+    assert "Traceback" not in errors
+    assert spark.read.parquet(str(out / "rejected")).count() == 2
+
+
+def test_spark_submit_runs_it(spark, inputs, expected, tmp_path):
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    path = subprocess.run(
+        [sys.executable, "-m", "rankcast.cli.submit", "--path"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    command = [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", path, "run"]
+    result = subprocess.run(
+        [*command, *map(str, given(inputs)), "--out", str(tmp_path / "found")],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert result.returncode == 0, result.stderr
+    assert notifications(spark, tmp_path / "found") == expected
+    assert f"{len(expected):,} delivered" in result.stdout
