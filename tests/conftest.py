@@ -9,6 +9,7 @@ import hashlib
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("dev", max_examples=100, deadline=None, print_blob=True)
@@ -41,3 +42,20 @@ def _forget_stale_kernels() -> None:
 
 
 _forget_stale_kernels()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a folder in one process where there are several: they compile the same kernels.
+
+    Spark's come first: they take longest, and all of them share one session.
+    """
+    folders = {item: _folder(item.path) for item in items}
+    for item, folder in folders.items():
+        item.add_marker(pytest.mark.xdist_group(folder))
+    items.sort(key=lambda item: folders[item] != "spark")
+
+
+def _folder(path: Path) -> str:
+    """Return the folder below tests, or that of all examples in docstrings."""
+    tests = Path(__file__).parent
+    return path.relative_to(tests).parts[0] if path.is_relative_to(tests) else "docstrings"
