@@ -1,5 +1,6 @@
 """The delivery stage gives what one shard in one process gives, whatever Spark does with rows, batches and tasks."""
 
+import sys
 from datetime import timedelta
 from itertools import count
 from random import Random
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import functions as F  # noqa: N812
 
 from rankcast.delivery.batch_layout import NEVER
@@ -20,6 +22,8 @@ from rankcast.spark.delivery_input import Kind, packed_plan
 from rankcast.spark.session import REQUIRED, SparkSetupError
 from rankcast.spark.shard_keys import shard_keys, spark_hash
 from spark.packed_deliveries import POLICIES, QUEUES, SECOND, batches_of, collected, expected, packed_of, rows_of
+
+register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
 
 
 class SparkPolicies:
