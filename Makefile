@@ -16,7 +16,7 @@ help: ## List the targets
 setup: ## Make .venv with the locked dependencies (the other targets do this by themselves)
 	@scripts/setup.sh
 
-demo: setup ## Show what rankcast does, on a small example
+demo: setup ## Show on Spark what rankcast does, with pictures in out/
 	@$(with_java) .venv/bin/rankcast demo
 
 test: setup ## Run every check: lint, format, types, imports, tests
@@ -49,5 +49,5 @@ lock: setup ## Rewrite requirements.lock from pyproject.toml (UPGRADE=1: newest 
 	@! grep -nE '://|--(extra-)?index|--find-links|file:' requirements.lock || { echo "lock: the lines above must not be in the lock" >&2; exit 1; }
 
 clean: ## Remove everything that set-up, checks and builds made
-	rm -rf .venv .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist out
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Draw docs/images/demo.svg: what `rankcast demo` shows in a terminal of 100 columns.
+"""Draw docs/images/demo.svg: what `rankcast demo --small` shows in a terminal of 100 columns.
 
 Run it from the repository's root with .venv/bin/python after the demo has changed.
 """
@@ -25,11 +25,11 @@ FRAME = re.sub(r"@font-face\s*\{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOT
 def main() -> None:
     """Run the demo as in a terminal and save its picture."""
     colours = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"}
-    command = [Path(sys.executable).parent / "rankcast", "demo"]
+    command = [Path(sys.executable).parent / "rankcast", "demo", "--small"]
     shown = subprocess.run(command, env=colours, capture_output=True, text=True, check=True).stdout
     console = Console(record=True, width=100, file=StringIO())
     console.print(Text.from_ansi(shown))
-    console.save_svg(str(TARGET), title="rankcast demo", code_format=FRAME)
+    console.save_svg(str(TARGET), title="rankcast demo --small", code_format=FRAME)
 
 
 if __name__ == "__main__":

@@ -436,7 +436,7 @@ class TestCheck:
 
 class TestDemo:
     def test_tells_what_people_got_and_why(self):
-        result = run("demo", "--events", 250)
+        result = run("demo", "--small", "--events", 250)
         assert result.exit_code == 0
         assert result.stderr == ""
         assert "\x1b" not in result.stdout
@@ -450,13 +450,13 @@ class TestDemo:
             assert heading in result.stdout
 
     def test_json_is_the_notifications_of_the_named_people(self):
-        found = lines(run("demo", "--events", 60, "--json").stdout)
+        found = lines(run("demo", "--small", "--events", 60, "--json").stdout)
         assert {one["subscriber"] for one in found} <= {"ana", "bruno", "carla", "diego", "elena", "fritz"}
         ids = {event.id for event in flats.events(60, seed=1)}
         assert all(one["event"]["id"] in ids for one in found)
 
     def test_one_event_is_enough(self):
-        assert run("demo", "--events", 1).exit_code == 0
+        assert run("demo", "--small", "--events", 1).exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly():
         assert process.wait(timeout=60) == 141
 
 
-@pytest.mark.parametrize("arguments", [["version"], ["version", "--json"], ["demo", "--events", "5"]])
+@pytest.mark.parametrize("arguments", [["version"], ["version", "--json"], ["demo", "--small", "--events", "5"]])
 def test_a_reader_that_was_never_there_ends_the_command_quietly(arguments):
     read_end, write_end = os.pipe()
     os.close(read_end)

@@ -1,0 +1,96 @@
+"""The demo on Spark, with few events: its figures are those of the hub, its page tells why, its pictures are there."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rankcast.cli import demo_command
+from rankcast.cli.demo_audience import POLICIES, TELLING
+from rankcast.cli.demo_command import DemoSetupError, run_spark_demo
+from rankcast.cli.demo_figures import Rows, codes_of, list_diversity
+from rankcast.cli.demo_pictures import save_pictures
+from rankcast.cli.demo_report import show
+from rankcast.cli.demo_spark import run_on_spark
+from rankcast.cli.main import app
+from rankcast.cli.terminal import console
+from rankcast.hub import Hub
+from rankcast.model.diversity import Diversity
+from rankcast.ranking.diversity import list_diversity as by_pairs
+from rankcast.workloads.feeds import flats
+
+EVENTS, SUBSCRIBERS = 600, 24
+
+
+@pytest.fixture(scope="module")
+def told(spark):
+    return run_on_spark(spark, EVENTS, SUBSCRIBERS, 1, quiet=True)
+
+
+def test_everyone_gets_what_the_hub_delivers(told):
+    offered, got = set(), set()
+    hub = Hub(
+        told.subscribers, schema=flats.schema, on_match=lambda match: offered.add((match.subscriber, match.event.id))
+    )
+    for event in told.events:
+        got.update((note.subscriber, note.event.id) for note in hub.publish(event, event.time))
+    got.update((note.subscriber, note.event.id) for note in hub.finish())
+    assert _named(told, told.matched) == offered
+    assert _named(told, told.delivered) == got
+    assert len(got) == len(told.delivered)
+
+
+def _named(told, rows):
+    pairs = zip(rows.subscriber.tolist(), rows.event.tolist(), strict=True)
+    return {(told.subscribers[subscriber].id, told.events[event].id) for subscriber, event in pairs}
+
+
+def test_figures_add_up_over_policies_and_named_people(told):
+    assert [one.name for one in told.policies] == list(POLICIES)
+    people = np.arange(len(told.people))
+    assert sum(one.matched for one in told.policies) + len(told.matched.of(people)) == told.total.matched
+    assert sum(one.delivered for one in told.policies) + len(told.delivered.of(people)) == told.total.delivered
+    every, *chosen = told.policies
+    assert every.matched == every.delivered
+    assert all(one.delivered < one.matched and one.delivered_rank > one.matched_rank for one in chosen)
+
+
+def test_list_diversity_is_the_mean_distance_of_pairs(told):
+    events = told.events[:40]
+    rows = Rows(np.zeros(40, np.int64), np.arange(40), np.ones(40), np.zeros(40))
+    distance = Diversity(weights=dict.fromkeys(TELLING, 1.0)).distance
+    expected = by_pairs([event.attributes for event in events], distance)
+    assert list_diversity(rows, codes_of(events, TELLING)) == pytest.approx(expected)
+
+
+def test_the_page_tells_what_people_got_and_why(told, tmp_path, capsys):
+    pictures = save_pictures(told.policies, tmp_path / "out")
+    show(console(), told, pictures)
+    page = capsys.readouterr().out
+    for heading in ("What they got", "Why ana got flat-", "Why ana did not get flat-", "Why bruno did not get flat-"):
+        assert heading in page
+    assert all(name in page for name in POLICIES)
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
+
+
+def test_the_command_prints_a_summary_as_json(spark, tmp_path):
+    arguments = ["demo", "--events", "50", "--subscribers", "6", "--out", str(tmp_path), "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["events"] == 50
+    assert [one["policy"] for one in found["policies"]] == list(POLICIES)
+
+
+@pytest.mark.parametrize("package", ["pyspark", "matplotlib"])
+def test_without_a_package_the_small_demo_is_named(package, monkeypatch, tmp_path):
+    monkeypatch.setattr(demo_command, "find_spec", lambda name: None if name == package else object())
+    with pytest.raises(DemoSetupError, match=rf"{package} is not installed.*--small"):
+        run_spark_demo(1, 6, 1, tmp_path, as_json=True)
+
+
+def test_without_java_the_small_demo_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr("rankcast.spark.session.java_home", lambda: None)
+    with pytest.raises(DemoSetupError, match=r"no Java 17 or newer found.*--small"):
+        run_spark_demo(1, 6, 1, tmp_path, as_json=True)
