@@ -75,7 +75,7 @@ class UnpackTask:
                 if kind == Kind.NOTICES:
                     audience = audience or self.source.current()[1]
                     notices = Notices.from_bytes(memoryview(data))
-                    yield _notifications(notices, batch.column("shard")[row].as_py(), self.shards, audience)
+                    yield notification_rows(notices, batch.column("shard")[row].as_py(), self.shards, audience)
                 elif kind == Kind.LATE:
                     yield _late(Chunk.from_bytes(memoryview(data)))
                 elif kind == Kind.REJECTED:
@@ -108,7 +108,8 @@ def _late(chunk: Chunk) -> pa.RecordBatch:
     return _rows(LATE, len(events), **identity, **_carried(events.payload, None))
 
 
-def _notifications(notices: Notices, shard: int, shards: int, audience: Audience) -> pa.RecordBatch:
+def notification_rows(notices: Notices, shard: int, shards: int, audience: Audience) -> pa.RecordBatch:
+    """Return what a shard delivers as rows of UNPACKED_SCHEMA."""
     queue = notices.queue.astype(np.int64) * shards + shard
     event = pa.array(notices.event)
     queues = audience.queues
