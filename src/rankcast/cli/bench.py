@@ -154,6 +154,23 @@ def diversity(
     _run("diversity", queues, events, seed, as_json=json)
 
 
+@bench_app.command(epilog="Example: rankcast bench spark --quick")
+def spark(
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes; promises nothing.")] = False,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Run the pipeline on Spark with two cores, against the same kernels in a plain process and against Spark SQL.
+
+    Wall clock, Parquet to Parquet, without the start of the session and the first batch. What they deliver is compared.
+    """
+    from rankcast.bench.spark import FULL, QUICK, run_sizes
+
+    with _settings(seed=seed, events=None, quiet=json) as settings:
+        report = run_sizes(QUICK if quick else FULL, settings)
+    _finish(report, as_json=json)
+
+
 def _run(name: str, subscriptions: int | None, events: int | None, seed: int, *, as_json: bool) -> None:
     from rankcast.bench.registry import bench_named
 

@@ -1,0 +1,47 @@
+"""`rankcast bench spark`: three ways to the same notifications, and what is required of the first one's speed."""
+
+import pyarrow as pa
+
+from rankcast.bench.registry import Settings
+from rankcast.bench.spark import Sizes, difference_of, run_sizes
+from rankcast.bench.spark_delivery import DeliveryWork
+from rankcast.bench.spark_workload import SparkWork
+
+TINY = Sizes(
+    work=SparkWork(filters=400, subscribers=40, batches=2, batch=200),
+    sql_events=100,
+    small=SparkWork(filters=200, subscribers=5, batches=1, batch=150),
+    delivery=DeliveryWork(queues=50, rows=500, batches=3),
+    growth=DeliveryWork(queues=5, rows=200, batches=3),
+)
+
+
+def test_all_ways_deliver_the_same_and_every_promise_is_judged(spark):
+    report = run_sizes(TINY, Settings())
+    assert report.is_correct, report.comparisons
+    assert [one.engine for one in report.comparisons] == ["sql", "pipeline", "pipeline", "sql", "spark", "spark"]
+    assert {row.engine for row in report.rows} == {"plain", "pipeline", "sql"}
+    judged = " ".join(one.quantity for one in report.requirements)
+    for promise in ("pipeline / plain", "pipeline / sql", "rows per second", "state in the last third", "peak memory"):
+        assert promise in judged
+
+
+def test_an_event_satisfies_about_as_many_filters_as_was_asked_for():
+    work = SparkWork(filters=2_000, subscribers=10, batches=1, batch=300)
+    filters, events = work.filter_table().to_pandas(), work.event_table(0).to_pandas()
+    satisfied = 0
+    for event in events.to_dict("records"):
+        fits = True
+        for name in (name for name in event if name.startswith("a")):
+            fits &= (filters[f"low_{name}"] <= event[name]) & (event[name] <= filters[f"high_{name}"])
+        satisfied += int(fits.sum())
+    assert 0.7 * work.matches < satisfied / len(events) < 1.3 * work.matches
+
+
+def test_notifications_that_differ_are_told():
+    right = pa.table({"subscriber": ["a", "b"], "id": ["1", "1"], "rank": [0.5, 0.25]})
+    columns = ("subscriber", "id", "rank")
+    assert difference_of(right.take([1, 0]), right, columns) == ""
+    assert difference_of(right.slice(1), right, columns) == "1 notifications, expected 2"
+    assert difference_of(right.set_column(2, "rank", pa.array([0.5, 0.5])), right, columns) == "other values of rank"
+    assert difference_of(right.slice(2), right.slice(2), columns) == "0 notifications, expected 0"
