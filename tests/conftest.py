@@ -44,6 +44,7 @@ def _forget_stale_kernels() -> None:
 _forget_stale_kernels()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a folder in one process where there are several: they compile the same kernels.
 

@@ -2,7 +2,7 @@
 
 The feed is written to Parquet; Spark matches it once to know what everyone is offered, and runs the pipeline from
 Parquet to Parquet, which is what events/s are about. The stories of the named people are then told by a hub, which is
-given what matched them in the same order: it gets the same notifications, and the demo fails if it does not.
+given what matched them in the same order; the demo fails if the flats it tells about fare differently there.
 """
 
 from __future__ import annotations
