@@ -24,7 +24,8 @@ test: setup ## Run every check: lint, format, types, imports, tests
 
 # Twenty kills take some ten minutes; KILLS and SEED say how many and when.
 soak: setup ## Kill a running stream again and again, and compare what it puts out
-	@$(with_java) .venv/bin/python scripts/soak.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
+	@$(with_java) .venv/bin/python -m pytest -m soak tests/spark && \
+	  .venv/bin/python scripts/soak.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
 
 lint: setup ## Check style (ruff), without changing files
 	@scripts/check.sh lint format

@@ -1,11 +1,14 @@
 """`rankcast bench spark`: three ways to the same notifications, and what is required of the first one's speed."""
 
 import pyarrow as pa
+import pytest
 
 from rankcast.bench.registry import Settings
 from rankcast.bench.spark import Sizes, difference_of, run_sizes
 from rankcast.bench.spark_delivery import DeliveryWork
 from rankcast.bench.spark_workload import SparkWork
+
+pytestmark = pytest.mark.soak
 
 TINY = Sizes(
     work=SparkWork(filters=400, subscribers=40, batches=2, batch=200),

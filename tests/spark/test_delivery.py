@@ -1,5 +1,6 @@
 """The delivery stage gives what one shard in one process gives, whatever Spark does with rows, batches and tasks."""
 
+import os
 import sys
 from datetime import timedelta
 from itertools import count
@@ -52,8 +53,11 @@ class Stream:
     def add(self, packed):
         """Write the file of one micro-batch."""
         table = pa.table([pa.array(column, field.type) for column, field in zip(zip(*packed), FILE)], FILE)  # noqa: B905
-        path = self.folder / "in" / f"{next(self.numbers):04}.parquet"
+        number = next(self.numbers)
+        path = self.folder / "in" / f"{number:04}.parquet"
         pq.write_table(table, path.with_suffix(".new"))
+        # Spark takes files in the order of their times, which may be equal when they are written one after the other.
+        os.utime(path.with_suffix(".new"), (1_000_000 + number, 1_000_000 + number))
         path.with_suffix(".new").rename(path)
 
     def end(self):

@@ -64,7 +64,8 @@ def test_list_diversity_is_the_mean_distance_of_pairs(told):
     assert list_diversity(rows, codes_of(events, TELLING)) == pytest.approx(expected)
 
 
-def test_the_page_tells_what_people_got_and_why(told, tmp_path, capsys):
+def test_the_page_tells_what_people_got_and_why(told, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")  # wide enough for the names of all policies
     pictures = save_pictures(told.policies, tmp_path / "out")
     show(console(), told, pictures)
     page = capsys.readouterr().out

@@ -18,6 +18,8 @@ from rankcast.model.errors import InvalidFileError
 from spark_cluster import standalone_cluster
 from spark_stream_program import outputs_of
 
+pytestmark = pytest.mark.soak
+
 PROGRAM = [sys.executable, spark_stream_program.__file__]
 SEED = 11
 

@@ -149,6 +149,7 @@ def test_what_cannot_be_done_is_said_in_one_line_and_nothing_is_written(
     assert [path.name for path in tmp_path.iterdir()] == ["flats.jsonl"]
 
 
+@pytest.mark.soak
 def test_ctrl_c_stops_a_stream_cleanly_and_says_how_to_go_on(spark, inputs, tmp_path):
     arriving, out = tmp_path / "arriving", tmp_path / "found"
     arriving.mkdir()
@@ -176,6 +177,7 @@ def test_ctrl_c_stops_a_stream_cleanly_and_says_how_to_go_on(spark, inputs, tmp_
     assert spark.read.parquet(str(out / "rejected")).count() == 2
 
 
+@pytest.mark.soak
 def test_spark_submit_runs_it(spark, inputs, expected, tmp_path):
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     path = subprocess.run(
