@@ -17,6 +17,9 @@ settings.register_profile("dev", max_examples=100, deadline=None, print_blob=Tru
 settings.register_profile("ci", max_examples=200, deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("thorough", max_examples=5_000, deadline=None, print_blob=True)
 
+# Several processes for the tests say 80 here; tables are tested as wide as where nobody says how wide a terminal is.
+os.environ.pop("COLUMNS", None)
+
 _default = "ci" if os.environ.get("CI", "").lower() == "true" else "dev"
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or _default)
 
