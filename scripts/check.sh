@@ -16,7 +16,7 @@ check() {
         format) "$PYTHON" -m ruff format --check ;;
         types) "$PYTHON" -m mypy --strict src ;;
         imports) .venv/bin/lint-imports --no-logo ;;
-        tests) "$PYTHON" -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder ;;
+        tests) "$PYTHON" -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder ;;
         *) printf 'check: unknown check %s (known: lint format types imports tests)\n' "$name" >&2; false ;;
     esac || failed+=("$name")
 }

@@ -8,9 +8,11 @@ under test.
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("dev", max_examples=100, deadline=None, print_blob=True)
 # Derandomised: a red build is red again on the next run, and an unrelated change does not meet a new counterexample.
@@ -47,19 +49,25 @@ def _forget_stale_kernels() -> None:
 _forget_stale_kernels()
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a folder in one process where there are several: they compile the same kernels.
-
-    Spark's come first: they take longest, and all of them share one session.
-    """
-    folders = {item: _folder(item.path) for item in items}
-    for item, folder in folders.items():
-        item.add_marker(pytest.mark.xdist_group(folder))
-    items.sort(key=lambda item: folders[item] != "spark")
+    """Take Spark's tests first: they take longest."""
+    items.sort(key=lambda item: _folder(item.nodeid) != "spark")
 
 
-def _folder(path: Path) -> str:
-    """Return the folder below tests, or that of all examples in docstrings."""
-    tests = Path(__file__).parent
-    return path.relative_to(tests).parts[0] if path.is_relative_to(tests) else "docstrings"
+class _ByFolder(LoadScopeScheduling):
+    """Keeps the tests of a folder in one process: they compile the same kernels, and Spark's share one session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _folder(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Divide tests among processes by folder."""
+    return _ByFolder(config, log)
+
+
+def _folder(nodeid: str) -> str:
+    """Return the folder below tests that a test lies in; all examples in docstrings count as one."""
+    first, second, *_ = nodeid.split("/")
+    return second if first == "tests" else "docstrings"

@@ -89,7 +89,7 @@ class TestRanksMustLieBetween0And1:
     def test_a_decay_is_refused(self):
         self.refused("there is a decay", RANKS, decay=Decay(timedelta(days=1)))
 
-    def test_a_distance_is_refused(self, request):
+    def test_a_distance_is_refused(self):
         near = IdealPoint([Target("rank", 9)])
         hub = Hub()
         whole = hub.subscribe("rui", {"true": 0.5}).subscriptions[0].filter

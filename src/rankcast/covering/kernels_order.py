@@ -25,7 +25,10 @@ BLOCK = 512
 
 @njit(cache=True, nogil=True)
 def containing(start: Array, end: Array, starts: Array, ends: Array, count: int, found: Array) -> int:
-    """Write the positions of the boxes that contain a box; return how many."""
+    """Write the positions of the boxes that contain a box; return how many.
+
+    With starts and ends exchanged, those of the box and of the boxes, it finds the boxes that lie in the box.
+    """
     left = np.empty(BLOCK, np.uint8)
     total = 0
     for first in range(0, count, BLOCK):
@@ -36,30 +39,6 @@ def containing(start: Array, end: Array, starts: Array, ends: Array, count: int,
             alive = 0
             for at in range(size):
                 keep = left[at] & (starts[attribute, first + at] <= low) & (ends[attribute, first + at] >= high)
-                left[at] = keep
-                alive += keep
-            if alive == 0:
-                break
-        for at in range(size):
-            if left[at]:
-                found[total] = first + at
-                total += 1
-    return total
-
-
-@njit(cache=True, nogil=True)
-def contained(start: Array, end: Array, starts: Array, ends: Array, count: int, found: Array) -> int:
-    """Write the positions of the boxes that lie in a box; return how many."""
-    left = np.empty(BLOCK, np.uint8)
-    total = 0
-    for first in range(0, count, BLOCK):
-        size = min(BLOCK, count - first)
-        left[:size] = 1
-        for attribute in range(len(start)):
-            low, high = start[attribute], end[attribute]
-            alive = 0
-            for at in range(size):
-                keep = left[at] & (starts[attribute, first + at] >= low) & (ends[attribute, first + at] <= high)
                 left[at] = keep
                 alive += keep
             if alive == 0:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.covering.kernels_order import contained, containing, only_outranking
+from rankcast.covering.kernels_order import containing, only_outranking
 from rankcast.covering.relation import covers
 from rankcast.covering.rows import BoxRows, hull
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
@@ -59,7 +59,7 @@ class Order:
         return number in self._filters
 
     def filter(self, number: int) -> Filter:
-        """Return the filter of a subscription."""
+        """Return the filter of a subscription, under the schema if there is one."""
         if number not in self._filters:
             raise UnknownIdError(f"there is no subscription {number} in the covering order")
         return self._filters[number]
@@ -72,7 +72,8 @@ class Order:
         self.boxes.write(number, hull(boxed.outer))
         self._make_room()
         self.scores[number] = score if self.ranking is Ranking.FIXED else 0.0
-        self._filters[number] = wanted
+        schema = self.boxes.space.schema
+        self._filters[number] = wanted if schema is None else wanted.under(schema)
         self.partial[number] = not boxed.is_exact or len(boxed.outer) != 1
 
     def _make_room(self) -> None:
@@ -106,7 +107,8 @@ class Order:
         starts, ends = among.columns
         count = len(among)
         found = np.empty(count, np.int64)
-        kept = (containing if upwards else contained)(start, end, starts, ends, count, found)
+        sides = (start, end, starts, ends) if upwards else (end, start, ends, starts)
+        kept = containing(*sides, count, found)
         by_score = self.ranking is Ranking.FIXED
         kept = only_outranking(
             number, upwards, by_score, start, end, starts, ends, self.scores, self.partial, among.numbers, found, kept
@@ -121,15 +123,13 @@ class Order:
         """Decide a pair whose boxes allow it."""
         if not self.partial[upper] and not self.partial[lower]:
             return True
-        if covers(self._known(upper), self._known(lower)) is not True:
+        if covers(self._filters[upper], self._filters[lower]) is not True:
             return False
         if upper < lower or self.ranking is Ranking.FIXED:
             return True  # by score the kernel has decided
-        return covers(self._known(lower), self._known(upper)) is not True  # of equal filters the lower number is above
-
-    def _known(self, number: int) -> Filter:
-        wanted = self._filters[number]
-        return wanted if self.boxes.space.schema is None else wanted.under(self.boxes.space.schema)
+        return (
+            covers(self._filters[lower], self._filters[upper]) is not True
+        )  # of equal filters the lower number is above
 
 
 class Group:

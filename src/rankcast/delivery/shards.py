@@ -22,7 +22,7 @@ identity with another time, and changes, split a release into rounds: a call eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -46,6 +46,7 @@ from rankcast.delivery.known_events import KnownEvents
 from rankcast.delivery.matched_sets import MatchedSets
 from rankcast.delivery.packing import SETS, Chunk, Notices, pack, unpack
 from rankcast.delivery.queue_changes import QueueChange, changes_from_arrays, changes_to_arrays, check_change
+from rankcast.delivery.waiting_rows import ROW_COLUMNS, Waiting
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import ALL_MATCHES, Periodic, Policy, diversity_of
 from rankcast.model.times import TICK
@@ -54,52 +55,9 @@ VERSION = 1
 """Of the packed state."""
 
 _MAGIC = b"rcshard\0"
-_ROW = ("queue", "event", "score", "expires", "matched")
 
 FEWEST_KNOWN = 10_000
 """Events are forgotten when there are twice as many as were needed the last time, and this many more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Rows whose time has not come, and their events."""
-
-    events: EventTable
-    queue: Array
-    event: Array
-    score: Array
-    expires: Array
-    matched: Array
-
-    @staticmethod
-    def joined(parts: Sequence[Waiting]) -> Waiting:
-        """Return the rows of all parts."""
-        if len(parts) == 1:
-            return parts[0]
-        offsets = np.cumsum([0, *(len(part.events) for part in parts)])
-        return Waiting(
-            EventTable.joined([part.events for part in parts]),
-            _concatenated([part.queue for part in parts], np.int32),
-            _concatenated([part.event + offset for part, offset in zip(parts, offsets, strict=False)], np.int64),
-            _concatenated([part.score for part in parts], np.float64),
-            _concatenated([part.expires for part in parts], np.int64),
-            _concatenated([part.matched for part in parts], np.int32),
-        )
-
-    def of_events(self, is_chosen: Array) -> Waiting:
-        """Return the marked events and their rows."""
-        if is_chosen.all():
-            return self
-        places = np.cumsum(is_chosen) - 1
-        rows = np.flatnonzero(is_chosen[self.event])
-        return Waiting(
-            self.events.taken(np.flatnonzero(is_chosen)),
-            self.queue[rows],
-            places[self.event[rows]],
-            self.score[rows],
-            self.expires[rows],
-            self.matched[rows],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +154,7 @@ class Shard:
         if len(chunk.queue):
             is_wanted = np.zeros(len(chunk.events), bool)
             is_wanted[chunk.event] = True
-            rows = replace(_waiting_of(chunk), matched=self._sets.entered(chunk.matched, chunk.sets))
+            rows = replace(Waiting.of(chunk), matched=self._sets.entered(chunk.matched, chunk.sets))
             self._waiting.append(rows.of_events(is_wanted & ~is_late))
         return chunk.events.taken(np.flatnonzero(is_late)) if chunk.reports_late else EventTable.empty()
 
@@ -259,7 +217,7 @@ class Shard:
 
     def _packed(self, queues: dict[str, Array]) -> bytes:
         about = [self._watermark, self._lateness, self.version, self._needed]
-        waiting = Waiting.joined(self._waiting) if self._waiting else _nothing_waits()
+        waiting = Waiting.joined(self._waiting)
         sets = self._sets.to_table()
         arrays: dict[str, Array] = {
             "about": np.array(about, np.int64),
@@ -273,11 +231,7 @@ class Shard:
             **changes_to_arrays(self._changes),
             **{f"k.{name}": array for name, array in self._known.to_arrays().items()},
             **{f"w.{name}": array for name, array in waiting.events.to_arrays().items()},
-            "w.row.queue": waiting.queue.astype(np.int32, copy=False),
-            "w.row.event": waiting.event.astype(np.int64, copy=False),
-            "w.row.score": waiting.score,
-            "w.row.expires": waiting.expires.astype(np.int64, copy=False),
-            "w.row.matched": waiting.matched.astype(np.int32, copy=False),
+            **{f"w.row.{name}": array for name, array in waiting.columns().items()},
         }
         return pack(_MAGIC, VERSION, arrays)
 
@@ -292,7 +246,7 @@ class Shard:
             made._changes = changes_from_arrays(arrays)
             made._known = KnownEvents.from_arrays(_under("k.", arrays))
             events = EventTable.from_arrays(_under("w.", arrays))
-            queue, event, score, expires, matched = (arrays[f"w.row.{name}"] for name in _ROW)
+            queue, event, score, expires, matched = (arrays[f"w.row.{name}"] for name in ROW_COLUMNS)
         except KeyError as error:
             raise InvalidValueError(f"shard: there is no array {error}") from None
         made._watermark, made.version, made._needed = watermark, version, needed
@@ -300,7 +254,7 @@ class Shard:
             raise InvalidValueError("shard: not as many queues as are described")
         if len(queue):
             made._waiting.append(
-                _waiting_of(Chunk(events, queue, event, score, expires, matched, made._sets.to_table()))
+                Waiting.of(Chunk(events, queue, event, score, expires, matched, made._sets.to_table()))
             )
         return made
 
@@ -334,7 +288,7 @@ class Shard:
 
     def _due(self, watermark: int) -> Waiting:
         """Take the rows before the watermark from those that wait."""
-        waiting = Waiting.joined(self._waiting) if self._waiting else _nothing_waits()
+        waiting = Waiting.joined(self._waiting)
         is_due = waiting.events.time < watermark
         later = waiting.of_events(~is_due) if not is_due.all() else None
         self._waiting = [] if later is None else [later]
@@ -490,19 +444,6 @@ class Shard:
 def _recalled(policy: Policy, lateness: int) -> int:
     """Return for how long a queue is to know what it has taken, beyond what it holds."""
     return lateness + (policy.period // TICK if isinstance(policy, Periodic) else 0)
-
-
-def _waiting_of(chunk: Chunk) -> Waiting:
-    return Waiting(chunk.events, chunk.queue, chunk.event, chunk.score, chunk.expires, chunk.matched)
-
-
-def _nothing_waits() -> Waiting:
-    none = np.zeros(0, np.int32)
-    return Waiting(EventTable.empty(), none, none.astype(np.int64), np.zeros(0), none.astype(np.int64), none)
-
-
-def _concatenated(parts: list[Array], dtype: type[np.generic]) -> Array:
-    return np.concatenate(parts).astype(dtype, copy=False)
 
 
 def _under(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:
