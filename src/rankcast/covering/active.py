@@ -17,7 +17,8 @@ from datetime import datetime
 
 import numpy as np
 
-from rankcast.covering.group import Answer, Checking, Union
+from rankcast.covering.boxes import Boxed
+from rankcast.covering.group import Answer, Checking, Strategy, Union
 from rankcast.covering.order import Group, Order
 from rankcast.covering.topk import Change
 from rankcast.model.errors import UnknownIdError
@@ -33,7 +34,7 @@ class ActiveSet:
         self._points = np.random.default_rng(seed)
         self._order = Order(schema=schema)
         self._active = Group(self._order)
-        self._union = Union(schema)
+        self._union = Union(space=self._order.boxes.space)
         self._support: dict[int, set[int]] = {}
         self._dependents: dict[int, set[int]] = {}
         self._ends: dict[int, datetime] = {}
@@ -63,14 +64,14 @@ class ActiveSet:
 
     def add(self, number: int, wanted: Filter, expires: datetime | None = None) -> Change:
         """Take a subscription in; return what to forward and what to withdraw."""
-        self._order.add(number, wanted)
+        boxed = self._order.add(number, wanted)
         if expires is not None:
             self._ends[number] = expires
-        support = self._covering(number)
+        support = self._covering(number, boxed)
         if support:
             self._make_passive(number, support)
             return Change()
-        return Change((number,), tuple(sorted(self._activate(number))))
+        return Change((number,), tuple(sorted(self._activate(number, boxed))))
 
     def remove(self, number: int) -> Change:
         """Forget a subscription; return what to forward and what to withdraw."""
@@ -97,19 +98,21 @@ class ActiveSet:
             forward = (forward - set(change.withdraw)) | set(change.forward)
         return Change(tuple(sorted(forward)), tuple(sorted(withdraw)))
 
-    def _covering(self, number: int) -> set[int]:
+    def _covering(self, number: int, boxed: Boxed) -> set[int]:
         """Return active subscriptions that together cover one, or nothing when they do not."""
         above = self._order.above(number, self._active)
         if len(above):
             return {int(above[0])}
-        found = self.check(self._order.filter(number))
+        if self.checking.strategy is Strategy.PAIRWISE:
+            return set()
+        found = self._union.check_boxed(boxed, self.checking, self._points)
         return set(found.support) if found.covered else set()
 
-    def _activate(self, number: int) -> set[int]:
+    def _activate(self, number: int, boxed: Boxed) -> set[int]:
         """Make a subscription active; return those that are passive by that."""
         covered = set(self._order.below(number, self._active).tolist())
         self._active.add(number)
-        self._union.add(number, self._order.filter(number))
+        self._union.add_boxed(number, boxed)
         for one in covered:
             self._active.remove(one)
             self._union.remove(one)
@@ -126,11 +129,12 @@ class ActiveSet:
         withdraw: set[int] = set()
         for number in self._order.top_down(np.array(sorted(dependents), np.int64)).tolist():
             self._forget_support(number)
-            support = self._covering(number)
+            boxed = self._order.boxed(number)
+            support = self._covering(number, boxed)
             if support:
                 self._make_passive(number, support)
                 continue
-            gone = self._activate(number)
+            gone = self._activate(number, boxed)
             withdraw |= gone - forward
             forward = (forward - gone) | {number}
         return forward, withdraw

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from rankcast.covering.lines import Line
 from rankcast.model.filters import Filter
@@ -40,6 +40,13 @@ class Boxed:
     is_exact: bool
 
 
+class LabelKeeper(Protocol):
+    """Keeps labels of a space, and is told when they change."""
+
+    def relabel(self, attribute: int, old: list[int], new: list[int]) -> None:
+        """Replace labels of an attribute: the old ones in order, and what each of them is now."""
+
+
 class Space:
     """The attributes that filters have named, in the order in which they came, each with its line.
 
@@ -50,15 +57,30 @@ class Space:
         self.schema = schema
         self.names: list[str] = []
         self.lines: list[Line] = []
+        self.keepers: list[LabelKeeper] = []
         self._number_of: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.lines)
 
+    def settle(self) -> None:
+        """Tell those who keep labels how they have changed."""
+        for attribute, line in enumerate(self.lines):
+            for old, new in line.moves:
+                for keeper in self.keepers:
+                    keeper.relabel(attribute, old, new)
+            line.moves.clear()
+
+    def lowered(self, wanted: Filter) -> Filter:
+        """Return a filter under the schema, if there is one."""
+        return wanted if self.schema is None else wanted.under(self.schema)
+
     def boxed(self, wanted: Filter) -> Boxed:
         """Return a filter as boxes."""
-        if self.schema is not None:
-            wanted = wanted.under(self.schema)
+        return self.boxed_as_lowered(self.lowered(wanted))
+
+    def boxed_as_lowered(self, wanted: Filter) -> Boxed:
+        """Return as boxes what `lowered` has returned: that is most of the work, and need not be done twice."""
         outer: list[Box] = []
         inner: list[Box] = []
         is_exact = True

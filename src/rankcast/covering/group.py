@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.covering.boxes import Box
+from rankcast.covering.boxes import Box, Boxed, Space
 from rankcast.covering.kernels_probes import printed_share, probe, sound_share
 from rankcast.covering.kernels_search import COVERED, NOT_COVERED, escape, minimised, relations, search
 from rankcast.covering.rows import BoxRows
@@ -110,8 +110,8 @@ class Checking:
 class Union:
     """Numbered filters whose union may cover others."""
 
-    def __init__(self, schema: Schema | None = None) -> None:
-        self.boxes = BoxRows(schema)
+    def __init__(self, schema: Schema | None = None, space: Space | None = None) -> None:
+        self.boxes = BoxRows(schema, space)
         self._rows: dict[int, list[int]] = {}
         self._owner = np.zeros(16, np.int64)
         self._free: list[int] = []
@@ -126,10 +126,14 @@ class Union:
 
     def add(self, number: int, wanted: Filter) -> None:
         """Take a filter in: the part of it that boxes can express."""
+        self.add_boxed(number, self.boxes.space.boxed(wanted))
+
+    def add_boxed(self, number: int, boxed: Boxed) -> None:
+        """Take in a filter whose boxes the space has just made."""
         if number in self._rows:
             raise DuplicateIdError(f"there is a filter {number} in the union already")
         rows: list[int] = []
-        for box in self.boxes.space.boxed(wanted).inner:
+        for box in boxed.inner:
             row = self._free.pop() if self._free else self._next_row()
             self.boxes.write(row, box)
             self._make_room()
@@ -147,9 +151,12 @@ class Union:
 
     def check(self, wanted: Filter, checking: Checking, points: np.random.Generator) -> Answer:
         """Return whether a filter is covered by the union."""
-        outer = self.boxes.space.boxed(wanted).outer
+        return self.check_boxed(self.boxes.space.boxed(wanted), checking, points)
+
+    def check_boxed(self, boxed: Boxed, checking: Checking, points: np.random.Generator) -> Answer:
+        """Return whether a filter is covered whose boxes the space has just made."""
         self.boxes.follow()
-        parts = [self._check_box(box, checking, points) for box in outer]
+        parts = [self._check_box(box, checking, points) for box in boxed.outer]
         for part in parts:
             if not part.covered:
                 return part

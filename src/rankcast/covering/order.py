@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.covering.boxes import Boxed
 from rankcast.covering.kernels_order import containing, only_outranking
 from rankcast.covering.relation import covers
 from rankcast.covering.rows import BoxRows, hull
@@ -64,17 +65,22 @@ class Order:
             raise UnknownIdError(f"there is no subscription {number} in the covering order")
         return self._filters[number]
 
-    def add(self, number: int, wanted: Filter, score: float = 0.0) -> None:
-        """Take a subscription in. Its row is its number; rows are allocated up to the largest."""
+    def boxed(self, number: int) -> Boxed:
+        """Return the boxes of a subscription."""
+        return self.boxes.space.boxed_as_lowered(self.filter(number))
+
+    def add(self, number: int, wanted: Filter, score: float = 0.0) -> Boxed:
+        """Take a subscription in and return its boxes. Its row is its number; rows are allocated up to the largest."""
         if number in self._filters:
             raise DuplicateIdError(f"there is a subscription {number} in the covering order already")
-        boxed = self.boxes.space.boxed(wanted)
+        lowered = self.boxes.space.lowered(wanted)
+        boxed = self.boxes.space.boxed_as_lowered(lowered)
         self.boxes.write(number, hull(boxed.outer))
         self._make_room()
         self.scores[number] = score if self.ranking is Ranking.FIXED else 0.0
-        schema = self.boxes.space.schema
-        self._filters[number] = wanted if schema is None else wanted.under(schema)
+        self._filters[number] = lowered
         self.partial[number] = not boxed.is_exact or len(boxed.outer) != 1
+        return boxed
 
     def _make_room(self) -> None:
         missing = self.boxes.room - len(self.scores)

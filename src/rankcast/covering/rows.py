@@ -18,10 +18,12 @@ class BoxRows:
     """Rows of boxes in a space of attributes; which rows are in use is the owner's business.
 
     `generation` counts how often rows that were there have changed: new labels, or an attribute not named before.
+    Several may share one space.
     """
 
-    def __init__(self, schema: Schema | None = None) -> None:
-        self.space = Space(schema)
+    def __init__(self, schema: Schema | None = None, space: Space | None = None) -> None:
+        self.space = Space(schema) if space is None else space
+        self.space.keepers.append(self)
         self.starts = np.zeros((16, 0), np.int64)
         self.ends = np.zeros((16, 0), np.int64)
         self.generation = 0
@@ -47,16 +49,17 @@ class BoxRows:
 
     def follow(self) -> None:
         """Write rows in the labels that places have now; to be called whenever the space has taken in a filter."""
-        for attribute, line in enumerate(self.space.lines):
-            for old, new in line.moves:
-                labels = np.asarray(new)
-                for column in (self.starts, self.ends):
-                    if attribute < column.shape[1]:
-                        column[:, attribute] = labels[np.searchsorted(old, column[:, attribute])]
-                self.generation += 1
-            line.moves.clear()
+        self.space.settle()
         if len(self.space) > self.starts.shape[1]:
             self._grow(0)
+
+    def relabel(self, attribute: int, old: list[int], new: list[int]) -> None:
+        """Write one column in new labels."""
+        labels = np.asarray(new)
+        for column in (self.starts, self.ends):
+            if attribute < column.shape[1]:
+                column[:, attribute] = labels[np.searchsorted(old, column[:, attribute])]
+        self.generation += 1
 
     def _grow(self, row: int) -> None:
         self.generation += len(self.space) > self.starts.shape[1]
