@@ -106,6 +106,10 @@ class PriorityCycleError(InvalidSubscriptionError):
         super().__init__("the priorities form a cycle: " + " before ".join((*cycle, cycle[0])))
 
 
+class InvalidMessageError(RankcastError):
+    """A message between brokers, or a broker's snapshot, is malformed."""
+
+
 class DuplicateIdError(RankcastError):
     """An id is taken already."""
 
