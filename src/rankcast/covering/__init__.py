@@ -1,1 +1,111 @@
-"""When does one filter contain another? `relation` answers for two filters; sets of subscriptions build on it."""
+"""When does one filter contain another, and when do many contain one together?
+
+`relation` answers for two filters. The rest answers for many at once, as boxes of integer ranges: `lines` gives the
+places of an attribute integer labels, `boxes` turns filters into boxes, `rows` keeps them as arrays. On that stand two
+branches. Top-k covering: `order` tells who is above whom, `topk` which subscriptions must be forwarded, `poset` is the
+graph of all of them. Group cover: `conflicts` has the tables and decisions of the paper by name, `group` asks them for
+filters, `active` keeps active and passive subscriptions, `chains` says what wrong answers cost along a chain of
+brokers. What begins with `kernels_` is compiled.
+
+Names are loaded when they are first used: two filters can be compared without compiling anything.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rankcast.covering.active import ActiveSet
+    from rankcast.covering.chains import chain_probability, held_back
+    from rankcast.covering.conflicts import (
+        ConflictTable,
+        Decision,
+        Estimate,
+        MinimisedRows,
+        Reason,
+        covered_rows,
+        covering_row,
+        exact_cover,
+        has_open_part,
+        minimised_cover_set,
+        open_share,
+        points_needed,
+        quick_decision,
+        random_cover,
+    )
+    from rankcast.covering.group import Answer, Checking, Strategy, Union
+    from rankcast.covering.order import Group, Order, Ranking
+    from rankcast.covering.poset import Poset
+    from rankcast.covering.relation import Relation, covers
+    from rankcast.covering.topk import Change, Cover, CoverSet
+
+__all__ = [
+    "ActiveSet",
+    "Answer",
+    "Change",
+    "Checking",
+    "ConflictTable",
+    "Cover",
+    "CoverSet",
+    "Decision",
+    "Estimate",
+    "Group",
+    "MinimisedRows",
+    "Order",
+    "Poset",
+    "Ranking",
+    "Reason",
+    "Relation",
+    "Strategy",
+    "Union",
+    "chain_probability",
+    "covered_rows",
+    "covering_row",
+    "covers",
+    "exact_cover",
+    "has_open_part",
+    "held_back",
+    "minimised_cover_set",
+    "open_share",
+    "points_needed",
+    "quick_decision",
+    "random_cover",
+]
+
+_HOMES = {
+    "rankcast.covering.active": ("ActiveSet",),
+    "rankcast.covering.chains": ("chain_probability", "held_back"),
+    "rankcast.covering.conflicts": (
+        "ConflictTable",
+        "Decision",
+        "Estimate",
+        "MinimisedRows",
+        "Reason",
+        "covered_rows",
+        "covering_row",
+        "exact_cover",
+        "has_open_part",
+        "minimised_cover_set",
+        "open_share",
+        "points_needed",
+        "quick_decision",
+        "random_cover",
+    ),
+    "rankcast.covering.group": ("Answer", "Checking", "Strategy", "Union"),
+    "rankcast.covering.order": ("Group", "Order", "Ranking"),
+    "rankcast.covering.poset": ("Poset",),
+    "rankcast.covering.relation": ("Relation", "covers"),
+    "rankcast.covering.topk": ("Change", "Cover", "CoverSet"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'rankcast.covering' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

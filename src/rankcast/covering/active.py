@@ -68,7 +68,7 @@ class ActiveSet:
         if expires is not None:
             self._ends[number] = expires
         support = self._covering(number, boxed)
-        if support:
+        if support is not None:
             self._make_passive(number, support)
             return Change()
         return Change((number,), tuple(sorted(self._activate(number, boxed))))
@@ -98,21 +98,24 @@ class ActiveSet:
             forward = (forward - set(change.withdraw)) | set(change.forward)
         return Change(tuple(sorted(forward)), tuple(sorted(withdraw)))
 
-    def _covering(self, number: int, boxed: Boxed) -> set[int]:
-        """Return active subscriptions that together cover one, or nothing when they do not."""
+    def _covering(self, number: int, boxed: Boxed) -> set[int] | None:
+        """Return active subscriptions that together cover one, or None when they do not.
+
+        Nobody is needed to cover what no event can match.
+        """
         above = self._order.above(number, self._active)
         if len(above):
             return {int(above[0])}
-        if self.checking.strategy is Strategy.PAIRWISE:
-            return set()
-        found = self._union.check_boxed(boxed, self.checking, self._points)
-        return set(found.support) if found.covered else set()
+        if self.checking.strategy is Strategy.PAIRWISE and boxed.outer:
+            return None
+        found, _ = self._union.decide(boxed, self.checking, self._points)
+        return set(found.support) if found.covered else None
 
     def _activate(self, number: int, boxed: Boxed) -> set[int]:
         """Make a subscription active; return those that are passive by that."""
         covered = set(self._order.below(number, self._active).tolist())
         self._active.add(number)
-        self._union.add_boxed(number, boxed)
+        self._union.add_boxed(number, self._order.filter(number), boxed)
         for one in covered:
             self._active.remove(one)
             self._union.remove(one)
@@ -131,7 +134,7 @@ class ActiveSet:
             self._forget_support(number)
             boxed = self._order.boxed(number)
             support = self._covering(number, boxed)
-            if support:
+            if support is not None:
                 self._make_passive(number, support)
                 continue
             gone = self._activate(number, boxed)

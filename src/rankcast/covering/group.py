@@ -10,32 +10,34 @@ Three strategies answer:
   probability `delta`, provided the share of uncovered points is estimated well. The printed estimate is not a bound, so
   "covered" is wrong far more often than delta says; the sound one is the default here, and needs many more points.
 
-A "no" comes with a witness, an event that the filter accepts and no other does, unless it is for want of budget. A
-"yes" comes with its support: the numbers of those that together contain the filter.
+A "no" comes with a witness, an event that the filter accepts and no other does, unless it is for want of budget or of a
+proof: string patterns take part only as far as ranges of strings can express them. A "yes" comes with its support: the
+numbers of those that together contain the filter.
 
 Attributes may be missing from events: y <= 5 and y > 5 together do not cover a filter that says nothing of y, unless a
-schema declares y required. String patterns, sets, exclusions and disjunctions take part as boxes (see `boxes`).
+schema declares y required. Sets, exclusions, strings and disjunctions take part as boxes (see `boxes`), one conflict
+table per box of the tested filter (see `conflicts`).
 
 Paper: probabilistic subsumption checking in content-based publish/subscribe; docs/semantics.md has the corrections.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from rankcast.covering.boxes import Box, Boxed, Space
-from rankcast.covering.kernels_probes import printed_share, probe, sound_share
-from rankcast.covering.kernels_search import COVERED, NOT_COVERED, escape, minimised, relations, search
+from rankcast.covering.conflicts import ConflictTable, Decision, Estimate, Reason, exact_cover, random_cover
+from rankcast.covering.kernels_search import relations
 from rankcast.covering.rows import BoxRows
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
-from rankcast.model.values import Value
+from rankcast.model.values import Value, ValueType
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -44,11 +46,13 @@ BUDGET = 100_000
 
 PROBES = 100
 
-CHUNK = 10_000
-"""Random points made at a time."""
-
-MOST_POINTS = 1_000_000
-"""Points of one probabilistic check; past that it says "not covered", which is always safe."""
+_ANY_VALUE: dict[ValueType, Value] = {
+    ValueType.BOOL: False,
+    ValueType.INT: 0,
+    ValueType.FLOAT: 0.0,
+    ValueType.STRING: "",
+    ValueType.TIME: datetime(1970, 1, 1, tzinfo=UTC),
+}
 
 
 class Strategy(Enum):
@@ -57,18 +61,6 @@ class Strategy(Enum):
     PAIRWISE = "pairwise"
     EXACT = "exact"
     PROBABILISTIC = "probabilistic"
-
-
-class Reason(Enum):
-    """What settled an answer."""
-
-    ONE_COVERS = "one covers it"
-    ROWS_LEFT = "no rows are left that could cover it together"
-    WITNESS = "a point outside all others was found"
-    SEARCHED = "the exact search"
-    POINTS = "no random point was outside all others"
-    NOT_ASKED = "pairwise: only single covers count"
-    EXHAUSTED = "the work allowed was used up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +100,15 @@ class Checking:
 
 
 class Union:
-    """Numbered filters whose union may cover others."""
+    """Numbered filters whose union may cover others.
+
+    Those that share a `space` with someone else are given as boxes that it has just made; others as filters.
+    """
 
     def __init__(self, schema: Schema | None = None, space: Space | None = None) -> None:
         self.boxes = BoxRows(schema, space)
         self._rows: dict[int, list[int]] = {}
+        self._inexact: dict[int, Filter] = {}
         self._owner = np.zeros(16, np.int64)
         self._free: list[int] = []
         self._used = 0
@@ -126,10 +122,11 @@ class Union:
 
     def add(self, number: int, wanted: Filter) -> None:
         """Take a filter in: the part of it that boxes can express."""
-        self.add_boxed(number, self.boxes.space.boxed(wanted))
+        lowered = self.boxes.space.lowered(wanted)
+        self.add_boxed(number, lowered, self.boxes.space.boxed_as_lowered(lowered))
 
-    def add_boxed(self, number: int, boxed: Boxed) -> None:
-        """Take in a filter whose boxes the space has just made."""
+    def add_boxed(self, number: int, lowered: Filter, boxed: Boxed) -> None:
+        """Take in a filter under the schema, and its boxes."""
         if number in self._rows:
             raise DuplicateIdError(f"there is a filter {number} in the union already")
         rows: list[int] = []
@@ -140,60 +137,76 @@ class Union:
             self._owner[row], self._in_use[row] = number, True
             rows.append(row)
         self._rows[number] = rows
+        if not boxed.is_exact:
+            self._inexact[number] = lowered
 
     def remove(self, number: int) -> None:
         """Forget a filter."""
         if number not in self._rows:
             raise UnknownIdError(f"there is no filter {number} in the union")
         rows = self._rows.pop(number)
+        self._inexact.pop(number, None)
         self._in_use[rows] = False
         self._free += rows
 
     def check(self, wanted: Filter, checking: Checking, points: np.random.Generator) -> Answer:
-        """Return whether a filter is covered by the union."""
-        return self.check_boxed(self.boxes.space.boxed(wanted), checking, points)
+        """Return whether a filter is covered by the union, with the proof."""
+        lowered = self.boxes.space.lowered(wanted)
+        boxed = self.boxes.space.boxed_as_lowered(lowered)
+        answer, point = self.decide(boxed, checking, points)
+        if point is None:
+            return answer
+        witness = self._event(point)
+        if witness is not None and not (boxed.is_exact and not self._inexact):
+            others = any(other.accepts(witness) for other in self._inexact.values())
+            if others or not lowered.accepts(witness):
+                return replace(answer, reason=Reason.UNPROVEN)
+        return replace(answer, witness=witness)
 
-    def check_boxed(self, boxed: Boxed, checking: Checking, points: np.random.Generator) -> Answer:
-        """Return whether a filter is covered whose boxes the space has just made."""
+    def decide(self, boxed: Boxed, checking: Checking, points: np.random.Generator) -> tuple[Answer, Array | None]:
+        """Return whether boxes that the space has just made are covered, and the point of labels of a "no"."""
         self.boxes.follow()
-        parts = [self._check_box(box, checking, points) for box in boxed.outer]
-        for part in parts:
-            if not part.covered:
-                return part
-        support = sorted({number for part in parts for number in part.support})
-        reason = parts[0].reason if len(parts) == 1 else Reason.SEARCHED
-        work, tried = sum(part.work for part in parts), sum(part.points for part in parts)
-        return Answer(True, reason, tuple(support), work=work, points=tried)
+        if not boxed.outer:
+            return Answer(True, Reason.EMPTY), None
+        support: set[int] = set()
+        work, tried, reason = 0, 0, Reason.ONE_COVERS
+        for box in boxed.outer:
+            found, owners = self._decide_box(box, checking, points)
+            work, tried = work + found.work, tried + found.points
+            if not found.covered:
+                return Answer(False, found.reason, work=work, points=tried), found.point
+            support |= owners
+            reason = found.reason if found.reason is not Reason.ONE_COVERS else reason
+        return Answer(True, reason, tuple(sorted(support)), work=work, points=tried), None
 
-    def _check_box(self, box: Box, checking: Checking, points: np.random.Generator) -> Answer:
+    def _decide_box(self, box: Box, checking: Checking, points: np.random.Generator) -> tuple[Decision, set[int]]:
+        """Decide one box: the point of a "no" is one of labels; and who owns the rows of a "yes"."""
         start, end = self.boxes.array(box)
         rows = np.flatnonzero(self._in_use[: self._used])
         codes = np.zeros(len(rows), np.uint8)
         relations(start, end, self.boxes.starts, self.boxes.ends, rows, len(rows), codes)
         one = np.flatnonzero(codes & 1)
         if len(one):
-            return Answer(True, Reason.ONE_COVERS, (int(self._owner[rows[one[0]]]),))
+            return Decision(True, Reason.ONE_COVERS), {int(self._owner[rows[one[0]]])}
         if checking.strategy is Strategy.PAIRWISE:
-            return Answer(False, Reason.NOT_ASKED)
+            return Decision(False, Reason.NOT_ASKED), set()
         meeting = rows[codes != 0]
         starts, ends = self.boxes.starts[meeting], self.boxes.ends[meeting]
         attributes = np.flatnonzero(((starts > start) | (ends < end)).any(axis=0))
-        table = _Table.of(*(np.ascontiguousarray(side[..., attributes]) for side in (start, end, starts, ends)))
-        labels: list[Array] | None = None
-        if checking.strategy is Strategy.PROBABILISTIC:
-            table, labels = table.in_cells()
-            found = table.probabilistic(checking, points)
-        else:
-            found = table.exact(checking, points)
-        if found.covered:
-            owners = {int(self._owner[meeting[row]]) for row in found.support}
-            return replace(found, support=tuple(sorted(owners)))
-        if table.point is None:
-            return found
-        start[attributes] = (
-            table.point if labels is None else [known[at] for known, at in zip(labels, table.point, strict=True)]
-        )
-        return replace(found, witness=self.boxes.space.event(start))
+        sides = (np.ascontiguousarray(side[..., attributes]) for side in (start, end, starts, ends))
+        found = _decided(ConflictTable(*sides), checking, points)
+        if found.point is not None:
+            start[attributes] = found.point
+            found = replace(found, point=start)
+        return found, set(self._owner[meeting[list(found.rows)]].tolist())
+
+    def _event(self, point: Array) -> dict[str, Value] | None:
+        """Return an event at a point of labels; attributes that a schema requires have some value."""
+        event = self.boxes.space.event(point)
+        schema = self.boxes.space.schema
+        if event is not None and schema is not None:
+            event |= {name: _ANY_VALUE[schema.type_of(name)] for name in sorted(schema.required - event.keys())}
+        return event
 
     def _next_row(self) -> int:
         self._used += 1
@@ -206,85 +219,14 @@ class Union:
             self._in_use = np.concatenate([self._in_use, np.zeros(missing, np.bool_)])
 
 
-@dataclass(slots=True)
-class _Table:
-    """The conflict table of a box: the rows that meet it, on the attributes where one of them leaves a part open.
-
-    It is minimised: the first `left` of `rows` cover the box exactly when all do. `point` is a point outside all rows,
-    once one is known.
-    """
-
-    start: Array
-    end: Array
-    starts: Array
-    ends: Array
-    rows: Array
-    left: int
-    point: Array | None = None
-
-    @staticmethod
-    def of(start: Array, end: Array, starts: Array, ends: Array) -> _Table:
-        """Make the table of a box and the rows that meet it."""
-        rows, sizes = np.arange(len(starts)), np.zeros(len(starts), np.int64)
-        return _Table(start, end, starts, ends, rows, minimised(start, end, starts, ends, rows, sizes, len(rows)))
-
-    def in_cells(self) -> tuple[_Table, list[Array]]:
-        """Return the same table with sides counted in cells between neighbouring ones, and the labels of the cells."""
-        sides = np.concatenate([self.start[None], self.end[None], self.starts, self.ends]).clip(self.start, self.end)
-        labels = [np.unique(column) for column in sides.T]
-        cells = np.empty_like(sides)
-        for attribute, known in enumerate(labels):
-            cells[:, attribute] = np.searchsorted(known, sides[:, attribute])
-        rows = 2 + len(self.starts)
-        return _Table(cells[0], cells[1], cells[2:rows], cells[rows:], self.rows, self.left), labels
-
-    @property
-    def deciding(self) -> Array:
-        """The rows that decide, or all of them when none does."""
-        return self.rows[: self.left] if self.left else self.rows
-
-    def exact(self, checking: Checking, points: np.random.Generator) -> Answer:
-        """Decide by random points and the exact search."""
-        tried = self.probe(points, checking.probes) if self.left else 0
-        if self.point is not None:
-            return Answer(False, Reason.WITNESS, points=tried)
-        point = np.empty(len(self.start), np.int64)
-        verdict, work = search(self.start, self.end, self.starts, self.ends, self.deciding, checking.budget, point)
-        if verdict == COVERED:
-            return Answer(True, Reason.SEARCHED, tuple(self.deciding.tolist()), work=work, points=tried)
-        if verdict != NOT_COVERED:
-            return Answer(False, Reason.EXHAUSTED, work=work, points=tried)
-        self._found(point)
-        return Answer(False, Reason.SEARCHED if self.left else Reason.ROWS_LEFT, work=work, points=tried)
-
-    def probabilistic(self, checking: Checking, points: np.random.Generator) -> Answer:
-        """Decide by as many random points as the paper asks for."""
-        if not self.left:
-            return self.exact(checking, points)
-        bound = printed_share if checking.printed_bound else sound_share
-        share = math.exp(bound(self.start, self.end, self.starts, self.ends, self.deciding))
-        wanted = math.log(checking.delta) / math.log1p(-share) if 0 < share < 1 else 1 / share if share else math.inf
-        if wanted > MOST_POINTS:
-            return Answer(False, Reason.EXHAUSTED)
-        tried = 0
-        while tried < wanted:
-            tried += self.probe(points, min(CHUNK, math.ceil(wanted) - tried))
-            if self.point is not None:
-                return Answer(False, Reason.WITNESS, points=tried)
-        return Answer(True, Reason.POINTS, tuple(self.deciding.tolist()), points=tried)
-
-    def probe(self, points: np.random.Generator, count: int) -> int:
-        """Try so many random points; return how many were tried until one was outside the rows that decide."""
-        point = np.empty(len(self.start), np.int64)
-        shares = points.random((count, len(self.start)))
-        at = probe(self.start, self.end, self.starts, self.ends, self.deciding, shares, point)
-        if at < 0:
-            return count
-        self._found(point)
-        return int(at) + 1
-
-    def _found(self, point: Array) -> None:
-        """Keep a point outside the rows that decide, moved outside all rows."""
-        if self.left:
-            escape(self.start.copy(), self.end.copy(), self.starts, self.ends, self.rows, self.left, point)
-        self.point = point
+def _decided(table: ConflictTable, checking: Checking, points: np.random.Generator) -> Decision:
+    """Decide by the strategy; random points count cells, for distances of labels mean nothing."""
+    if checking.strategy is Strategy.EXACT:
+        return exact_cover(table, checking.budget, checking.probes, points)
+    cells, known = table.in_cells()
+    estimate = Estimate.PRINTED if checking.printed_bound else Estimate.SOUND
+    found = random_cover(cells, checking.delta, points, estimate)
+    if found.point is None:
+        return found
+    labels = np.array([starts[at] for starts, at in zip(known, found.point, strict=True)], np.int64)
+    return replace(found, point=labels)
