@@ -22,6 +22,7 @@ STUDIES: Mapping[str, str] = {
     "topkw-speed": "rankcast.studies.topkw_speed",
     "topkw-grid": "rankcast.studies.topkw_grid",
     "topkw-correlated": "rankcast.studies.topkw_correlated",
+    "covering-top-k": "rankcast.studies.covering_top_k",
 }
 
 
