@@ -110,6 +110,10 @@ class InvalidMessageError(RankcastError):
     """A message between brokers, or a broker's snapshot, is malformed."""
 
 
+class PlacementError(RankcastError):
+    """A placement problem is malformed or cannot be solved, or a solution does not belong to it."""
+
+
 class DuplicateIdError(RankcastError):
     """An id is taken already."""
 

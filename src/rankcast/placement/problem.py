@@ -1,0 +1,177 @@
+"""The placement problem: who is to be served, by which brokers, within which limits.
+
+Every subscriber goes to one leaf of the broker tree. Each broker has a filter of at most `alpha` boxes, which contains
+the filters below it and, at a leaf, the interests of its subscribers; the traffic into all brokers, the sum of the
+measures of their filters, is to be small. Limits: the latency of each subscriber, and the load of each leaf, at most
+`beta` times its share (the paper's name for the largest such factor is lbf), or `beta_max` times when that cannot be.
+
+Candidate brokers depend on where a subscriber is and on its latency limit, and both are kept once per *site*; nothing
+here grows with subscribers times brokers unless every subscriber has a site of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankcast.model.errors import PlacementError
+from rankcast.placement.boxes import Array
+from rankcast.placement.density import UNIFORM, Density
+from rankcast.placement.interests import Interests
+from rankcast.placement.tree import BrokerTree
+
+TOLERANCE = 1e-9
+"""Relative: latencies and load factors are sums and products of floats, and limits are often computed from them."""
+
+MAX_ALPHA = 12
+"""Boxes of a filter. The measure of a union takes time exponential in their number in the worst case."""
+
+NAMED = 5
+"""How many subscribers an error names."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """A checked problem. `interest_of` and `site_of` say by subscriber which interest and which site is theirs.
+
+    `shares` are the capacity fractions of the leaves, in the order of `tree.leaves`, and sum to 1; `alpha` is a number
+    for all brokers or one for each. `latencies` and `candidates` have a row per site and a column per leaf. Raises
+    PlacementError, and names the subscribers, when some have no leaf that they may be given to.
+    """
+
+    tree: BrokerTree
+    interests: Interests
+    interest_of: Array
+    sites: Array
+    limits: Array
+    site_of: Array
+    beta: float = 1.5
+    beta_max: float = 1.8
+    alpha: Array | int = 3
+    shares: Array | None = None
+    density: Density = UNIFORM
+    names: Sequence[str] | None = None
+    latencies: Array = field(init=False)
+    candidates: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._set("sites", np.asarray(self.sites, np.float64))
+        if self.sites.ndim != 2 or self.sites.shape[1] != self.tree.positions.shape[1]:
+            raise PlacementError(
+                f"sites: an array of shape {self.sites.shape}; expected rows of {self.tree.positions.shape[1]} numbers"
+            )
+        self._set("limits", np.broadcast_to(np.asarray(self.limits, np.float64), (len(self.sites),)))
+        self._set("interest_of", _numbers("interest_of", self.interest_of, len(self.interests)))
+        self._set("site_of", _numbers("site_of", self.site_of, len(self.sites)))
+        self._check_sizes()
+        self._set("alpha", _alphas(self.alpha, len(self.tree)))
+        self._set("shares", _shares(self.shares, len(self.tree.leaves)))
+        if not 1 <= self.beta <= self.beta_max:
+            raise PlacementError(f"beta: {self.beta} and beta_max: {self.beta_max}; expected 1 <= beta <= beta_max")
+        self._set("latencies", self.tree.latencies(self.sites))
+        self._set("candidates", self.latencies <= self.limits[:, None] * (1 + TOLERANCE))
+        self._check_feasible()
+
+    def __len__(self) -> int:
+        return len(self.site_of)
+
+    @property
+    def parts_of(self) -> Array:
+        """How many boxes the interest of each subscriber has."""
+        found: Array = np.diff(self.interests.offsets)[self.interest_of]
+        return found
+
+    @property
+    def boxes_of_brokers(self) -> Array:
+        """How many boxes the filter of each broker may have."""
+        return np.asarray(self.alpha)
+
+    @property
+    def shares_of_leaves(self) -> Array:
+        """The capacity fractions of the leaves."""
+        return np.asarray(self.shares)
+
+    def rooms(self, factor: float) -> Array:
+        """Return how many subscribers each leaf may have at a load factor."""
+        return np.floor(self.shares_of_leaves * (factor * len(self)) * (1 + TOLERANCE)).astype(np.int64)
+
+    def name(self, subscriber: int) -> str:
+        """Return what an error calls a subscriber."""
+        return f"subscriber {subscriber}" if self.names is None else self.names[subscriber]
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check_sizes(self) -> None:
+        if len(self.interest_of) != len(self.site_of) or not len(self.site_of):
+            raise PlacementError(
+                f"subscribers: {len(self.interest_of):,} interests, {len(self.site_of):,} sites; expected one of each"
+            )
+        if self.names is not None and len(self.names) != len(self):
+            raise PlacementError(f"names: {len(self.names):,} for {len(self):,} subscribers")
+        if not self.density.is_uniform and self.density.samples.shape[1] != self.interests.sides.shape[1]:
+            raise PlacementError(
+                f"density: events of {self.density.samples.shape[1] // 2} attributes where interests have "
+                f"{self.interests.attributes}"
+            )
+
+    def _check_feasible(self) -> None:
+        usable: Array = self.candidates & (self.shares_of_leaves > 0)
+        lost = np.flatnonzero(~np.asarray(usable.any(axis=1))[self.site_of])
+        if not len(lost):
+            return
+        named = ", ".join(self.name(int(at)) for at in lost[:NAMED])
+        more = f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else ""
+        site = self.site_of[lost[0]]
+        raise PlacementError(
+            f"no broker is near enough to {named}{more}: the first has a latency limit of {self.limits[site]:g} and "
+            f"the nearest leaf with any capacity gives "
+            f"{self.latencies[site][self.shares_of_leaves > 0].min(initial=np.inf):g}"
+        )
+
+
+def limits_of_delay(tree: BrokerTree, sites: Array, delay: float) -> Array:
+    """Return latency limits that allow each site its shortest path through the tree and a share of delay on top."""
+    if not delay >= 0:
+        raise PlacementError(f"delay: {delay} is not a number of at least 0")
+    found: Array = tree.latencies(np.asarray(sites, np.float64)).min(axis=1) * (1 + delay)
+    return found
+
+
+def distinct_sites(positions: ArrayLike, limits: ArrayLike) -> tuple[Array, Array, Array]:
+    """Return the different sites of subscribers, their limits, and the site of each subscriber."""
+    points = np.asarray(positions, np.float64)
+    rows = np.column_stack([points, np.broadcast_to(np.asarray(limits, np.float64), (len(points),))])
+    found, site_of = np.unique(rows, axis=0, return_inverse=True)
+    return found[:, :-1], found[:, -1], site_of.reshape(-1)
+
+
+def _numbers(name: str, values: ArrayLike, count: int) -> Array:
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+        raise PlacementError(f"{name}: expected a whole number per subscriber")
+    wrong = np.flatnonzero((numbers < 0) | (numbers >= count))
+    if len(wrong):
+        raise PlacementError(f"{name}: {numbers[wrong[0]]} at subscriber {wrong[0]}; expected 0 to {count - 1}")
+    return numbers.astype(np.int64)
+
+
+def _alphas(alpha: ArrayLike, brokers: int) -> Array:
+    found = np.asarray(alpha)
+    if found.shape not in ((), (brokers,)) or not np.issubdtype(found.dtype, np.integer):
+        raise PlacementError(f"alpha: expected a whole number, or one for each of {brokers:,} brokers")
+    if found.min() < 1 or found.max() > MAX_ALPHA:
+        raise PlacementError(f"alpha: {found.min()} to {found.max()}; expected 1 to {MAX_ALPHA} boxes")
+    return np.broadcast_to(found, (brokers,)).astype(np.int64)
+
+
+def _shares(shares: ArrayLike | None, leaves: int) -> Array:
+    if shares is None:
+        return np.full(leaves, 1 / leaves)
+    found = np.asarray(shares, np.float64)
+    if found.shape != (leaves,) or not (found >= 0).all() or abs(found.sum() - 1) > TOLERANCE:
+        raise PlacementError(f"shares: expected {leaves:,} capacity fractions of at least 0 that sum to 1")
+    return found

@@ -1,0 +1,159 @@
+"""What is a placement problem, and what is said when it is none."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_builders import line_problem, problems
+from rankcast.language.parser import parse_filter
+from rankcast.model.errors import InvalidValueError, PlacementError
+from rankcast.placement.boxes import corners, sides_of
+from rankcast.placement.density import Density
+from rankcast.placement.interests import Interests
+from rankcast.placement.problem import Problem, distinct_sites, limits_of_delay
+from rankcast.placement.tree import BrokerTree
+
+
+def boxes_of(interests, number):
+    low, high = corners(interests.parts(number))
+    return [list(zip(*ends, strict=True)) for ends in zip(low.tolist(), high.tolist(), strict=True)]
+
+
+def test_filters_become_boxes_over_the_named_attributes_and_other_attributes_are_left_out():
+    filters = [
+        parse_filter("x between 1 and 3 and city = 'Porto'"),
+        parse_filter("x < 2 or y > 8"),
+        parse_filter("x != 5"),
+        parse_filter("true"),
+    ]
+    found = Interests.of_filters(filters, {"x": (0, 10), "y": (0, 9)})
+    assert boxes_of(found, 0) == [[(1, 3), (0, 9)]]
+    assert sorted(boxes_of(found, 1)) == [[(0, 2), (0, 9)], [(0, 10), (8, 9)]]
+    assert boxes_of(found, 2) == [[(0, 5), (0, 9)], [(5, 10), (0, 9)]]
+    assert boxes_of(found, 3) == [[(0, 10), (0, 9)]]
+
+
+@given(st.data())
+def test_what_a_filter_matches_lies_in_one_of_its_boxes(data):
+    low, high, other = (data.draw(st.integers(0, 9)) for _ in range(3))
+    wanted = parse_filter(f"(x > {low} and x <= {high}) or not (y < {other}) or x = {other}")
+    found = Interests.of_filters([wanted], {"x": (0, 9), "y": (0, 9)})
+    for x in range(10):
+        for y in range(10):
+            if wanted.accepts({"x": x, "y": y}):
+                assert any(
+                    all(a <= at <= b for at, (a, b) in zip((x, y), box, strict=True)) for box in boxes_of(found, 0)
+                )
+
+
+def test_many_alternatives_are_joined_into_a_larger_box():
+    points = ", ".join(str(2 * at) for at in range(9))
+    found = Interests.of_filters([parse_filter(f"x in ({points}) and y in ({points})")], {"x": (0, 99), "y": (0, 99)})
+    assert boxes_of(found, 0) == [[(0, 16), (0, 16)]]
+
+
+def test_a_filter_that_matches_nothing_in_the_space_is_named():
+    with pytest.raises(InvalidValueError, match="filter 1: matches nothing"):
+        Interests.of_filters([parse_filter("x > 1"), parse_filter("x > 10")], {"x": (0, 5)})
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        ([[0, 2]], [[1, 1]], "box 0"),
+        ([[0.0], [np.nan]], [[1.0], [1.0]], "box 1"),
+        ([[0.0]], [[np.inf]], "box 0"),
+        ([0.0], [1.0], "corners of shapes"),
+        ([[0.0]], [[1.0, 2.0]], "corners of shapes"),
+    ],
+)
+def test_bad_boxes_are_refused(low, high, message):
+    with pytest.raises(InvalidValueError, match=message):
+        sides_of(low, high)
+
+
+def test_interests_of_several_boxes_need_offsets_that_fit():
+    with pytest.raises(InvalidValueError, match="expected numbers from 0 to 2"):
+        Interests.of_boxes([[0], [1]], [[1], [2]], [0, 1])
+    with pytest.raises(InvalidValueError, match="interest 1 has no box"):
+        Interests.of_boxes([[0], [1]], [[1], [2]], [0, 1, 1, 2])
+
+
+def test_latency_is_the_way_down_the_tree_and_the_last_hop():
+    tree = BrokerTree(np.array([0.0]), np.array([[1.0], [3.0], [-2.0]]), np.array([-1, 0, 0]))
+    assert tree.leaves.tolist() == [1, 2]
+    assert tree.reach.tolist() == [1, 3, 4]
+    assert tree.latencies(np.array([[4.0]])).tolist() == [[4, 10]]
+    assert tree.leaves_below().tolist() == [[True, True], [True, False], [False, True]]
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [([-1, 2, 1], "broker 1: its parents form a cycle"), ([-1, 7, 0], "broker 1: parent 7"), ([-1, 0], "shape")],
+)
+def test_bad_trees_are_refused(parents, message):
+    with pytest.raises(PlacementError, match=message):
+        BrokerTree(np.array([0.0]), np.array([[1.0], [2.0], [3.0]]), np.array(parents))
+
+
+def test_subscribers_whom_no_broker_can_serve_are_named():
+    with pytest.raises(
+        PlacementError, match="no broker is near enough to bob, eve: the first has a latency limit of 4"
+    ):
+        line_problem([(0, 1)] * 3, places=[1, 9, 8], limit=4.0, names=["ana", "bob", "eve"])
+    with pytest.raises(PlacementError, match="subscriber 4 and 2 more"):
+        line_problem([(0, 1)] * 7, places=[9] * 7, limit=4.0)
+
+
+def test_a_broker_without_capacity_serves_nobody():
+    with pytest.raises(PlacementError, match="no broker is near enough to subscriber 0"):
+        line_problem([(0, 1)], brokers=(1, 50), limit=4.0, shares=[0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beta": 0.5}, "beta: 0.5"),
+        ({"beta": 3.0}, "beta_max: 2.0"),
+        ({"alpha": 0}, "alpha: 0 to 0"),
+        ({"alpha": 99}, "alpha: 99"),
+        ({"alpha": 1.5}, "alpha: expected a whole number"),
+        ({"shares": [0.5, 0.6]}, "shares: expected 2"),
+        ({"names": ["ana"]}, "names: 1 for 2"),
+        ({"density": Density.sampled([[1.0, 2.0]])}, "density: events of 2 attributes"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(PlacementError, match=message):
+        line_problem([(0, 1), (1, 2)], **settings)
+
+
+def test_numbers_out_of_range_are_refused():
+    tree = BrokerTree.star([0.0], [[1.0]])
+    interests = Interests.of_boxes([[0.0]], [[1.0]])
+    with pytest.raises(PlacementError, match="interest_of: 1 at subscriber 0"):
+        Problem(tree, interests, np.array([1]), np.zeros((1, 1)), 9.0, np.array([0]))
+    with pytest.raises(PlacementError, match="site_of: expected a whole number"):
+        Problem(tree, interests, np.array([0]), np.zeros((1, 1)), 9.0, np.array([0.5]))
+    with pytest.raises(PlacementError, match="expected one of each"):
+        Problem(tree, interests, np.array([0]), np.zeros((1, 1)), 9.0, np.array([0, 0]))
+
+
+@given(problems())
+def test_limits_by_delay_leave_everyone_the_shortest_path(problem):
+    assert problem.candidates[np.arange(len(problem.sites)), problem.latencies.argmin(axis=1)].all()
+    assert (problem.limits >= limits_of_delay(problem.tree, problem.sites, 0.0)).all()
+
+
+def test_rooms_are_not_lost_to_rounding():
+    problem = line_problem([(0, 1)] * 10, brokers=range(1, 11), beta=1.3)
+    assert problem.rooms(1.0).tolist() == [1] * 10  # 10 times 0.1
+    assert problem.rooms(1.3).tolist() == [1] * 10
+
+
+def test_subscribers_at_one_place_with_one_limit_share_a_site():
+    sites, limits, site_of = distinct_sites([[1.0], [2.0], [1.0], [1.0]], [5, 5, 5, 6])
+    assert sites[site_of].tolist() == [[1.0], [2.0], [1.0], [1.0]]
+    assert limits[site_of].tolist() == [5, 5, 5, 6]
+    assert len(sites) == 3
