@@ -36,9 +36,11 @@ def is_covered(start, end, starts, ends):
 @given(boxes())
 def test_the_search_is_exact_and_a_no_has_a_witness(case):
     start, end, starts, ends = case
-    point = np.zeros(len(start), np.int64)
-    verdict, _ = search(start, end, starts, ends, np.arange(len(starts)), 10**9, point)
+    point, used = np.zeros(len(start), np.int64), np.zeros(len(starts), np.uint8)
+    verdict, _ = search(start, end, starts, ends, np.arange(len(starts)), 10**9, point, used)
     assert verdict == (COVERED if is_covered(*case) else NOT_COVERED)
+    if verdict == COVERED:
+        assert is_covered(start, end, starts[used == 1], ends[used == 1])
     if verdict == NOT_COVERED:
         assert ((start <= point) & (point < end)).all()
         assert not ((starts <= point) & (point < ends)).all(axis=1).any()
@@ -67,8 +69,8 @@ def test_relations_of_one_box_to_many(case):
 def test_a_budget_that_runs_out_is_undecided():
     corners = np.array(list(product(range(6), repeat=2)), np.int64)  # a chessboard: nothing but splitting helps
     start, end, point = np.zeros(2, np.int64), np.full(2, 6), np.zeros(2, np.int64)
-    rows = np.arange(36)
-    assert search(start, end, corners, corners + 1, rows, 10, point)[0] == UNDECIDED
-    assert search(start, end, corners, corners + 1, rows, 10**6, point)[0] == COVERED
-    assert search(start, end, corners, corners + 1, rows[:-1], 10**6, point)[0] == NOT_COVERED
+    rows, used = np.arange(36), np.zeros(36, np.uint8)
+    assert search(start, end, corners, corners + 1, rows, 10, point, used)[0] == UNDECIDED
+    assert search(start, end, corners, corners + 1, rows, 10**6, point, used)[0] == COVERED
+    assert search(start, end, corners, corners + 1, rows[:-1], 10**6, point, used)[0] == NOT_COVERED
     assert point.tolist() == [5, 5]

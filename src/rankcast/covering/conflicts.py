@@ -235,9 +235,10 @@ def exact_cover(
     if point is not None:
         return Decision(False, Reason.WITNESS, point=point, points=tried)
     found = np.empty(len(table.start), np.int64)
-    verdict, work = search(table.start, table.end, table.starts, table.ends, rows.kept, budget, found)
+    used = np.zeros(len(table), np.uint8)
+    verdict, work = search(table.start, table.end, table.starts, table.ends, rows.kept, budget, found, used)
     if verdict == COVERED:
-        return Decision(True, Reason.SEARCHED, tuple(rows.kept.tolist()), work=work, points=tried)
+        return Decision(True, Reason.SEARCHED, tuple(np.flatnonzero(used).tolist()), work=work, points=tried)
     if verdict == NOT_COVERED:
         return Decision(False, Reason.SEARCHED, point=_outside(table, rows, found), work=work, points=tried)
     return Decision(False, Reason.EXHAUSTED, work=work, points=tried)

@@ -140,9 +140,12 @@ def minimised(start: Array, end: Array, starts: Array, ends: Array, rows: Array,
 
 @njit(cache=True, nogil=True)
 def _propagated(
-    start: Array, end: Array, starts: Array, ends: Array, rows: Array, sizes: Array, count: int
+    start: Array, end: Array, starts: Array, ends: Array, rows: Array, sizes: Array, count: int, used: Array
 ) -> tuple[bool, int, int]:
-    """Narrow the box by rows with a single entry until there are none: (is covered, rows left, rows looked at)."""
+    """Narrow the box by rows with a single entry until there are none: (is covered, rows left, rows looked at).
+
+    Rows that narrow it or cover it are marked in `used`.
+    """
     visits, changed = 0, True
     while changed:
         changed = False
@@ -160,6 +163,8 @@ def _propagated(
                     size, where, above = size + 1, attribute, False
                 if high < end[attribute]:
                     size, where, above = size + 1, attribute, True
+            if not apart and size < 2:
+                used[row] = 1
             if not apart and size == 0:
                 return True, count, visits
             if not apart and size > 1:
@@ -208,11 +213,19 @@ def _split(
 
 @njit(cache=True, nogil=True)
 def search(
-    first_start: Array, first_end: Array, starts: Array, ends: Array, first_rows: Array, budget: int, point: Array
+    first_start: Array,
+    first_end: Array,
+    starts: Array,
+    ends: Array,
+    first_rows: Array,
+    budget: int,
+    point: Array,
+    used: Array,
 ) -> tuple[int, int]:
     """Decide whether rows cover a box: (COVERED, NOT_COVERED or UNDECIDED, rows looked at).
 
-    On NOT_COVERED, `point` is a point of the box that no row contains.
+    On NOT_COVERED, `point` is a point of the box that no row contains. On COVERED, the rows marked in `used` cover it:
+    those that narrowed a part of the box, and those that covered what was left of it.
     """
     width, most = len(first_start), len(first_rows)
     boxes = np.empty((16, 2, width), np.int64)
@@ -225,7 +238,7 @@ def search(
         depth -= 1
         start, end, rows, count = boxes[depth, 0], boxes[depth, 1], waiting[depth], counts[depth]
         while True:
-            covered, count, looked = _propagated(start, end, starts, ends, rows, sizes, count)
+            covered, count, looked = _propagated(start, end, starts, ends, rows, sizes, count, used)
             visits += looked + count
             if covered:
                 break
