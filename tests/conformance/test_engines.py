@@ -13,6 +13,7 @@ from rankcast.model.filters import Filter
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.testing.arrivals import Arrivals, HubOfArrivals, arrivals, check_arrivals
 from rankcast.testing.conformance import Case, HubEngine, IndexEngine, cases, check
 from rankcast.workloads.feeds import FEEDS
 
@@ -28,6 +29,39 @@ def test_random_cases(engine, case):
 @given(case=cases(everything=True))
 def test_random_cases_with_own_policies_and_every_way_to_be_notified(case):
     check(HubEngine(), case)
+
+
+@given(arrived=arrivals())
+def test_random_events_that_come_out_of_order_too_late_or_again(arrived):
+    check_arrivals(HubOfArrivals(), arrived)
+
+
+def test_the_suite_notices_an_engine_that_takes_repetitions_or_hides_late_events():
+    start, second = datetime(2026, 1, 1, tzinfo=UTC), timedelta(seconds=1)
+    everything = Subscriber("ana", (Subscription("1", Filter.of(Constant(True))),))
+    times = {"a": 5, "b": 9, "c": 1}
+    events = [Event(name, "/s", time=start + at * second) for name, at in times.items()]
+    events.insert(1, replace(events[0], time=start + 4 * second))
+    arrived = Arrivals((everything,), tuple(events), 5 * second)
+    check_arrivals(HubOfArrivals(), arrived)
+    found = HubOfArrivals().arrived(arrived)
+    assert [one.event.id for one in found.deliveries] == ["a", "b"]
+    assert found.late == {3}
+
+    class Careless:
+        def __init__(self, result):
+            self.result = result
+
+        def arrived(self, _):
+            return self.result
+
+    for careless, message in [
+        (replace(found, late=()), "differs from the oracle"),
+        (replace(found, deliveries=[*found.deliveries, found.deliveries[0]]), "3 delivered, 2 expected"),
+        (replace(found, reported=[]), "reports as late"),
+    ]:
+        with pytest.raises(AssertionError, match=message):
+            check_arrivals(Careless(careless), arrived)
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)

@@ -137,11 +137,15 @@ class Definition:
         self.lateness = lateness
         self.queues = {at: new_queue(policy) for at, policy in enumerate(policies)}
         self.taken = {at: [] for at in self.queues}
+        self.noted = {at: [] for at in self.queues}
         self.found = {at: [] for at in self.queues}
 
     def deliveries(self, stream, changes=()):
         once = {}
+        counting = self.counting(stream)
         for row in stream:
+            if row.time not in counting[row.identity]:
+                continue
             key = (*row.event, row.queue)
             once[key] = max([row, *([once[key]] if key in once else [])], key=preferred)
         steps = [(change.time, 0, at, change) for at, change in enumerate(changes)]
@@ -153,11 +157,22 @@ class Definition:
                 self.note(at, finished(queue)[1])
         return [one for at in sorted(self.found) for one in self.found[at]]
 
+    def counting(self, stream):
+        """The times of the events that count, by identity: none within the lateness of one that counts before."""
+        found = {}
+        for time, identity in sorted({row.event for row in stream}):
+            times = found.setdefault(identity, [])
+            if not times or time - times[-1] > self.lateness:
+                times.append(time)
+        return found
+
     def arrive(self, row):
         queue = self.queues.get(row.queue)
         if queue is None or self.knows(queue, row):
             return
         self.taken[row.queue].append(row)
+        if isinstance(queue.policy, Periodic):
+            self.noted[row.queue].append(row)
         if getattr(queue.policy, "k", 1) == 0:
             return  # batched queues hold nothing then
         self.queues[row.queue], delivered = step(queue, row.candidate, row.candidate.time, closed=False)
@@ -175,13 +190,10 @@ class Definition:
             for one in held
         ):
             return True
-        recall = self.lateness
-        if isinstance(queue.policy, Periodic):
-            recall += queue.policy.period // ticks(1)
-        return any(
-            one.identity == row.identity and row.time - one.time <= recall and recall > 0
-            for one in self.taken[row.queue]
-        )
+        if not isinstance(queue.policy, Periodic):
+            return False
+        recall = self.lateness + queue.policy.period // ticks(1)
+        return any(one.identity == row.identity and row.time - one.time <= recall for one in self.noted[row.queue])
 
     def change(self, change):
         queue = self.queues.get(change.queue)
@@ -189,6 +201,7 @@ class Definition:
             queue, delivered = step(queue, None, EPOCH + ticks(change.time), closed=False)
             self.note(change.queue, delivered)
         self.taken.setdefault(change.queue, [])
+        self.noted.setdefault(change.queue, [])
         self.found.setdefault(change.queue, [])
         if change.policy is None:
             self.queues[change.queue] = None
@@ -339,6 +352,29 @@ class TestQueues:
         assert len(shard) == 1
 
 
+class TestRepetitions:
+    def test_the_first_in_time_counts_for_all_queues(self):
+        shard = Shard.of([AllMatches(), AllMatches()], lateness=10)
+        shard.take(chunk_of([one_row(4, queue=1)]))
+        shard.take(chunk_of([one_row(3, queue=0), one_row(13, queue=1), one_row(14, queue=1)]))
+        assert [(one[0], one[3]) for one in told(shard.finish())] == [(0, 3), (1, 14)]
+        assert shard.repeated == 2
+
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_of_one_identity_and_time_one_variant_counts_for_all_queues(self, shuffle):
+        shards = [Shard.of([AllMatches(), AllMatches()]) for _ in range(2)]
+        parts = [
+            replace(chunk_of([one_row(3, queue=0, score=0.1)]), variant=np.array([7])),
+            replace(chunk_of([one_row(3, queue=1), one_row(3, queue=0, score=0.9)]), variant=np.array([-7])),
+        ]
+        for shard in shards:
+            for part in parts[::-1] if shuffle else parts:
+                shard.take(Chunk.from_bytes(part.to_bytes()))
+            restored = Shard.from_bytes(shard.to_bytes())
+            assert [(one[0], one[4]) for one in told(restored.finish())] == [(0, 0.9), (1, 0.5)]
+            assert restored.repeated == 1
+
+
 class TestMemory:
     def test_events_that_nothing_needs_are_forgotten(self):
         shard = Shard.of([Sliding(1, 3), AllMatches()])
@@ -367,6 +403,17 @@ class TestMemory:
         shard.advance(100)
         shard.to_bytes()
         assert shard.known == 0
+
+    def test_what_interests_nobody_is_remembered_for_the_lateness_too(self):
+        shard = Shard.of([AllMatches()], lateness=10)
+        table = EventTable.of(np.array([1]), Ragged.of_texts(["s"]), Ragged.of_texts(["a"]))
+        shard.take(Chunk.of_events(table))
+        found = []
+        for time in (5, 11, 12):
+            shard = Shard.from_bytes(shard.to_bytes())
+            shard.take(chunk_of([one_row(time)]))
+            found += told(shard.advance(time + 1))
+        assert [one[3] for one in found] == [12]
 
     def test_sets_that_nothing_uses_are_given_up(self):
         shard = Shard.of([Sliding(1, 2)])

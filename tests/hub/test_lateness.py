@@ -143,6 +143,15 @@ class TestLateness:
         assert [one.event.id for one in late] == ["2", "2"]
         assert len(hub.publish(flat(2, 9), now=at(9))) == 1
 
+    def test_of_two_of_one_identity_that_wait_the_earlier_counts(self):
+        hub = Hub(lateness=timedelta(seconds=5))
+        hub.subscribe("ana", "true")
+        for seconds, x in ((3, "later"), (1, "first"), (2, "again")):
+            hub.publish(flat(1, seconds, x=x), now=at(3))
+        notes = hub.advance(at(60))
+        assert [(note.time, note.event.data["x"]) for note in notes] == [(at(1), "first")]
+        assert hub.publish(flat(1, 60), now=at(60)) == []
+
     def test_a_number_that_a_late_event_was_given_is_not_given_again(self):
         hub = Hub(lateness=timedelta(0), clock=FakeClock(at(9)), on_late=(late := []).append)
         hub.subscribe("ana", "true")

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rankcast.model.notifying import AT_ONCE
+from rankcast.testing.arrivals import arrivals, check_arrivals
 from rankcast.testing.conformance import Case, cases, check
 from rankcast.testing.spark_engine import SparkEngine
 from rankcast.workloads.feeds import FEEDS
@@ -52,6 +53,27 @@ def test_tables(spark, many, partitions, shards, seed):
 def test_streams(spark, many, batches, partitions, shards, displaced, seed):
     engine = SparkEngine(spark, batches, partitions, shards, displaced, seed)
     check(engine, many.joined())
+
+
+SEVERAL = arrivals(several=6)
+
+
+@RICH
+@given(several=SEVERAL, partitions=st.integers(1, 8), shards=st.integers(1, 5), seed=st.integers(0, 99))
+def test_tables_with_repetitions(spark, several, partitions, shards, seed):
+    check_arrivals(SparkEngine(spark, partitions=partitions, shards=shards, seed=seed), several)
+
+
+@RICH
+@given(
+    several=SEVERAL,
+    batches=st.integers(2, 6),
+    partitions=st.integers(1, 8),
+    shards=st.integers(1, 5),
+    seed=st.integers(0, 99),
+)
+def test_streams_with_repetitions_and_late_events(spark, several, batches, partitions, shards, seed):
+    check_arrivals(SparkEngine(spark, batches, partitions, shards, seed=seed), several)
 
 
 @pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)

@@ -85,6 +85,12 @@ class Ragged:
             copy_ragged(self.starts, self.values, chosen, starts, values)
         return Ragged(starts, values)
 
+    def emptied(self, is_emptied: Array) -> Ragged:
+        """Return all sequences, the marked ones empty."""
+        lengths = np.diff(self.starts)
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.where(is_emptied, 0, lengths))])
+        return Ragged(starts, self.values[np.repeat(~is_emptied, lengths)])
+
     @staticmethod
     def joined(parts: Sequence[Ragged]) -> Ragged:
         """Return sequences of several objects, one behind the other; there is at least one."""
@@ -157,6 +163,13 @@ class EventTable:
             self.payload.taken(chosen),
         )
 
+    def bare_unless(self, is_whole: Array) -> EventTable:
+        """Return all events, the unmarked ones with no more than their identity and time."""
+        if not len(self.payload.values) and not len(self.attributes.values):
+            return self
+        columns = (self.attributes, self.values, self.payload)
+        return EventTable(self.time, self.source, self.id, *(column.emptied(~is_whole) for column in columns))
+
     @staticmethod
     def joined(parts: Sequence[EventTable]) -> EventTable:
         """Return the events of several tables, one behind the other."""
@@ -170,10 +183,11 @@ class EventTable:
             Ragged.joined([part.payload for part in parts]),
         )
 
-    def in_order(self) -> tuple[Array, Array]:
-        """Return the positions in the order of (time, source, id), and which of them repeat the one before.
+    def in_order(self, variant: Array | None = None) -> tuple[Array, Array]:
+        """Return the positions in the order of (time, source, id, variant), and which repeat the one before.
 
-        Events of one identity and time are one event; the one that counts does not depend on how they were ordered.
+        Events of one identity and time are one event, whatever their variants; the one that comes first, and so counts,
+        does not depend on how they were ordered.
         """
         order = np.argsort(self.time, kind="stable")
         times = self.time[order]
@@ -181,19 +195,20 @@ class EventTable:
         np.equal(times[1:], times[:-1], out=is_tie[1:-1])
         tied = np.flatnonzero(is_tie[1:] | is_tie[:-1])
         if len(tied):
-            order[tied] = self._ordered_ties(order[tied])
+            order[tied] = self._ordered_ties(order[tied], variant)
         repeats = is_tie[:-1].copy()
         candidates = np.flatnonzero(repeats)
         if len(candidates):
             repeats[candidates] = self._are_same(order[candidates - 1], order[candidates])
         return order, repeats
 
-    def _ordered_ties(self, positions: Array) -> Array:
+    def _ordered_ties(self, positions: Array, variant: Array | None) -> Array:
         ties = pa.table(
             {
                 "time": pa.array(self.time[positions]),
                 "source": self.source.taken(positions).to_arrow(text=False),
                 "id": self.id.taken(positions).to_arrow(text=False),
+                "variant": pa.array(np.zeros(len(positions), np.int64) if variant is None else variant[positions]),
                 "payload": self.payload.taken(positions).to_arrow(text=False),
                 "content": pa.array(digests(self.attributes.starts, self.attributes.values, positions)),
                 "values": pa.array(digests(self.values.starts, self.values.values, positions)),

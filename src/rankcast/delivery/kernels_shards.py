@@ -133,6 +133,25 @@ def _is_among(numbers: Array, start: int, end: int, number: int) -> int:
     return low if low < end and numbers[low] == number else -1
 
 
+@compiled
+def repeat_within(numbers: Array, times: Array, previous: Array, first: int, span: int) -> Array:
+    """Return which events from one position on repeat an event that counts and is at most `span` older.
+
+    `previous` has the number of the last event before with the same identity, -1 if none; those before `first` count.
+    What repeats does not count, so a repetition does not prolong the span.
+    """
+    repeats = np.zeros(len(numbers) - first, np.bool_)
+    counting = np.arange(first, len(numbers))
+    for at in range(first, len(numbers)):
+        earlier = _is_among(numbers, 0, at, previous[at]) if previous[at] >= 0 else -1
+        if earlier >= first:
+            earlier = counting[earlier - first]
+        if earlier >= 0 and times[at] - times[earlier] <= span:
+            repeats[at - first] = True
+            counting[at - first] = earlier
+    return repeats
+
+
 @inlined
 def _lives(queues: Array, arena: Array, queue: int, slot: int, now: int) -> bool:
     """Whether a queue holds an event at a time, whatever it has not got round to yet.

@@ -14,7 +14,7 @@ import numpy as np
 
 from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.event_tables import EventTable
-from rankcast.delivery.kernels_shards import link_identities
+from rankcast.delivery.kernels_shards import link_identities, repeat_within
 from rankcast.model.errors import InvalidValueError
 
 NONE = -1
@@ -49,6 +49,12 @@ class KnownEvents:
         self._previous = np.concatenate([self._previous, np.full(len(events), NONE, np.int64)])
         self._link(at)
         return first, self._previous[at:] != NONE
+
+    def repeat_within(self, first: int, span: int) -> Array:
+        """Return which events, of those from a number on, repeat one that counts and is at most `span` older."""
+        at = int(np.searchsorted(self.numbers, first))
+        found: Array = repeat_within(self.numbers, self.events.time, self._previous, at, span)
+        return found
 
     def positions(self, numbers: Array) -> Array:
         """Return where events are in the table; all of them are known."""

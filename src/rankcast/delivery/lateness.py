@@ -5,7 +5,7 @@ largest `now` it was told, less the allowed lateness; it never goes back. An eve
 given back comes in the order (time, source, id), and only once the watermark is past its time, so that the result does
 not depend on the order in which events came: it is that of processing them in order. Where no lateness is allowed there
 is nothing to wait for, and an event of the watermark's own time is given back at once; events of one time then keep the
-order in which they came.
+order in which they came. Of two that have one identity and wait, the one of the earlier time stays.
 
 `Remembered` are the identities that were taken in, so that a repetition is recognised: at least so many of them, and
 every one that is younger than a span of time.
@@ -64,15 +64,15 @@ class Reordering(Generic[Item]):
         self.watermark = EARLIEST if state is None else state.watermark
         waiting = () if state is None else state.waiting
         self._heap = [(one.time, one.identity, number, one.item) for number, one in enumerate(waiting)]
-        self._identities = {one.identity for one in waiting}
+        self._live = {identity: (time, number) for time, identity, number, _ in self._heap}
         self._next = len(waiting)
         heapq.heapify(self._heap)
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._live)
 
     def __contains__(self, identity: Identity) -> bool:
-        return identity in self._identities
+        return identity in self._live
 
     def move_on(self, now: datetime) -> None:
         """Take note that it is `now`."""
@@ -84,35 +84,43 @@ class Reordering(Generic[Item]):
         return time < self.watermark
 
     def add(self, time: datetime, identity: Identity, item: Item) -> None:
-        """Keep something back. It must not be late, nor wait already."""
+        """Keep something back, unless its identity waits already, for a time that is no later. It must not be late."""
+        if identity in self._live and self._live[identity][0] <= time:
+            return
         heapq.heappush(self._heap, (time, identity, self._next, item))
-        self._identities.add(identity)
+        self._live[identity] = (time, self._next)
         self._next += 1
 
     def released(self) -> Iterator[Waiting[Item]]:
         """Give back, in order, what nothing can precede any more."""
         while self._heap and self._is_due(self._heap[0][0]):
-            yield self._first()
+            yield from self._first()
 
     def rest(self) -> Iterator[Waiting[Item]]:
         """End the input: give back all that waits. What would precede it is late from now on."""
         while self._heap:
-            first = self._first()
-            self.watermark = max(self.watermark, first.time)
-            yield first
+            for first in self._first():
+                self.watermark = max(self.watermark, first.time)
+                yield first
 
     def state(self) -> ReorderingState[Item]:
         """Return everything that is remembered."""
-        waiting = (Waiting(time, identity, item) for time, identity, _, item in sorted(self._heap, key=_place))
+        listed = sorted((entry for entry in self._heap if self._waits(entry[1], entry[2])), key=_place)
+        waiting = (Waiting(time, identity, item) for time, identity, _, item in listed)
         return ReorderingState(self.watermark, tuple(waiting))
 
     def _is_due(self, time: datetime) -> bool:
         return time < self.watermark or (time == self.watermark and not self.lateness)
 
-    def _first(self) -> Waiting[Item]:
-        time, identity, _, item = heapq.heappop(self._heap)
-        self._identities.discard(identity)
-        return Waiting(time, identity, item)
+    def _waits(self, identity: Identity, number: int) -> bool:
+        """Whether an entry still waits: one of an earlier time may have taken its place."""
+        return identity in self._live and self._live[identity][1] == number
+
+    def _first(self) -> Iterator[Waiting[Item]]:
+        time, identity, number, item = heapq.heappop(self._heap)
+        if self._waits(identity, number):
+            del self._live[identity]
+            yield Waiting(time, identity, item)
 
 
 def _place(entry: tuple[datetime, Identity, int, object]) -> tuple[datetime, Identity, int]:

@@ -87,8 +87,9 @@ class Chunk:
 
     `queue` is the number within the shard, `event` the position in `events`, `expires` is NEVER where nothing expires.
     `version` says which version of the subscribers was matched. Late events are reported by the chunk for which
-    `reports_late` is set, so that an event which goes to many shards is reported once; such a chunk may well have
-    events without rows.
+    `reports_late` is set, so that an event which goes to many shards is reported once. Chunks may have events without
+    rows: every shard is to know every identity, so that all decide alike which events are repetitions. `variant` tells
+    publications of one identity and time apart that do not say the same, by any number each; None if all say the same.
     """
 
     events: EventTable
@@ -100,9 +101,12 @@ class Chunk:
     sets: Ragged = field(default_factory=_no_sets)
     version: int = 0
     reports_late: bool = False
+    variant: Array | None = None
 
     def __post_init__(self) -> None:
         rows, sets = len(self.queue), len(self.sets)
+        if self.variant is not None and len(self.variant) != len(self.events):
+            raise InvalidValueError("chunk: not as many variants as events")
         columns = (self.event, self.score, self.expires, self.matched)
         if any(len(column) != rows for column in columns):
             raise InvalidValueError("chunk: columns of different lengths")
@@ -126,6 +130,7 @@ class Chunk:
             **_unless_all("expires", self.expires.astype(np.int64, copy=False), NEVER),
             **_unless_all("matched", self.matched.astype(np.int32, copy=False), 0),
             **_ragged("sets", self.sets),
+            **({} if self.variant is None else _unless_all("variant", self.variant, 0)),
             **self.events.to_arrays(),
         }
         return pack(_CHUNK, VERSION, arrays)
@@ -147,6 +152,7 @@ class Chunk:
                 Ragged(arrays["sets.starts"], arrays["sets"]),
                 version,
                 bool(reports_late),
+                arrays.get("variant"),
             )
         except KeyError as error:
             raise InvalidValueError(f"chunk: there is no array {error}") from None

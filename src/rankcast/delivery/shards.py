@@ -10,9 +10,11 @@ source, id), so that the result does not depend on how rows were divided into ch
 often the watermark moved: an engine that waits gives the result of one that sees everything in order.
 
 - An event with a time before the watermark is late. All rows of one time are released together.
-- An event is delivered at most once by a queue. A row whose identity its queue knows is ignored: a queue knows what it
-  holds, and for the allowed lateness (and a period, if it has one) what it has taken. Of rows with one identity, time
-  and queue the one with the best score counts.
+- Of events with one identity the first in that order counts, for all queues: what has the same identity and is newer by
+  no more than the allowed lateness is ignored. So all shards decide alike, if all are given all events, with rows for
+  their queues or without. Of one identity and time the first variant counts.
+- An event is delivered at most once by a queue, which after that time ignores the identities that it holds and, if it
+  has periods, those that it has taken in the last period and lateness.
 - Changes of queues act in event time (`queue_changes`); a change before the watermark acts at the watermark.
 - `to_bytes` packs all state, waiting rows included; what `from_bytes` returns goes on as if nothing had happened.
 
@@ -93,6 +95,8 @@ class Shard:
         self._sets = MatchedSets()
         self._changes: list[QueueChange] = []
         self.version = 0
+        self.repeated = 0
+        """How many repetitions were ignored since the shard was made or brought back."""
 
     @classmethod
     def of(cls, policies: Iterable[Policy], *, lateness: int = 0, version: int = 0) -> Self:
@@ -137,8 +141,8 @@ class Shard:
         """The lowest watermark at which the shard has something to do; None when only more input changes that."""
         first = first_due(*self._queues.arrays)
         for part in self._waiting:
-            if len(part.events):
-                first = min(first, int(part.events.time.min()) + 1)
+            if len(part.queue):
+                first = min(first, int(part.events.time[part.event].min()) + 1)
         return None if first == NEVER else int(first)
 
     def take(self, chunk: Chunk) -> EventTable:
@@ -151,11 +155,9 @@ class Shard:
                 "same order, begin anew, or keep them in a table whose changes are followed"
             )
         is_late = chunk.events.time < self._watermark
-        if len(chunk.queue):
-            is_wanted = np.zeros(len(chunk.events), bool)
-            is_wanted[chunk.event] = True
+        if not is_late.all():
             rows = replace(Waiting.of(chunk), matched=self._sets.entered(chunk.matched, chunk.sets))
-            self._waiting.append(rows.of_events(is_wanted & ~is_late))
+            self._waiting.append(rows.of_events(~is_late))
         return chunk.events.taken(np.flatnonzero(is_late)) if chunk.reports_late else EventTable.empty()
 
     def change(self, changes: Iterable[QueueChange], *, since: int | None = None) -> int:
@@ -231,6 +233,7 @@ class Shard:
             **changes_to_arrays(self._changes),
             **{f"k.{name}": array for name, array in self._known.to_arrays().items()},
             **{f"w.{name}": array for name, array in waiting.events.to_arrays().items()},
+            "w.variant": waiting.variant,
             **{f"w.row.{name}": array for name, array in waiting.columns().items()},
         }
         return pack(_MAGIC, VERSION, arrays)
@@ -245,17 +248,16 @@ class Shard:
             made._sets = MatchedSets.from_table(Ragged(arrays["sets.starts"], arrays["sets"]))
             made._changes = changes_from_arrays(arrays)
             made._known = KnownEvents.from_arrays(_under("k.", arrays))
-            events = EventTable.from_arrays(_under("w.", arrays))
+            events, variant = EventTable.from_arrays(_under("w.", arrays)), arrays["w.variant"]
             queue, event, score, expires, matched = (arrays[f"w.row.{name}"] for name in ROW_COLUMNS)
         except KeyError as error:
             raise InvalidValueError(f"shard: there is no array {error}") from None
         made._watermark, made.version, made._needed = watermark, version, needed
         if not len(made) == len(made._recall) == len(made._gone):
             raise InvalidValueError("shard: not as many queues as are described")
-        if len(queue):
-            made._waiting.append(
-                Waiting.of(Chunk(events, queue, event, score, expires, matched, made._sets.to_table()))
-            )
+        if len(events):
+            chunk = Chunk(events, queue, event, score, expires, matched, made._sets.to_table(), variant=variant)
+            made._waiting.append(Waiting.of(chunk))
         return made
 
     # ------------------------------------------------------------------------------------------------------- releasing
@@ -263,12 +265,19 @@ class Shard:
     def _release(self, watermark: int) -> list[Deliveries]:
         """Let the rows before the watermark arrive, the changes before it happen, and time pass to it."""
         due = self._due(watermark)
-        order, repeats = due.events.in_order()
+        order, repeats = due.events.in_order(due.variant)
         number = np.cumsum(~repeats) - 1
         places = np.empty(len(order), np.int64)
         places[order] = number
-        events = due.events.taken(order[~repeats])
+        counting = order[~repeats]
+        events = due.events.taken(counting)
         first, is_repeated = self._known.release(events)
+        if repeats.any():
+            due = due.rows_of(due.variant == due.variant[counting][places])
+        if is_repeated.any():
+            is_ignored = self._ignored(first)
+            due, is_repeated = due.rows_of(~is_ignored[places]), is_repeated & ~is_ignored
+        self.repeated += int(repeats.sum())
         rows = self._rows(due, places, len(events))
         event = places[due.event[rows]]
         queue = due.queue[rows].astype(np.int64)
@@ -293,6 +302,15 @@ class Shard:
         later = waiting.of_events(~is_due) if not is_due.all() else None
         self._waiting = [] if later is None else [later]
         return waiting.of_events(is_due)
+
+    def _ignored(self, first: int) -> Array:
+        """Return which events, released from a number on, repeat one that counts for everybody; forget them."""
+        found = self._known.repeat_within(first, self._lateness)
+        self.repeated += int(found.sum())
+        kept = np.ones(len(self._known), bool)
+        kept[len(kept) - len(found) :] = ~found
+        self._known.keep(kept)
+        return found
 
     def _rows(self, due: Waiting, places: Array, events: int) -> Array:
         """Return the rows by queue and event, each once."""
@@ -434,6 +452,7 @@ class Shard:
         is_needed, is_used = np.zeros(len(self._known), bool), np.zeros(2 * SETS, bool)
         mark_held(*self._queues.arrays, self._known.numbers, is_needed, is_used)
         is_needed[self._known.positions(self._taken.numbers)] = True
+        is_needed |= self._known.events.time >= self._watermark - self._lateness
         self._known.keep(is_needed)
         self._needed = len(self._known)
         for part in self._waiting:
@@ -442,8 +461,8 @@ class Shard:
 
 
 def _recalled(policy: Policy, lateness: int) -> int:
-    """Return for how long a queue is to know what it has taken, beyond what it holds."""
-    return lateness + (policy.period // TICK if isinstance(policy, Periodic) else 0)
+    """Return for how long a queue is to know what it has taken, beyond what it holds and what everybody knows."""
+    return lateness + policy.period // TICK if isinstance(policy, Periodic) else 0
 
 
 def _under(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:

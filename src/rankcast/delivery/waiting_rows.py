@@ -17,9 +17,10 @@ ROW_COLUMNS = {"queue": np.int32, "event": np.int64, "score": np.float64, "expir
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rows whose time has not come, and their events."""
+    """Rows whose time has not come, and their events; `variant` as in a `Chunk`, by event."""
 
     events: EventTable
+    variant: Array
     queue: Array
     event: Array
     score: Array
@@ -29,12 +30,14 @@ class Waiting:
     @staticmethod
     def of(chunk: Chunk) -> Waiting:
         """Return the rows of a chunk."""
-        return Waiting(chunk.events, chunk.queue, chunk.event, chunk.score, chunk.expires, chunk.matched)
+        variant = np.zeros(len(chunk.events), np.int64) if chunk.variant is None else chunk.variant
+        return Waiting(chunk.events, variant, chunk.queue, chunk.event, chunk.score, chunk.expires, chunk.matched)
 
     @staticmethod
     def none() -> Waiting:
         """Return no rows."""
-        return Waiting(EventTable.empty(), *(np.zeros(0, dtype) for dtype in ROW_COLUMNS.values()))
+        none = np.zeros(0, np.int64)
+        return Waiting(EventTable.empty(), none, *(np.zeros(0, dtype) for dtype in ROW_COLUMNS.values()))
 
     @staticmethod
     def joined(parts: Sequence[Waiting]) -> Waiting:
@@ -46,6 +49,7 @@ class Waiting:
         offsets = np.cumsum([0, *(len(part.events) for part in parts)])
         return Waiting(
             EventTable.joined([part.events for part in parts]),
+            _concatenated([part.variant for part in parts], np.int64),
             _concatenated([part.queue for part in parts], np.int32),
             _concatenated([part.event + offset for part, offset in zip(parts, offsets, strict=False)], np.int64),
             _concatenated([part.score for part in parts], np.float64),
@@ -61,12 +65,19 @@ class Waiting:
         rows = np.flatnonzero(is_chosen[self.event])
         return Waiting(
             self.events.taken(np.flatnonzero(is_chosen)),
+            self.variant[is_chosen],
             self.queue[rows],
             places[self.event[rows]],
             self.score[rows],
             self.expires[rows],
             self.matched[rows],
         )
+
+    def rows_of(self, is_chosen: Array) -> Waiting:
+        """Return all events, and the rows of the marked ones."""
+        rows = np.flatnonzero(is_chosen[self.event])
+        columns = (self.queue, self.event, self.score, self.expires, self.matched)
+        return Waiting(self.events, self.variant, *(column[rows] for column in columns))
 
     def columns(self) -> dict[str, Array]:
         """Return the columns of the rows by name, as they are packed."""

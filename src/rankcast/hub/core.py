@@ -134,7 +134,7 @@ class Core:
             self.next_id += event.id == str(self.next_id)
             self.late += 1
             done.late.append(Late(event, self._waiting.watermark))
-        elif not late and self._is_new(event.identity):
+        elif not late and (event.identity in self._waiting or self._is_new(event.identity)):
             self._waiting.add(event.time or self.latest, event.identity, event)
         self._advance(command.now, done, closed=command.closed)
 

@@ -9,7 +9,8 @@ With a `lateness` the hub goes by the events' own times instead: they are put in
 handed to `on_late` and change nothing. What the hub delivers is then as far as its time less the lateness.
 
 A second publication of the same identity is ignored for as long as it is remembered: `core.REMEMBERED` identities at
-least, those of the last period and lateness, and whatever a window holds.
+least, those of the last period and lateness, and whatever a window holds. With a lateness, and while both wait, the
+second is the one that has the later time.
 Calls may come from several threads; one lock makes each call a whole. Callbacks run after the call's work is done and
 outside the lock, so a callback may call the hub.
 

@@ -1,8 +1,11 @@
 """Ranked matches as chunks for the delivery shards: queue q belongs to shard q % shards, where it is q // shards.
 
-A chunk has the rows of one shard, and the events they name. The score alone comes back with a delivery, and for queues
-whose scores decay it does not tell the rank; there the ranks travel in the events' payload, in front of what is carried
-along:
+A chunk has the rows of one shard, and all events: a shard has to know the identities of those that it has no rows of,
+too, to tell repetitions (`rankcast.delivery.shards`). Of these it gets nothing else. A number for each event tells
+whether publications of one identity and time come to the same (`variants`).
+
+The score alone comes back with a delivery, and for queues whose scores decay it does not tell the rank; there the ranks
+travel in the events' payload, in front of what is carried along:
 
     count of ranks (uint32), then for each a queue (uint32) and its rank (float64), then the bytes carried along
 
@@ -19,13 +22,17 @@ import numpy as np
 
 from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.kernels_tables import digests
 from rankcast.delivery.packing import SETS, Chunk
-from rankcast.matching.compiled import compiled
+from rankcast.matching.compiled import compiled, inlined
 from rankcast.ranking.batch import RankedRows
 from rankcast.spark.audience import Audience
 
 MASK_BITS = SETS.bit_length() - 1
 """Positions below this one fit the mask of what matched."""
+
+_FACTOR = 1099511628211
+"""Of the Fowler-Noll-Vo digest."""
 
 _COUNT = struct.Struct("<I")
 _RANK = struct.Struct("<Id")
@@ -42,26 +49,24 @@ class Packed(NamedTuple):
 def chunks_of(
     events: EventTable, rows: RankedRows, audience: Audience, version: int, shards: int, reporting: int
 ) -> Iterator[Packed]:
-    """Divide ranked rows among the shards; the chunk of shard `reporting` has all events, to report late ones."""
+    """Divide ranked rows among the shards; the chunk of shard `reporting` has whole events, to report late ones."""
+    if not len(events):
+        return
     matched, sets = matched_numbers(rows, audience.position)
     shard = (rows.queue % shards).astype(np.uint16 if shards < 2**16 else np.int64)  # short numbers sort by counting
     order = np.argsort(shard, kind="stable")
     bounds = np.searchsorted(shard[order], np.arange(shards + 1))
     decaying = audience.decays(rows.queue)
+    variant, newest = variants(events, rows, matched), int(events.time.max())
     for at in range(shards):
         own = order[bounds[at] : bounds[at + 1]]
         reports = at == reporting
-        if not len(own) and not (reports and len(events)):
-            continue
+        event = rows.event[own]
         named = np.zeros(len(events), bool)
-        named[rows.event[own]] = True
-        chosen = np.arange(len(events)) if reports else np.flatnonzero(named)
-        table = events if reports else events.taken(chosen)
-        place = np.empty(len(events), np.int64)
-        place[chosen] = np.arange(len(chosen))
-        event = place[rows.event[own]]
+        named[event] = True
+        table = events if reports else events.bare_unless(named)
         if len(table.payload.values) or decaying[own].any():
-            table = _with_ranks(table, event, own[decaying[own]], place, rows)
+            table = _with_ranks(table, own[decaying[own]], rows)
         chunk = Chunk(
             table,
             (rows.queue[own] // shards).astype(np.int32),
@@ -72,16 +77,25 @@ def chunks_of(
             sets if len(sets) else Ragged.of([]),
             version,
             reports,
+            variant,
         )
-        yield Packed(at, int(table.time.max()), chunk)
+        yield Packed(at, newest, chunk)
 
 
-def _with_ranks(table: EventTable, event: Array, decayed: Array, place: Array, rows: RankedRows) -> EventTable:
+def variants(events: EventTable, rows: RankedRows, matched: Array) -> Array:
+    """Return numbers, one for each event, that are equal for those that all queues take alike."""
+    found = digests(events.values.starts, events.values.values, np.arange(len(events)))
+    found ^= digests(events.payload.starts, events.payload.values, np.arange(len(events)))
+    _digest_rows(rows.event, rows.queue, rows.score.view(np.int64), rows.expires, matched, found)
+    return found
+
+
+def _with_ranks(table: EventTable, decayed: Array, rows: RankedRows) -> EventTable:
     """Return the events with the ranks of some rows in front of what they carry."""
     ranks: dict[int, list[bytes]] = {}
     for row in decayed.tolist():
         entry = _RANK.pack(int(rows.queue[row]), float(rows.rank[row]))
-        ranks.setdefault(int(place[rows.event[row]]), []).append(entry)
+        ranks.setdefault(int(rows.event[row]), []).append(entry)
     whole, starts = table.payload.values.tobytes(), table.payload.starts.tolist()
     texts = [
         b"".join((_COUNT.pack(len(ranks.get(at, ()))), *ranks.get(at, ()), whole[starts[at] : starts[at + 1]]))
@@ -110,6 +124,20 @@ def matched_numbers(rows: RankedRows, position: Array) -> tuple[Array, Ragged]:
         own = position[rows.matched[rows.matched_start[row] : rows.matched_start[row + 1]]]
         numbers[row] = SETS + known.setdefault(tuple(sorted(own.tolist())), len(known))
     return numbers, Ragged.of(list(known))
+
+
+@compiled
+def _digest_rows(event: Array, queue: Array, score: Array, expires: Array, matched: Array, found: Array) -> None:
+    """Mix what rows say into the numbers of their events."""
+    for row in range(len(event)):
+        mixed = _mixed(_mixed(found[event[row]], queue[row]), score[row])
+        found[event[row]] = _mixed(_mixed(mixed, expires[row]), matched[row])
+
+
+@inlined
+def _mixed(number: int, said: int) -> int:
+    mixed = (number ^ said) * _FACTOR
+    return mixed ^ (mixed >> 29)
 
 
 @compiled

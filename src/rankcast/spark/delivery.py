@@ -47,7 +47,7 @@ from rankcast.delivery.shards import Shard
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import Policy
 from rankcast.model.times import TICK
-from rankcast.spark.delivery_input import PASSING, Kind, Outcome, ShardInput
+from rankcast.spark.delivery_input import PASSING, Kind, Outcome, ShardInput, counts_to_bytes
 from rankcast.spark.session import check_session
 from rankcast.spark.shard_keys import shard_keys
 from rankcast.spark.state import NO_TIMER, Head, ShardState
@@ -140,7 +140,7 @@ class Delivery(StatefulProcessor):
             head = self._timed(head, shard, expired)
             self._state.commit(head)
             live.kept(shard, head.token)
-        for kind, data in packed_rows(outcome):
+        for kind, data in packed_rows(outcome, number):
             yield Row(shard=number, kind=kind, data=data)
 
     def _new(self, number: int) -> Shard:
@@ -184,17 +184,19 @@ class BatchDelivery:
             shard = Shard.of(policies, lateness=self._lateness, version=version)
             rows = [*given.pop(number), (int(Kind.END), b"")]
             outcome = ShardInput(shard.watermark, rows).apply(shard)
-            for kind, data in packed_rows(outcome):
+            for kind, data in packed_rows(outcome, number):
                 yield _batch([(number, kind, data)])
 
 
-def packed_rows(outcome: Outcome) -> Iterator[tuple[int, bytes]]:
+def packed_rows(outcome: Outcome, shard: int) -> Iterator[tuple[int, bytes]]:
     """Return what a shard answers as packed rows of bounded size."""
     for notices in outcome.notices:
         for start in range(0, len(notices), LONGEST_NOTICES):
             yield int(Kind.NOTICES), notices.part(start, start + LONGEST_NOTICES).to_bytes()
     if len(outcome.late):
         yield int(Kind.LATE), Chunk.of_events(outcome.late).to_bytes()
+    if outcome.repeated and shard == 0:  # all shards ignore the same ones
+        yield int(Kind.COUNTS), counts_to_bytes(duplicates=outcome.repeated)
 
 
 def _batch(rows: list[tuple[int, int, bytes]]) -> pa.RecordBatch:

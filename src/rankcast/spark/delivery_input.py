@@ -6,6 +6,7 @@ packed as they came, without being read.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Kind(IntEnum):
     REJECTED = 3
     """Passes through: a row that was no event."""
     COUNTS = 4
-    """Passes through: what the match stage counted."""
+    """Passes through: what the match stage counted. Out: how many repetitions were ignored, told by one shard."""
     NOTICES = 5
     """Out: `Notices` of one shard."""
     LATE = 6
@@ -46,6 +47,17 @@ class Kind(IntEnum):
 
 
 PASSING = frozenset({Kind.REJECTED, Kind.COUNTS})
+
+
+def counts_to_bytes(**counts: int) -> bytes:
+    """Return counts as one packed row has them."""
+    return json.dumps(counts).encode()
+
+
+def counts_from_bytes(data: bytes) -> dict[str, int]:
+    """Return the counts of a packed row."""
+    found: dict[str, int] = json.loads(data)
+    return found
 
 
 def packed_plan(changes: Iterable[QueueChange], *, version: int, since: int | None = None) -> bytes:
@@ -59,10 +71,11 @@ def packed_plan(changes: Iterable[QueueChange], *, version: int, since: int | No
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a shard answers to an input."""
+    """What a shard answers to an input; `repeated` says how many repetitions of events it ignored."""
 
     notices: tuple[Notices, ...]
     late: EventTable
+    repeated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,7 @@ class ShardInput:
 
     def apply(self, shard: Shard) -> Outcome:
         """Give a shard its input: time passes first, then queues change, then rows come, then it may be the end."""
+        before = shard.repeated
         notices = [shard.advance(self.watermark)] if self.watermark > shard.watermark else []
         by_kind: dict[int, list[bytes]] = {Kind.CHUNK: [], Kind.CHANGES: [], Kind.END: []}
         for kind, data in self.rows:
@@ -85,7 +99,8 @@ class ShardInput:
         late = [shard.take(Chunk.from_bytes(data)) for data in by_kind[Kind.CHUNK]]
         if by_kind[Kind.END]:
             notices.append(shard.finish())
-        return Outcome(tuple(one for one in notices if len(one)), EventTable.joined(late))
+        notified = tuple(one for one in notices if len(one))
+        return Outcome(notified, EventTable.joined(late), shard.repeated - before)
 
     def to_bytes(self) -> bytes:
         """Return the input, packed."""

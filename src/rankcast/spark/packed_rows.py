@@ -22,7 +22,7 @@ from rankcast.delivery.event_tables import EventTable
 from rankcast.ranking.batch import RankedRows
 from rankcast.spark.audience import Audience
 from rankcast.spark.chunks import chunks_of
-from rankcast.spark.delivery_input import Kind, packed_plan
+from rankcast.spark.delivery_input import Kind, counts_to_bytes, packed_plan
 from rankcast.spark.event_reader import EventReader
 from rankcast.spark.event_values import Rejected
 from rankcast.spark.events import END, KEPT
@@ -106,7 +106,7 @@ class PackTask:
                 gathered = _Gathered()
         if gathered.events:
             yield from self._packed(gathered, audience, version, reporting)
-            yield _batch(PackedRow(reporting, None, Kind.COUNTS, counts_to_bytes(events, matches)))
+            yield _batch(PackedRow(reporting, None, Kind.COUNTS, counts_to_bytes(events=events, matches=matches)))
         if ends:
             yield from (_batch(PackedRow(shard, None, Kind.END, b"")) for shard in range(self.shards))
 
@@ -164,14 +164,3 @@ def rejected_to_bytes(rows: list[Rejected]) -> bytes:
 def rejected_from_bytes(data: bytes) -> list[Rejected]:
     """Return the rejected rows of a packed row."""
     return [Rejected(*row) for row in json.loads(data)]
-
-
-def counts_to_bytes(events: int, matches: int) -> bytes:
-    """Return counts as one packed row has them."""
-    return json.dumps({"events": events, "matches": matches}).encode()
-
-
-def counts_from_bytes(data: bytes) -> dict[str, int]:
-    """Return the counts of a packed row."""
-    found: dict[str, int] = json.loads(data)
-    return found

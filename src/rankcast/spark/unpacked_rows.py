@@ -20,10 +20,10 @@ from rankcast.delivery.packing import SETS, Chunk, Notices, positions
 from rankcast.matching.compiled import compiled
 from rankcast.spark.audience import Audience
 from rankcast.spark.chunks import MASK_BITS, split_payload
-from rankcast.spark.delivery_input import Kind
+from rankcast.spark.delivery_input import Kind, counts_from_bytes
 from rankcast.spark.events import CARRIED
 from rankcast.spark.matching import timestamps
-from rankcast.spark.packed_rows import counts_from_bytes, rejected_from_bytes
+from rankcast.spark.packed_rows import rejected_from_bytes
 from rankcast.spark.shipping import AudienceSource
 
 NOTIFICATION, LATE, REJECTED, COUNTS = "notification", "late", "rejected", "counts"
@@ -44,6 +44,7 @@ UNPACKED_SCHEMA = T.StructType(
         T.StructField("original", T.StringType()),
         T.StructField("events", T.LongType()),
         T.StructField("matches", T.LongType()),
+        T.StructField("duplicates", T.LongType()),
         T.StructField(CARRIED, T.StringType()),
     ]
 )

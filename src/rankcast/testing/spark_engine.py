@@ -2,7 +2,7 @@
 
 Events are given as documents that hold them exactly, so any case can be replayed. As a stream they come in several
 micro-batches, divided and shuffled at random; they may be late by as much as the shuffling makes them. The last batch
-says that the input ends.
+says that the input ends. Arrivals (`rankcast.testing.arrivals`) keep their order, and their lateness.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import os
 import random
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.storage.typed_events import event_to_record
+from rankcast.testing.arrivals import Arrivals, Arrived, late_by
 from rankcast.testing.conformance import Case
 from rankcast.testing.definitions import Delivery
 
@@ -45,23 +49,32 @@ class SparkEngine:
     def deliveries(self, case: Case) -> list[Delivery]:
         """Run the pipeline on the events of a case, each at its own time."""
         events = [event for event in case.events if event.time is not None]
-        return self._on_table(case, events) if self.batches is None else self._on_stream(case, events)
+        chooser = random.Random(self.seed)
+        if self.batches is None:
+            chooser.shuffle(events)
+            return list(self._on_table(Arrivals(case.subscribers, tuple(events), timedelta(0))).deliveries)
+        order = sorted(range(len(events)), key=lambda at: at + chooser.uniform(0, self.displaced + 1))
+        arriving = tuple(events[at] for at in order)
+        return list(self._on_stream(Arrivals(case.subscribers, arriving, _latest(arriving)), chooser).deliveries)
 
-    def _on_table(self, case: Case, events: list[Event]) -> list[Delivery]:
-        shuffled = events.copy()
-        random.Random(self.seed).shuffle(shuffled)
-        rows = [(_document(event),) for event in shuffled]
+    def arrived(self, arrivals: Arrivals) -> Arrived:
+        """Run the pipeline on events as they come; on a table they are shuffled, as nothing says in which order."""
+        chooser = random.Random(self.seed)
+        if self.batches is not None:
+            return self._on_stream(arrivals, chooser)
+        return self._on_table(replace(arrivals, events=tuple(chooser.sample(arrivals.events, len(arrivals.events)))))
+
+    def _on_table(self, arrivals: Arrivals) -> Arrived:
+        rows = [(_document(event),) for event in arrivals.events]
         frame = self.spark.createDataFrame(rows, f"{_COLUMN} string").repartition(self.partitions)
-        return self._deliveries(self._pipeline(case, timedelta(0)).transform(frame).toArrow())
+        return self._arrived(self._pipeline(arrivals).outputs(frame).toArrow())
 
-    def _on_stream(self, case: Case, events: list[Event]) -> list[Delivery]:
+    def _on_stream(self, arrivals: Arrivals, chooser: random.Random) -> Arrived:
         from rankcast.spark.events import END  # noqa: PLC0415 (PySpark is imported when it is used)
 
-        chooser = random.Random(self.seed)
-        order = sorted(range(len(events)), key=lambda at: at + chooser.uniform(0, self.displaced + 1))
-        arriving = [events[at] for at in order]
-        cuts = sorted(chooser.randint(0, len(events)) for _ in range((self.batches or 1) - 1))
-        parts = [arriving[start:end] for start, end in zip((0, *cuts), (*cuts, len(events)), strict=True)]
+        arriving = arrivals.events
+        cuts = sorted(chooser.randint(0, len(arriving)) for _ in range((self.batches or 1) - 1))
+        parts = [arriving[start:end] for start, end in zip((0, *cuts), (*cuts, len(arriving)), strict=True)]
         with tempfile.TemporaryDirectory() as folder:
             for at, part in enumerate(parts):
                 lines = [json.dumps({_COLUMN: _document(event)}) for event in part]
@@ -74,16 +87,17 @@ class SparkEngine:
                 .json(str(Path(folder) / "in"))
                 .repartition(self.partitions)
             )
-            return self._drained(self._pipeline(case, _latest(arriving)).transform(stream), folder)
+            tables = self._drained(self._pipeline(arrivals).outputs(stream), folder)
+        return replace(self._arrived(pa.concat_tables(tables)), late=late_by(arrivals, cuts))
 
-    def _drained(self, notifications: DataFrame, folder: str) -> list[Delivery]:
-        found: list[Delivery] = []
+    def _drained(self, outputs: DataFrame, folder: str) -> list[pa.Table]:
+        found: list[pa.Table] = []
 
         def take(batch: DataFrame, _: int) -> None:
-            found.extend(self._deliveries(batch.toArrow()))
+            found.append(batch.toArrow())
 
         query = (
-            notifications.writeStream.foreachBatch(take)
+            outputs.writeStream.foreachBatch(take)
             .option("checkpointLocation", str(Path(folder) / "checkpoint"))
             .trigger(availableNow=True)
             .start()
@@ -91,14 +105,22 @@ class SparkEngine:
         query.awaitTermination()
         return found
 
-    def _pipeline(self, case: Case, lateness: timedelta) -> Any:
+    def _pipeline(self, arrivals: Arrivals) -> Any:
         from rankcast.spark.events import EventColumns  # noqa: PLC0415
         from rankcast.spark.pipeline import Pipeline  # noqa: PLC0415
 
         columns = EventColumns(document=_COLUMN)
-        return Pipeline(case.subscribers, columns=columns, shards=self.shards, lateness=lateness)
+        return Pipeline(arrivals.subscribers, columns=columns, shards=self.shards, lateness=arrivals.lateness)
 
-    def _deliveries(self, table: Any) -> list[Delivery]:
+    def _arrived(self, table: pa.Table) -> Arrived:
+        late = table.filter(pc.equal(table["kind"], "late"))
+        identities = map(Identity, late["source"].to_pylist(), late["id"].to_pylist())
+        times = (_EPOCH + timedelta(microseconds=micros) for micros in late["time"].cast("int64").to_pylist())
+        reported = list(zip(identities, times, strict=True))
+        notifications = table.filter(pc.equal(table["kind"], "notification"))
+        return Arrived(self._deliveries(notifications), reported=reported)
+
+    def _deliveries(self, table: pa.Table) -> list[Delivery]:
         delivered = table["delivered"].cast("int64").to_pylist()
         names = ("subscriber", "source", "id", "rank", "matched", "subscription")
         rows = zip(*(table[name].to_pylist() for name in names), delivered, strict=True)
