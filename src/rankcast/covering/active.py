@@ -18,6 +18,7 @@ from datetime import datetime
 import numpy as np
 
 from rankcast.covering.boxes import Boxed
+from rankcast.covering.conflicts import Reason
 from rankcast.covering.group import Answer, Checking, Strategy, Union
 from rankcast.covering.order import Group, Order
 from rankcast.covering.topk import Change
@@ -31,6 +32,9 @@ class ActiveSet:
 
     def __init__(self, checking: Checking | None = None, schema: Schema | None = None, seed: int = 0) -> None:
         self.checking = Checking() if checking is None else checking
+        self.exhausted = 0
+        """How often the work allowed was used up, so that a subscription was forwarded that may be covered."""
+
         self._points = np.random.default_rng(seed)
         self._order = Order(schema=schema)
         self._active = Group(self._order)
@@ -109,6 +113,7 @@ class ActiveSet:
         if self.checking.strategy is Strategy.PAIRWISE and boxed.outer:
             return None
         found, _ = self._union.decide(boxed, self.checking, self._points)
+        self.exhausted += found.reason is Reason.EXHAUSTED
         return set(found.support) if found.covered else None
 
     def _activate(self, number: int, boxed: Boxed) -> set[int]:
