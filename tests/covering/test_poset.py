@@ -10,10 +10,14 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.errors import UnknownIdError
 from rankcast.testing.strategies import attributes, filters
 
-GRID = st.builds(
-    lambda x, width, y, height: f"x between {x} and {x + width} and y between {y} and {y + height}",
-    *(st.integers(0, 3) for _ in range(4)),
-) | st.sampled_from(["x < 2", "x >= 2", "y != 1", "x in (0, 2) or y = 3", "true", "s suffix 'a'", "s contains 'a'"])
+GRID = (
+    st.builds(
+        lambda x, width, y, height: f"x between {x} and {x + width} and y between {y} and {y + height}",
+        *(st.integers(0, 3) for _ in range(4)),
+    )
+    | st.sampled_from(["x < 2", "x >= 2", "y != 1", "x in (0, 2) or y = 3", "true", "s suffix 'a'", "s contains 'a'"])
+    | st.sampled_from(["x in (0, 3)", "x between 0 and 3", "x in (0, 1, 3)"])
+)
 
 
 def is_above(poset, upper, lower):

@@ -1,19 +1,24 @@
 """Top-k covering: what is forwarded equals the definition, after any sequence of subscriptions and removals."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.covering.order import Ranking
+from rankcast.covering.order import Order, Ranking
 from rankcast.covering.relation import covers
 from rankcast.covering.topk import Cover, CoverSet
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError
 from rankcast.testing.strategies import filters
 
-RANGES = st.builds(
-    lambda low, width: f"x between {low} and {low + width}", st.integers(0, 6), st.integers(0, 5)
-) | st.sampled_from(["x != 3", "x in (1, 4)", "exists x", "true", "s contains 'a'", "s suffix 'ba'", "x > 2 or y = 1"])
+RANGES = (
+    st.builds(lambda low, width: f"x between {low} and {low + width}", st.integers(0, 6), st.integers(0, 5))
+    | st.sampled_from(
+        ["x != 3", "x in (1, 4)", "exists x", "true", "s contains 'a'", "s suffix 'ba'", "x > 2 or y = 1"]
+    )
+    | st.sampled_from(["x in (0, 6)", "x between 0 and 6", "x in (0, 4, 6)"])
+)
 PLAIN = st.builds(
     lambda low, width, bottom, height: (
         f"x between {low} and {low + width} and y between {bottom} and {bottom + height}"
@@ -127,6 +132,32 @@ def test_labels_that_run_out_are_given_anew_and_nothing_changes():
     assert covered.order.boxes.generation > 1
     assert covered.forwarded.tolist() == list(range(121))  # each starts lower and ends lower than the one before
     assert covered.add(121, parse_filter("x between 0.25 and 200")).forward == ()
+
+
+@pytest.mark.parametrize("cover", Cover)
+@pytest.mark.parametrize("halvings", [40, 44])
+def test_labels_that_differ_by_one_are_told_apart_in_boxes_without_an_end(cover, halvings):
+    """Widths near 2**62 that differ by less than a float can say: the order must not go by rounded widths."""
+    covered = CoverSet(cover, 3)
+    covered.add(0, parse_filter("x = 0"))
+    for power in range(1, halvings + 1):
+        covered.add(power, parse_filter(f"x >= {1 / 2**power!r}"))
+    left = list(range(1, halvings + 1))
+    while left:
+        gone = left.pop(len(left) * 2 // 3)
+        covered.remove(gone)
+        assert covered.forwarded.tolist() == [0, *left[max(0, len(left) - covered.k) :]]
+
+
+@given(st.permutations(["x in (0, 9)", "x between 0 and 9", "x = 0 or x > 4 and x <= 9", "x in (0, 5, 9)"]))
+def test_of_filters_with_the_same_hull_the_filters_themselves_tell_who_is_above(texts):
+    order = Order()
+    for number, text in enumerate(texts):
+        order.add(number, parse_filter(text))
+    sorted_texts = [texts[number] for number in order.top_down(np.arange(len(texts))).tolist()]
+    assert sorted_texts[0] == "x between 0 and 9"
+    assert sorted_texts.index("x = 0 or x > 4 and x <= 9") < sorted_texts.index("x in (0, 5, 9)")
+    assert sorted_texts[-1] == "x in (0, 9)"
 
 
 def test_mistakes_are_named():

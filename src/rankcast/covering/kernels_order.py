@@ -96,8 +96,9 @@ def only_outranking(
 def outermost(starts: Array, ends: Array, count: int, inwards: bool, kept: Array) -> int:
     """Write the positions of the boxes that contain no other one (inwards) or that no other one contains.
 
-    `starts` and `ends` have a line per box, sorted by width: ascending when looking inwards, else descending. So a box
-    can be related in the unwanted way only to one that comes before it, and then to one that is kept.
+    `starts` and `ends` have a line per box, sorted so that no box comes before one that contains it; when looking
+    inwards, the other way round. So a box can be related in the unwanted way only to one that comes before it, and then
+    to one that is kept.
     """
     total = 0
     for at in range(count):

@@ -52,6 +52,8 @@ class Order:
         self.scores = np.zeros(16, np.float64)
         self._filters: dict[int, Filter] = {}
         self.partial = np.zeros(16, np.bool_)
+        self.comparisons = 0
+        """How many boxes have been compared with one, in all."""
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -102,9 +104,42 @@ class Order:
         return self._related(number, among, upwards=False)
 
     def top_down(self, numbers: Array) -> Array:
-        """Return subscriptions sorted so that each comes before those it is above of."""
-        widths = (self.boxes.ends[numbers] - self.boxes.starts[numbers]).astype(np.float64).sum(axis=1)
-        return numbers[np.lexsort((numbers, -widths, -self.scores[numbers]))]
+        """Return subscriptions sorted so that each comes before those it is above of.
+
+        By score and number where ranks are fixed. Else by boxes: the earlier start, then the later end, attribute by
+        attribute, which no rounding can confuse; then by number. Of equal boxes only the filters themselves can tell.
+        """
+        if self.ranking is Ranking.FIXED:
+            return numbers[np.lexsort((numbers, -self.scores[numbers]))]
+        starts, ends = self.boxes.starts[numbers], self.boxes.ends[numbers]
+        sides = [side for low, high in zip(starts.T, ends.T, strict=True) for side in (low, -high)]
+        by_box = np.lexsort([numbers, *sides[::-1]])
+        ordered = numbers[by_box]
+        if self.partial[ordered].any():
+            starts, ends = starts[by_box], ends[by_box]
+            other = (starts[1:] != starts[:-1]).any(axis=1) | (ends[1:] != ends[:-1]).any(axis=1)
+            runs = np.split(ordered, np.flatnonzero(other) + 1)
+            ordered = np.concatenate([self._settled(run) if self.partial[run].any() else run for run in runs])
+        return ordered
+
+    def _settled(self, run: Array) -> Array:
+        """Sort subscriptions with equal boxes by what their filters say, each behind all that are above it."""
+        left, settled = dict.fromkeys(run.tolist()), []
+        while left:
+            waiting = [left.popitem()[0]]
+            while waiting:
+                above = next((other for other in left if self._is_settled_before(other, waiting[-1])), None)
+                if above is None:
+                    settled.append(waiting.pop())
+                else:
+                    del left[above]
+                    waiting.append(above)
+        return np.array(settled, np.int64)
+
+    def _is_settled_before(self, one: int, other: int) -> bool:
+        if self.partial[one] or self.partial[other]:
+            return self._is_above(one, other)
+        return one < other  # the filters are equal
 
     def _related(self, number: int, among: Group, *, upwards: bool) -> Array:
         if self.ranking is Ranking.UNPROVABLE or not len(among):
@@ -112,6 +147,7 @@ class Order:
         start, end = self.boxes.starts[number], self.boxes.ends[number]
         starts, ends = among.columns
         count = len(among)
+        self.comparisons += count
         found = np.empty(count, np.int64)
         sides = (start, end, starts, ends) if upwards else (end, start, ends, starts)
         kept = containing(*sides, count, found)

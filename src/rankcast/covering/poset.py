@@ -186,18 +186,18 @@ class Poset:
 
     def _nearest(self, related: Array, *, upwards: bool) -> set[int]:
         """Return, of the nodes above (or below) one, those with none of the others in between."""
+        if self._order.partial[related].any():
+            return self._nearest_one_by_one(related, upwards=upwards)
         ordered = self._order.top_down(related)
         if upwards:
             ordered = ordered[::-1]
-        if self._order.partial[ordered].any():
-            return self._nearest_one_by_one(ordered, upwards=upwards)
         starts, ends = self._order.boxes.starts[ordered], self._order.boxes.ends[ordered]
         kept = np.empty(len(ordered), np.int64)
         return set(ordered[kept[: outermost(starts, ends, len(ordered), upwards, kept)]].tolist())
 
-    def _nearest_one_by_one(self, ordered: Array, *, upwards: bool) -> set[int]:
+    def _nearest_one_by_one(self, related: Array, *, upwards: bool) -> set[int]:
         group = Group(self._order)
-        for number in ordered.tolist():
+        for number in related.tolist():
             group.add(number)
         between = self._order.below if upwards else self._order.above
-        return {number for number in ordered.tolist() if not len(between(number, group))}
+        return {number for number in related.tolist() if not len(between(number, group))}

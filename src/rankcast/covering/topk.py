@@ -179,12 +179,25 @@ class CoverSet:
         return sorted(withdrawn)
 
     def _raised(self, number: int) -> list[int]:
-        """Work out the chains anew below a subscription that has left; return those whose chain is short enough now."""
-        promoted: list[int] = []
-        below = [self.order.below(number, group) for group in (self._forwarded, self._hidden)]
-        for one in self.order.top_down(np.concatenate(below)).tolist():
+        """Work out the chains anew below a subscription that has left; return those whose chain is short enough now.
+
+        A hidden one stays hidden while one of level k-1 is above it, so only those are looked at that have lost one.
+        """
+        left = {int(self._level[number])}
+        lost = [number] if self.k - 1 in left else []
+        for one in self.order.top_down(self.order.below(number, self._forwarded)).tolist():
+            before = int(self._level[one])
+            if before - 1 not in left:
+                continue  # whoever made its chain so long is still there
             self._level[one] = self._counted(self.order.above(one, self._forwarded))
-            if one in self._hidden and self._level[one] < self.k:
+            if self._level[one] != before:
+                left.add(before)
+                lost += [one] if before == self.k - 1 else []
+        below = [self.order.below(one, self._hidden) for one in lost]
+        promoted: list[int] = []
+        for one in self.order.top_down(np.unique(np.concatenate([np.zeros(0, np.int64), *below]))).tolist():
+            self._level[one] = self._counted(self.order.above(one, self._forwarded))
+            if self._level[one] < self.k:
                 self._hidden.remove(one)
                 self._forwarded.add(one)
                 promoted.append(one)
