@@ -1,0 +1,99 @@
+"""Filters for an assignment that is given: a few boxes around all that a broker has to let through.
+
+Finding the best ones is NP-hard, so two ways are tried and the smaller result is taken: k-means on the ends of the
+boxes (the paper's way), and merging, two at a time, the boxes that grow least by it. Filters of inner brokers are
+fitted around those below them, from the leaves up.
+
+Cost: per broker O(different boxes * alpha) for the clusters; merging starts from at most `MERGED` clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+
+from rankcast.placement.boxes import Array
+from rankcast.placement.clusters import k_means, normalised
+from rankcast.placement.density import Density
+from rankcast.placement.greedy import events_of
+from rankcast.placement.kernels_filters import Events, measure, scratch_for
+from rankcast.placement.problem import Problem
+from rankcast.placement.solution import Placement
+
+TRIES = 3
+"""Starts of k-means."""
+
+MERGED = 32
+"""Clusters from which merging starts: its cost grows with the cube of their number."""
+
+
+def fitted(problem: Problem, column_of: Array, random: np.random.Generator) -> Placement:
+    """Return the placement with a given leaf column for each subscriber, and filters fitted to that."""
+    filters = [np.empty((0, problem.interests.sides.shape[1])) for _ in range(len(problem.tree))]
+    events = events_of(problem)
+    for column, parts in enumerate(parts_by_leaf(problem, column_of)):
+        broker = int(problem.tree.leaves[column])
+        filters[broker] = enclosing(parts, int(problem.boxes_of_brokers[broker]), problem.density, events, random)
+    fit_inner_filters(problem, filters, random)
+    return Placement(problem.tree.leaves[column_of], tuple(filters))
+
+
+def fit_inner_filters(problem: Problem, filters: list[Array], random: np.random.Generator) -> None:
+    """Replace the filters of inner brokers by boxes around those below, from the leaves up."""
+    events = events_of(problem)
+    for broker in problem.tree.downwards[::-1].tolist():
+        children = problem.tree.children(broker)
+        if len(children):
+            below = np.concatenate([filters[child] for child in children])
+            filters[broker] = enclosing(below, int(problem.boxes_of_brokers[broker]), problem.density, events, random)
+
+
+def parts_by_leaf(problem: Problem, column_of: Array) -> Iterable[Array]:
+    """Yield the different boxes that the subscribers of each leaf are interested in."""
+    interests = problem.interests
+    codes = np.unique(column_of * len(interests) + problem.interest_of)
+    columns, wanted = np.divmod(codes, len(interests))
+    ends = np.searchsorted(columns, np.arange(len(problem.tree.leaves) + 1))
+    for first, last in pairwise(ends):
+        numbers = wanted[first:last]
+        counts = interests.offsets[numbers + 1] - interests.offsets[numbers]
+        before = np.cumsum(counts) - counts
+        rows = np.repeat(interests.offsets[numbers] - before, counts) + np.arange(counts.sum())
+        yield np.unique(interests.sides[rows], axis=0)
+
+
+def enclosing(boxes: Array, most: int, density: Density, events: Events, random: np.random.Generator) -> Array:
+    """Return at most so many boxes, each given box in one of them, of small measure together."""
+    boxes = np.unique(boxes, axis=0)
+    if len(boxes) <= most:
+        return boxes
+    points = np.column_stack([normalised(column) for column in boxes.T])
+    found = [hulls(boxes, k_means(points, most, random)) for _ in range(TRIES)]
+    found.append(_merged(hulls(boxes, k_means(points, MERGED, random)), most, density))
+    scratch = scratch_for(most, boxes.shape[1])
+    return min(found, key=lambda tried: float(measure(tried, len(tried), events, scratch)))
+
+
+def hulls(boxes: Array, labels: Array) -> Array:
+    """Return the smallest box around each cluster that is not empty."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    found: Array = np.maximum.reduceat(boxes[order], starts, axis=0)
+    return found
+
+
+def _merged(boxes: Array, most: int, density: Density) -> Array:
+    """Merge the two boxes that grow least by it, until there are few enough."""
+    while len(boxes) > most:
+        first, second = np.triu_indices(len(boxes), 1)
+        joined = np.maximum(boxes[first], boxes[second])
+        own = density.measures(boxes)
+        both = density.measures(np.minimum(boxes[first], boxes[second]))
+        best = int((density.measures(joined) - own[first] - own[second] + both).argmin())
+        kept = np.ones(len(boxes), bool)
+        kept[[first[best], second[best]]] = False
+        kept &= ~(boxes <= joined[best]).all(axis=1)
+        boxes = np.concatenate([boxes[kept], joined[best][None]])
+    return boxes

@@ -1,0 +1,86 @@
+"""The greedy algorithms: online (the paper's name for it is Gr), offline (Gr*), and online without latency limits.
+
+Online takes subscribers as they come. Offline first serves those with the fewest candidates, and sorts again whenever
+a broker has filled up. Both put a subscriber where the filters on the way to it grow least, and among equals where
+load is least. They keep to `beta`, and are run again with more up to `beta_max` when somebody found no room; when even
+that is not enough, those without room go where filters grow least all the same, and the audit will say so.
+
+Cost: well below a microsecond per subscriber and candidate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankcast.placement.boxes import Array, hull
+from rankcast.placement.flow import classes_of
+from rankcast.placement.kernels_filters import Events, Filters, empty_filters, scratch_for
+from rankcast.placement.kernels_greedy import Choices, Demands, Progress, place_in_order, place_scarcest_first
+from rankcast.placement.problem import Problem
+from rankcast.placement.solution import Placement
+
+FACTORS = 4
+"""Load factors that are tried from `beta` to `beta_max`."""
+
+SAME = 1e-12
+"""Growth less than that, as a share of the measure of everything, is none: it comes from rounding."""
+
+
+def greedy_online(problem: Problem) -> Placement:
+    """Place subscribers in the order of their numbers."""
+    return _greedy(problem, problem.candidates, offline=False)
+
+
+def greedy_offline(problem: Problem) -> Placement:
+    """Place those with the fewest candidates first."""
+    return _greedy(problem, problem.candidates, offline=True)
+
+
+def greedy_without_latency(problem: Problem) -> Placement:
+    """Place subscribers in the order of their numbers, at any broker: how much bandwidth do latency limits cost?"""
+    return _greedy(problem, np.ones_like(problem.candidates), offline=False)
+
+
+def load_factors(problem: Problem) -> Array:
+    """Return the load factors to try, from the wanted one to the largest that is allowed."""
+    if problem.beta == problem.beta_max:
+        return np.array([problem.beta])
+    return np.linspace(problem.beta, problem.beta_max, FACTORS)
+
+
+def events_of(problem: Problem) -> Events:
+    """Return the event density as kernels take it."""
+    samples = problem.density.samples
+    if problem.density.is_uniform:
+        samples = np.empty((0, problem.interests.sides.shape[1]))
+    return Events(np.ascontiguousarray(samples), problem.density.weights)
+
+
+def tolerance_of(problem: Problem) -> float:
+    """Return below which growth is none."""
+    return SAME * float(problem.density.measures(hull(problem.interests.sides)[None])[0])
+
+
+def made_placement(problem: Problem, column_of: Array, filters: Filters) -> Placement:
+    """Return kernels' results as a placement."""
+    kept = tuple(filters.boxes[broker, :used].copy() for broker, used in enumerate(filters.used.tolist()))
+    return Placement(problem.tree.leaves[column_of], kept)
+
+
+def _greedy(problem: Problem, candidates: Array, *, offline: bool) -> Placement:
+    classes = classes_of(candidates, problem.site_of)
+    groups, columns = np.nonzero(classes.allowed)
+    starts = np.searchsorted(groups, np.arange(len(classes.allowed) + 1))
+    choices = Choices(starts, columns, problem.tree.leaves, problem.shares_of_leaves)
+    interests = problem.interests
+    demands = Demands(interests.offsets, interests.sides, problem.interest_of, classes.members)
+    scratch = scratch_for(int(problem.boxes_of_brokers.max()), interests.sides.shape[1])
+    place = place_scarcest_first if offline else place_in_order
+    for factor in load_factors(problem):
+        filters = empty_filters(problem.boxes_of_brokers, problem.tree.parents, interests.sides.shape[1])
+        progress = Progress(
+            np.full(len(problem), -1), np.zeros(len(problem.tree.leaves), np.int64), problem.rooms(float(factor))
+        )
+        if not place(demands, choices, progress, filters, events_of(problem), scratch, tolerance_of(problem)):
+            break
+    return made_placement(problem, progress.column_of, filters)
