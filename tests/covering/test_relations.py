@@ -16,7 +16,19 @@ CLOSED = Schema({"x": ValueType.INT, "y": ValueType.INT}, required=frozenset({"x
 GRID = st.builds(
     lambda x, width, y, height: f"x between {x} and {x + width} and y between {y} and {y + height}",
     *(st.integers(0, 3) for _ in range(4)),
-) | st.sampled_from(["x < 2", "x >= 2", "x > 1", "y != 1", "x in (0, 2) or y = 3", "true", "not exists x"])
+) | st.sampled_from(
+    [
+        "x < 2",
+        "x >= 2",
+        "x > 1",
+        "y != 1",
+        "x in (0, 2) or y = 3",
+        "true",
+        "not exists x",
+        "x < 1 or x > 2",
+        "x in (0, 1, 3)",
+    ]
+)
 
 
 def table_of(filters_of_table, schema=None):

@@ -40,6 +40,7 @@ BENCHES: Mapping[str, str] = {
     "delivery": "rankcast.bench.delivery",
     "diversity": "rankcast.bench.diversity",
     "topkw": "rankcast.bench.topkw",
+    "covering": "rankcast.bench.covering",
     "spark": "rankcast.bench.spark",
 }
 """Modules by the name of their bench; each has a function `run`."""

@@ -154,6 +154,34 @@ def diversity(
     _run("diversity", queues, events, seed, as_json=json)
 
 
+@bench_app.command(epilog="Example: rankcast bench covering --part top-k")
+def covering(
+    part: Annotated[
+        list[str] | None,
+        typer.Option("--part", "-p", metavar="top-k|relations|group", help="What to measure; may be repeated."),
+    ] = None,
+    subscriptions: Size = None,
+    grids: Annotated[
+        int | None, typer.Option("--grids", "-g", min=1, metavar="N", help="How many grids group cover is tried on.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes; promises little.")] = False,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Keep covering sets while subscriptions come and go, relate one filter to many, and decide group cover.
+
+    One thread, CPU time, against working everything out again and against plain loops; answers are compared.
+    """
+    from rankcast.bench.covering import QUICK_GRIDS, QUICK_SUBSCRIPTIONS, run
+
+    if quick:
+        subscriptions, grids = subscriptions or QUICK_SUBSCRIPTIONS, grids or QUICK_GRIDS
+    sizes = (subscriptions,) if subscriptions else ()
+    with _settings(seed=seed, events=grids, subscriptions=sizes, workloads=tuple(part or ()), quiet=json) as settings:
+        report = run(settings)
+    _finish(report, as_json=json)
+
+
 @bench_app.command(epilog="Example: rankcast bench spark --quick")
 def spark(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes; promises nothing.")] = False,
@@ -182,13 +210,19 @@ def _run(name: str, subscriptions: int | None, events: int | None, seed: int, *,
 
 @contextmanager
 def _settings(
-    *, seed: int, events: int | None, subscriptions: tuple[int, ...] = (), peers: bool = True, quiet: bool
+    *,
+    seed: int,
+    events: int | None,
+    subscriptions: tuple[int, ...] = (),
+    workloads: tuple[str, ...] = (),
+    peers: bool = True,
+    quiet: bool,
 ) -> Iterator[Settings]:
     """Give the settings of a run; on a terminal, standard error tells what is being done."""
     from rankcast.bench.registry import Settings
 
     with told(quiet=quiet) as say:
-        yield Settings(subscriptions=subscriptions, events=events, seed=seed, peers=peers, say=say)
+        yield Settings(workloads, subscriptions, events, seed, peers, say)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """The relation of one filter to many, in bulk: what `relation` says of each pair, by kernels over their boxes.
 
-Filters that are one box each are decided by comparing labels, some nanoseconds a pair. Of those with disjunctions or
-string patterns only the hull is compared, which proves that two are disjoint; what it leaves open is decided pair by
-pair.
+Filters that are one box each are decided by comparing labels, some nanoseconds a pair. When the one is a union of
+boxes, each of its boxes is compared with the others, and a pair is left open only where two boxes of the one meet the
+other and neither contains it. Of others with disjunctions, and of string patterns, only the hull is compared, which
+proves that two are disjoint. What is left open is decided pair by pair.
 
 >>> from rankcast.language.parser import parse_filter
 >>> table = RelationTable()
@@ -17,10 +18,12 @@ pair.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.covering.boxes import Box
 from rankcast.covering.kernels_relations import CONTAINED, CONTAINS, MEETS, relate_boxes
 from rankcast.covering.order import Group, Order
 from rankcast.covering.relation import Relation, relation
@@ -77,12 +80,24 @@ class RelationTable:
         lowered = space.lowered(wanted)
         boxed = space.boxed_as_lowered(lowered)
         self._order.boxes.follow()
-        found = np.empty(len(self._all), np.uint8)
-        relate_boxes(*self._order.boxes.array(hull(boxed.outer)), *self._all.columns, len(self._all), found)
+        is_union = boxed.is_exact and len(boxed.outer) > 0
+        found, is_open = self._found(boxed.outer if is_union else (hull(boxed.outer),))
         codes = _CODE_OF_BOXES[found]
-        partial = self._order.partial[self._all.numbers]
-        if not boxed.is_exact or len(boxed.outer) != 1:
-            partial = np.ones(len(partial), np.bool_)
-        for at in np.flatnonzero(partial & (codes != _CODE[Relation.DISJOINT])).tolist():
+        is_open |= self._order.partial[self._all.numbers] | (not is_union)
+        for at in np.flatnonzero(is_open & (codes != _CODE[Relation.DISJOINT])).tolist():
             codes[at] = _CODE[relation(lowered, self._order.filter(int(self._all.numbers[at])))]
         return codes
+
+    def _found(self, boxes: Sequence[Box]) -> tuple[Array, Array]:
+        """Return what is found of a union of boxes and each other box, and where that leaves the relation open."""
+        count = len(self._all)
+        contains, contained = np.zeros(count, np.uint8), np.full(count, CONTAINED, np.uint8)
+        meeting = np.zeros(count, np.int64)
+        one = np.empty(count, np.uint8)
+        for box in boxes:
+            relate_boxes(*self._order.boxes.array(box), *self._all.columns, count, one)
+            contains |= one & CONTAINS
+            contained &= one & CONTAINED
+            meeting += (one & MEETS) > 0
+        found = contains | contained | np.where(meeting > 0, np.uint8(MEETS), np.uint8(0))
+        return np.where(meeting > 0, found, np.uint8(0)), (meeting > 1) & (contains == 0)
