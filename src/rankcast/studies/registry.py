@@ -23,6 +23,7 @@ STUDIES: Mapping[str, str] = {
     "topkw-grid": "rankcast.studies.topkw_grid",
     "topkw-correlated": "rankcast.studies.topkw_correlated",
     "covering-top-k": "rankcast.studies.covering_top_k",
+    "covering-group": "rankcast.studies.covering_group",
     "covering-matching": "rankcast.studies.covering_matching",
 }
 

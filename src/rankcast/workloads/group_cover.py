@@ -201,7 +201,7 @@ def _partial(generator: np.random.Generator, rows: int, attributes: int) -> BoxF
 
 def _cuts(generator: np.random.Generator, parts: int, first: int, behind: int) -> Array:
     """Return the inner sides of so many parts of a range."""
-    return np.sort(generator.choice(np.arange(first + 1, behind), parts - 1, replace=False))
+    return first + 1 + np.sort(generator.choice(behind - first - 1, parts - 1, replace=False))
 
 
 def _write_slabs(made: BoxFilters, slabs: int, cuts: Array) -> None:
