@@ -2,7 +2,8 @@
 
 The same commands give the same state and the same notifications every time, which is what lets a log bring a hub back.
 A matching index finds what an event satisfies and which queues want it; a heap tells which queues act by themselves
-when time passes, another one when gathered notifications are handed over.
+when time passes, another one when gathered notifications are handed over. Subscriptions without a filter that only rank
+are not in the index: many of them share a window, and are ranked and served together (`rankcast.hub.dense`).
 
 With a `lateness` the core goes by the events' own times: it keeps events back and takes them in order, each at its own
 time, and its queues are as far as the watermark (see `rankcast.delivery.lateness`). Without one an event is taken when
@@ -33,13 +34,14 @@ from rankcast.hub.commands import (
     Unsubscribe,
     Update,
 )
+from rankcast.hub.dense import FEWEST, DenseGroups, Group, Seat, kind_of
 from rankcast.hub.members import Member, MemberQueue
 from rankcast.hub.results import Late, Match, Notification
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Periodic, Policy
-from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.times import LATEST
 from rankcast.ranking.preferences import Preferences
 
@@ -59,12 +61,17 @@ class Applied:
 
 
 class Core:
-    """What a hub remembers. `latest` is its time, which never goes back; `next_id` numbers events that have no id."""
+    """What a hub remembers. `latest` is its time, which never goes back; `next_id` numbers events that have no id.
 
-    def __init__(self, state: HubState, lateness: timedelta | None = None) -> None:
+    Without `tells_matches` it is left out what the events that are taken in match, which may be very much.
+    """
+
+    def __init__(self, state: HubState, lateness: timedelta | None = None, *, fewest: int = FEWEST) -> None:
+        """Begin from a state; so many queues of a kind share a window. `tells_matches` can be set to False."""
         self.latest = state.latest
         self.next_id = state.next_id
         self.late = state.late
+        self.tells_matches = True
         self.members: dict[SubscriberId, Member] = {}
         self._waiting = None if lateness is None else Reordering(lateness, state.waiting)
         self._seen = Remembered(state.seen)
@@ -74,6 +81,7 @@ class Core:
         self._owners: dict[int, tuple[MemberQueue, SubscriptionId]] = {}
         self._timers: list[tuple[datetime, int]] = []
         self._handovers: list[tuple[datetime, int, SubscriberId]] = []
+        self._dense = DenseGroups(self._numbers, fewest)
         self._index = Index([entry for kept in state.members for entry in self._welcomed(kept)])
         self._reader = self._index.reader()
 
@@ -156,21 +164,58 @@ class Core:
             done.delivered += self._due(one.time, closed=False)
             self._take(one.item, one.time, done, closed=False)
         delivered: Delivered = []
+        shared = dict(pair for group in self._dense.groups() for pair in group.passed(LATEST, closed=True))
         for member in self.members.values():
             for queue in member.queues.values():
-                delivered += ((member, note) for note in self._notified(queue, queue.finished()))
+                notes = queue.finished() if queue.shared is None else shared.get(queue, [])
+                delivered += ((member, note) for note in self._notified(queue, notes))
             delivered += ((member, note) for note in member.gathered_until(LATEST))
             self._set_handover(member)
         done.delivered += sorted(delivered, key=_instant)
 
     def _take(self, event: Event, now: datetime, done: Applied, *, closed: bool) -> None:
-        """Let an event arrive at the queues of those whom it interests."""
-        for queue, match in self.matches(event):
+        """Let an event arrive at the queues of those whom it interests, in the order they came."""
+        self._settle()
+        matches: list[tuple[MemberQueue, Match]] = []
+        found = self._taken_together(event, now, matches, closed=closed)
+        for queue, match in self._matches_alone(event):
             if not queue.holds(event.identity):
-                done.matches.append(match)
-                notes = self._notified(queue, queue.moved(match, now, closed=closed))
-                done.delivered += ((queue.member, note) for note in notes)
+                matches.append((queue, match))
+                found.append((queue, queue.moved(match, now, closed=closed)))
                 self._set_timer(queue)
+        for queue, notes in sorted(found, key=_order):
+            done.delivered += ((queue.member, note) for note in self._notified(queue, notes))
+        if self.tells_matches:
+            done.matches += (match for _, match in sorted(matches, key=_order))
+
+    def _taken_together(
+        self, event: Event, now: datetime, matches: list[tuple[MemberQueue, Match]], *, closed: bool
+    ) -> list[tuple[MemberQueue, list[Notification]]]:
+        """Let an event arrive at the groups, but for those to whom it is something else; they go one by one then."""
+        found: list[tuple[MemberQueue, list[Notification]]] = []
+        for group in self._dense.groups():
+            ranks = group.window.ranks(event)
+            for seat in () if ranks is None else self._dense.dismissed(group, event, ranks):
+                self._index.add(_entry(seat.number, seat.subscription))
+                self._set_timer(seat.queue)
+            if ranks is not None and group.seats and not group.window.holds(event.identity):
+                if self.tells_matches:
+                    matches += group.matches(event, ranks)
+                found += group.arrived(event, ranks, now, closed=closed)
+                self._set_timer(group)
+        return found
+
+    def _settle(self) -> None:
+        """Let new queues find their place: in a group, or on their own and in the index."""
+        if not self._dense.waiting:
+            return
+        alone, joined = self._dense.settled()
+        for seat in alone:
+            self._index.add(_entry(seat.number, seat.subscription))
+        for seat in joined:
+            self._index.remove(seat.number)
+        for group in self._dense.groups():
+            self._set_timer(group)
 
     def _notified(self, queue: MemberQueue, delivered: list[Notification]) -> list[Notification]:
         """Return what of a queue's deliveries is handed over at once; note when the rest is."""
@@ -207,7 +252,7 @@ class Core:
                 self._count_period(queue, 1)
                 self._set_timer(queue)
         _put_in_order(member)
-        if before.subscriptions != after.subscriptions:
+        if before.subscriptions != after.subscriptions or member.preferences.relevances:
             self._forget_entries(member)
             for entry in self._entries(member):
                 self._index.add(entry)
@@ -234,10 +279,7 @@ class Core:
         members = (
             MemberState(
                 member.subscriber,
-                tuple(
-                    QueueState(name, queue.queue, tuple(queue.held[identity] for identity in queue.moving))
-                    for name, queue in member.queues.items()
-                ),
+                tuple(QueueState(name, queue.queue, queue.held_matches()) for name, queue in member.queues.items()),
                 tuple(member.gathered),
             )
             for member in self.members.values()
@@ -262,36 +304,39 @@ class Core:
         return self._entries(member)
 
     def _entries(self, member: Member) -> list[Entry]:
-        """Number a member's subscriptions anew; return them for the index."""
+        """Number a member's subscriptions anew; return those for the index that cannot share a window."""
         subscriptions = member.subscriber.subscriptions
         member.numbers = tuple(next(self._numbers) for _ in subscriptions)
+        entries: list[Entry] = []
         for number, one in zip(member.numbers, subscriptions, strict=True):
-            self._owners[number] = (member.queues[None if one.deliver is None else one.id], one.id)
-        return [
-            Entry.of(number, subscription.filter, subscription.active_from, subscription.active_until)
-            for number, subscription in zip(member.numbers, subscriptions, strict=True)
-        ]
+            queue = member.queues[None if one.deliver is None else one.id]
+            self._owners[number] = (queue, one.id)
+            kind = kind_of(member, one, queue.policy)
+            if kind is None:
+                entries.append(_entry(number, one))
+            else:
+                self._dense.offer(Seat(number, kind, queue, one))
+        return entries
 
     def _forget_entries(self, member: Member) -> None:
-        """Take a member's subscriptions out of the index."""
+        """Take a member's subscriptions out of the index and the groups."""
         for number in member.numbers:
-            self._index.remove(number)
+            if self._dense.forget(number):
+                self._index.remove(number)
             del self._owners[number]
 
     def _due(self, now: datetime, *, closed: bool) -> Delivered:
-        """Let time pass to `now`; return what is handed over by itself, in the order of its instants."""
+        """Let time pass to `now`; return what is handed over by itself, by instant and then as subscribers came."""
         delivered: Delivered = []
-        waiting: list[tuple[datetime, tuple[int, int], MemberQueue]] = []
-        while self._timers and (self._timers[0][0] < now or (closed and self._timers[0][0] == now)):
-            instant, number = heapq.heappop(self._timers)
-            queue = self._queues.get(number)
-            if queue is not None and queue.timer == instant:
-                queue.timer = None
-                waiting.append((instant, queue.order, queue))
-        for _, _, queue in sorted(waiting, key=lambda entry: entry[:2]):
-            notes = self._notified(queue, queue.moved(None, now, closed=closed))
-            delivered += ((queue.member, note) for note in notes)
-            self._set_timer(queue)
+        found: list[tuple[MemberQueue, list[Notification]]] = []
+        for one in self._timed(now, closed=closed):
+            if isinstance(one, Group):
+                found += one.passed(now, closed=closed)
+            else:
+                found.append((one, one.moved(None, now, closed=closed)))
+            self._set_timer(one)
+        for queue, notes in sorted(found, key=_order):
+            delivered += ((queue.member, note) for note in self._notified(queue, notes))
         while self._handovers and self._handovers[0][0] <= now:
             instant, place, name = heapq.heappop(self._handovers)
             member = self.members.get(name)
@@ -300,20 +345,35 @@ class Core:
                 self._set_handover(member)
         return sorted(delivered, key=_instant)
 
-    def _set_timer(self, queue: MemberQueue) -> None:
-        """Note when a queue acts next; an older note in the heap no longer counts."""
-        instant = queue.moving.next_instant
-        if instant is not None and instant != queue.timer:
-            heapq.heappush(self._timers, (instant, queue.number))
-        queue.timer = instant
+    def _timed(self, now: datetime, *, closed: bool) -> list[MemberQueue | Group]:
+        """Return the queues and groups that have something to do by themselves."""
+        found: list[MemberQueue | Group] = []
+        while self._timers and (self._timers[0][0] < now or (closed and self._timers[0][0] == now)):
+            instant, number = heapq.heappop(self._timers)
+            one = self._queues.get(number) or self._dense.group(number)
+            if one is not None and one.timer == instant:
+                one.timer = None
+                found.append(one)
+        return found
+
+    def _set_timer(self, one: MemberQueue | Group) -> None:
+        """Note when a queue or group acts next; an older note in the heap no longer counts."""
+        instant = one.next_instant
+        if instant is not None and instant != one.timer:
+            heapq.heappush(self._timers, (instant, one.number))
+        one.timer = instant
 
     def matches(self, event: Event) -> list[tuple[MemberQueue, Match]]:
         """Return which queues want an event and how much, in the order subscribers came."""
+        return sorted([*self._matches_alone(event), *self._dense.matches(event)], key=_order)
+
+    def _matches_alone(self, event: Event) -> list[tuple[MemberQueue, Match]]:
+        """Return which of the queues that share no window want an event, in the order subscribers came."""
         found: dict[MemberQueue, list[SubscriptionId]] = {}
         for number in sorted(self._reader.match_one(event.attributes).tolist()):
             queue, subscription = self._owners[number]
             found.setdefault(queue, []).append(subscription)
-        by_place = sorted(found.items(), key=lambda item: item[0].order)
+        by_place = sorted(found.items(), key=_order)
         ranked = ((queue, queue.match(event, matched)) for queue, matched in by_place)
         return [(queue, match) for queue, match in ranked if match is not None]
 
@@ -342,6 +402,14 @@ def _put_in_order(member: Member) -> None:
     member.queues = {name: member.queues[name] for name in member.subscriber.policies}
     for position, queue in enumerate(member.queues.values()):
         queue.position = position
+
+
+def _order(entry: tuple[MemberQueue, object]) -> tuple[int, int]:
+    return entry[0].order
+
+
+def _entry(number: int, one: Subscription) -> Entry:
+    return Entry.of(number, one.filter, one.active_from, one.active_until)
 
 
 def _instant(delivered: tuple[Member, Notification]) -> datetime:

@@ -147,6 +147,7 @@ class Hub:
             self._core, self._recovered = journal.restore()
             self._journal = journal
             self._declare(subscribers)
+        self._core.tells_matches = on_match is not None
 
     def __enter__(self) -> Hub:
         return self

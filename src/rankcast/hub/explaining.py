@@ -35,7 +35,7 @@ def _queue_outcome(
     if unseen is not None:
         return replace(found, rank=match.rank, verdict=unseen)
     ahead = queue.outlook(match, max(now, core.latest))
-    competitor = None if ahead.competitor is None else queue.held.get(ahead.competitor.identity)
+    competitor = None if ahead.competitor is None else queue.matches.get(ahead.competitor.identity)
     verdict = _verdict(ahead.fate, queue.member.subscriber.notify)
     return replace(found, rank=match.rank, verdict=verdict, outlook=ahead, competitor=competitor)
 

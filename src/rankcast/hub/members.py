@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from rankcast.delivery.candidates import Candidate, Delivered
 from rankcast.delivery.contents import content_for
@@ -20,7 +20,7 @@ from rankcast.delivery.policies import with_candidates, with_policy
 from rankcast.delivery.queues import Queue
 from rankcast.delivery.running import RunningQueue, running
 from rankcast.hub.results import Match, Notification
-from rankcast.matching.naive import matches
+from rankcast.matching.naive import matches as is_matched
 from rankcast.model.events import Event, Identity
 from rankcast.model.notifying import AtOnce, Gathered
 from rankcast.model.policies import Policy
@@ -30,6 +30,14 @@ from rankcast.ranking.preferences import Preferences, Ranked
 
 MOST_RANKS = 64
 """Combinations of filters whose rank a queue remembers: most subscribers have few subscriptions."""
+
+
+class SharedQueue(RunningQueue, Protocol):
+    """A queue that is part of a group which moves all of its queues together; see `rankcast.hub.dense`."""
+
+    def matches(self) -> dict[Identity, Match]:
+        """Return the match of every event that is held."""
+
 
 Callback: TypeAlias = Callable[[Notification], object]
 
@@ -79,8 +87,8 @@ class MemberQueue:
     """One queue of a subscriber: the one that its subscriptions share, or that of a subscription with its own policy.
 
     `subscription` is None or the id of the latter, `position` orders a subscriber's queues, `number` names the queue
-    among all, and `timer` is when it acts by itself. `held` has the match of every event in the queue. The queue moves
-    in place; `queue` is it as it stands.
+    among all, and `timer` is when it acts by itself. The queue moves in place; `queue` is it as it stands. `held` has
+    the match of every event in it, unless it is `shared`: then the group that it is part of moves it and knows these.
     """
 
     number: int
@@ -92,11 +100,37 @@ class MemberQueue:
     timer: datetime | None = None
     held: dict[Identity, Match] = field(default_factory=dict)
     ranks: dict[tuple[SubscriptionId, ...], Ranked | None] = field(default_factory=dict)
+    shared: SharedQueue | None = None
+
+    @property
+    def matches(self) -> dict[Identity, Match]:
+        """The matches of the events in the queue, and perhaps of some that have left it."""
+        return self.held if self.shared is None else self.shared.matches()
+
+    def held_matches(self) -> tuple[Match, ...]:
+        """Return the matches of the events in the queue, in its order."""
+        matches = self.matches
+        return tuple(matches.values() if self.shared is not None else (matches[identity] for identity in self.moving))
+
+    def share(self, shared: SharedQueue) -> None:
+        """Be part of a group from now on."""
+        self.moving = self.shared = shared
+        self.held, self.timer = {}, None
+
+    def go_alone(self) -> None:
+        """Be no part of a group any more, if it was of one."""
+        if self.shared is not None:
+            self.moving, self.held, self.shared = running(self.queue), self.matches, None
 
     @property
     def queue(self) -> Queue:
         """The queue as it stands, for all that looks at it from outside."""
         return self.moving.frozen()
+
+    @property
+    def next_instant(self) -> datetime | None:
+        """When the queue acts by itself."""
+        return self.moving.next_instant
 
     @property
     def order(self) -> tuple[int, int]:
@@ -147,6 +181,7 @@ class MemberQueue:
 
     def changed(self, policy: Policy, now: datetime) -> None:
         """Take over another policy, and match and rank what is held anew: what matches nothing any more leaves."""
+        self.go_alone()
         queue = self.queue if policy == self.policy else with_policy(self.queue, policy)
         self.policy, self.ranks = policy, {}
         competing = [
@@ -158,7 +193,7 @@ class MemberQueue:
 
         def reranked(candidate: Candidate) -> Candidate | None:
             event = self.held[candidate.identity].event
-            match = self.match(event, [one.id for one in competing if matches(one, event)])
+            match = self.match(event, [one.id for one in competing if is_matched(one, event)])
             if match is None:
                 return None
             held[candidate.identity] = match
@@ -172,7 +207,8 @@ class MemberQueue:
 
     def current(self, now: datetime) -> list[Notification]:
         """Return the current list, the best first; nothing is changed."""
-        return [_notification(self.held[one.identity], now) for one in current(self.queue, now)]
+        matches = self.matches
+        return [_notification(matches[one.identity], now) for one in current(self.queue, now)]
 
     def _delivered(self, delivered: list[Delivered]) -> list[Notification]:
         """Return deliveries as notifications, and forget the matches of what the queue no longer holds."""

@@ -12,18 +12,18 @@ Cost: a sort of each event's matches, and a few nanoseconds per match and target
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.ranking.batch_kernels import rank_matches, scale_vectors
-from rankcast.ranking.batch_table import EPOCH, Array, Ranking
+from rankcast.ranking.batch_kernels import count_relevant, rank_matches, scale_vectors
+from rankcast.ranking.batch_table import EPOCH, Array, Ranking, RankTable
 from rankcast.ranking.decay import decayed
 
-__all__ = ["Features", "RankedRows", "Ranking", "rank_batch"]
+__all__ = ["Features", "RankedRows", "Ranking", "rank_batch", "relevant_events"]
 
 
 class RankedRows(NamedTuple):
@@ -87,6 +87,26 @@ class Features:
             used += len(scaled)
         return Features(columns, first, size, length, np.concatenate(pieces))
 
+    def part(self, first: int, last: int) -> Features:
+        """Return the features of some of the events."""
+        columns = (self.numbers, self.first, self.size, self.length)
+        numbers, starts, size, length = (np.ascontiguousarray(column[:, first:last]) for column in columns)
+        return Features(numbers, starts, size, length, self.values)
+
+    @staticmethod
+    def joined(parts: Sequence[Features]) -> Features:
+        """Return the features of the events of all parts, which are of the same ranking."""
+        if len(parts) == 1:
+            return parts[0]
+        used = np.cumsum([0, *(len(part.values) for part in parts)])
+        return Features(
+            np.concatenate([part.numbers for part in parts], axis=1),
+            np.concatenate([part.first + offset for part, offset in zip(parts, used, strict=False)], axis=1),
+            np.concatenate([part.size for part in parts], axis=1),
+            np.concatenate([part.length for part in parts], axis=1),
+            np.concatenate([part.values for part in parts]),
+        )
+
 
 def rank_batch(
     ranking: Ranking, offsets: Array, numbers: Array, times: Array, expires: Array, features: Features
@@ -129,6 +149,16 @@ def rank_batch(
     rows = RankedRows(event, queue, rank, score, expired, rows.matched_start[: found + 1], rows.matched[:used])
     _complete_scores(ranking, rows, times)
     return rows
+
+
+def relevant_events(table: RankTable, features: Features, events: int) -> Array:
+    """Return, for each relevance function of a table, how many of the events it gives a relevance to."""
+    counts = np.zeros(len(table.kind), np.int64)
+    functions = (table.kind, table.reach, table.part_start, table.part_column)
+    parts = (table.part_value, table.part_scale, table.part_weight)
+    vectors = (features.first, features.size, features.length, features.values)
+    count_relevant(events, *functions, *parts, features.numbers, *vectors, counts)
+    return counts
 
 
 def _plain(column: Array, dtype: type) -> Array:

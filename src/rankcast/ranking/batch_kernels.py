@@ -34,15 +34,17 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def _compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function of plain arrays and numbers to machine code that runs without the GIL."""
     return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True)(function))
 
 
-def _inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function that is only called by kernels, into its callers."""
     return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True, forceinline=True)(function))
 
 
-@_inlined
+@inlined
 def _relevance(
     function: int,
     event: int,
@@ -91,7 +93,7 @@ def _relevance(
     return 0.0 - distance if kind[function] == DISTANCE else max(0.0, 1 - distance / reach[function])
 
 
-@_inlined
+@inlined
 def _drop_general(matched: Array, first: int, last: int, general_start: Array, general: Array, counts: Array) -> None:
     """Note which of the matched subscriptions strictly cover another one of them."""
     for at in range(first, last):
@@ -104,7 +106,7 @@ def _drop_general(matched: Array, first: int, last: int, general_start: Array, g
                     counts[other - first] = False
 
 
-@_inlined
+@inlined
 def _combined(
     how: int, matched: Array, ranks: Array, first: int, last: int, weight: Array, specific: bool, counts: Array
 ) -> float:
@@ -127,7 +129,7 @@ def _combined(
     return total / counted if how == MEAN else total
 
 
-@_inlined
+@inlined
 def _score(rank: float, time: int, days: int, rest: int) -> float:
     """Return what orders events; NaN where the quotient cannot be rounded once here."""
     if days == 0 and rest == 0:
@@ -140,14 +142,14 @@ def _score(rank: float, time: int, days: int, rest: int) -> float:
     return math.log2(rank) + since / (days * _DAY + rest)
 
 
-@_inlined
+@inlined
 def _expires(time: int, stated: int, refresh: int) -> int:
     if refresh >= LAST_INSTANT - time:  # nothing outlives the end of time
         return stated
     return min(stated, time + refresh)
 
 
-@_compiled
+@compiled
 def rank_matches(
     offsets: Array,
     numbers: Array,
@@ -249,7 +251,46 @@ def rank_matches(
     return rows
 
 
-@_compiled
+@compiled
+def count_relevant(
+    events: int,
+    kind: Array,
+    reach: Array,
+    part_start: Array,
+    part_column: Array,
+    part_value: Array,
+    part_scale: Array,
+    part_weight: Array,
+    values: Array,
+    vector_first: Array,
+    vector_size: Array,
+    vector_length: Array,
+    vector_values: Array,
+    counts: Array,
+) -> None:
+    """Write to how many events each function gives a relevance."""
+    for function in range(len(kind)):
+        for event in range(events):
+            relevance = _relevance(
+                function,
+                event,
+                kind,
+                reach,
+                part_start,
+                part_column,
+                part_value,
+                part_scale,
+                part_weight,
+                values,
+                vector_first,
+                vector_size,
+                vector_length,
+                vector_values,
+            )
+            counts[function] += not math.isnan(relevance)
+
+
+@compiled
 def scale_vectors(starts: Array, elements: Array, scaled: Array, sizes: Array, lengths: Array) -> None:
     """Divide each vector by its largest element; write the sizes, -1 for what has no direction, and the lengths."""
     for event in range(len(starts) - 1):

@@ -83,6 +83,37 @@ class RankTable:
         """Return the table of named arrays; raises KeyError when one is missing."""
         return RankTable(**{field.name: np.asarray(arrays[field.name]) for field in fields(RankTable)})
 
+    def chosen(self, numbers: Array) -> RankTable:
+        """Return the table of some subscriptions, each the only one of its queue, in the given order.
+
+        Profiles and relevance functions that none of them has are left out.
+        """
+        profiles, profile = np.unique(self.profile[numbers], return_inverse=True)
+        functions, relevance = np.unique(self.relevance[numbers], return_inverse=True)
+        starts = self.part_start[functions]
+        sizes = self.part_start[functions + 1] - starts
+        ends = np.cumsum(sizes)
+        parts = np.arange(int(sizes.sum())) + np.repeat(starts - (ends - sizes), sizes)
+        return RankTable(
+            queue=self.queue[numbers],
+            profile=profile.astype(np.int32),
+            rank=self.rank[numbers],
+            weight=self.weight[numbers],
+            refresh=self.refresh[numbers],
+            relevance=relevance.astype(np.int32),
+            general_start=np.zeros(len(numbers) + 1, np.int64),
+            general=np.zeros(0, np.int64),
+            rank_by=self.rank_by[profiles],
+            half_life=self.half_life[profiles],
+            kind=self.kind[functions],
+            reach=self.reach[functions],
+            part_start=np.concatenate((np.zeros(1, np.int64), ends)),
+            part_column=self.part_column[parts],
+            part_value=self.part_value[parts],
+            part_scale=self.part_scale[parts],
+            part_weight=self.part_weight[parts],
+        )
+
     def decay(self, profile: int) -> Decay | None:
         """Return how scores of a profile decay."""
         days, rest = self.half_life[profile].tolist()

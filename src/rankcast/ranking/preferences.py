@@ -142,6 +142,10 @@ class Preferences:
                 ranks[name] = self.ranks[name] * relevance
         return Ranked(self._combined(ranks), tuple(ranks)) if ranks else None
 
+    def factor(self, name: SubscriptionId) -> float:
+        """Return what the rank of a subscription is multiplied by when it is the only one that an event matches."""
+        return self.weights[name] if self.rank_by is RankBy.WEIGHTED_SUM else 1.0
+
     def score(self, rank: float, time: datetime) -> float:
         """Return what orders events in a queue, for one of this rank and time."""
         return rank if self.decay is None else decayed(rank, time, self.decay)
@@ -152,12 +156,8 @@ class Preferences:
         Of several matching subscriptions the largest refresh time counts; one without any never needs a refresh.
         """
         refreshes = [self.refreshes.get(name) for name in matched]
-        if not refreshes or None in refreshes:
-            return stated
-        largest = max(refresh for refresh in refreshes if refresh is not None)
-        if largest >= LATEST - time:  # nothing outlives the end of time
-            return stated
-        return time + largest if stated is None else min(time + largest, stated)
+        largest = None if not refreshes or None in refreshes else max(one for one in refreshes if one is not None)
+        return refreshed(time, stated, largest)
 
     def _combined(self, ranks: Mapping[SubscriptionId, float]) -> float:
         counted = self.counted(ranks)
@@ -170,6 +170,13 @@ class Preferences:
             case RankBy.MEAN:
                 return added(combined) / len(combined)
         return added(rank * self.weights[name] for name, rank in zip(counted, combined, strict=True))
+
+
+def refreshed(time: datetime, stated: datetime | None, refresh: timedelta | None) -> datetime | None:
+    """Return when an event expires: as it states itself, or so long after its time as the refresh says, if at all."""
+    if refresh is None or refresh >= LATEST - time:  # nothing outlives the end of time
+        return stated
+    return time + refresh if stated is None else min(time + refresh, stated)
 
 
 def added(numbers: Iterable[float]) -> float:
