@@ -1,0 +1,390 @@
+"""A broker: messages and the passing of time in, effects out. No sockets, no threads, no clock of its own.
+
+Links to neighbours are named by whoever runs the broker and announced with `connect`; messages over any other link are
+those of clients. Every message is taken whole or rejected with a reason and without a trace (but for its number, when
+it came in a packet). Brokers need no common clock: a lease, a heartbeat and a count run by the clock of who waits.
+The overlay is a tree of brokers; nothing is assumed of the order of messages over different links, and little of that
+over one (see `links`).
+
+A neighbour that is silent for longer than `link_lease` is lost, with everything it told. Until then what it told still
+counts, so that a short interruption changes no routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from rankcast.delivery.lateness import Remembered
+from rankcast.model.advertisements import AdvertisementId
+from rankcast.model.errors import InvalidMessageError, RankcastError, UnknownIdError, shown
+from rankcast.model.events import Event, Identity
+from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
+from rankcast.model.times import LATEST
+from rankcast.overlay.desk import Desk
+from rankcast.overlay.effects import Effect, Reason, RefusedError, Rejected, Send
+from rankcast.overlay.leases import Kind, Lease, Leased, Leases
+from rankcast.overlay.links import Inbox, Outbox
+from rankcast.overlay.messages import (
+    Advertise,
+    Alive,
+    Connect,
+    CountQuery,
+    CountReply,
+    Forward,
+    Message,
+    Packet,
+    PeerMessage,
+    Publish,
+    Renew,
+    Reset,
+    Subscribe,
+    Synced,
+    Unadvertise,
+    Unsubscribe,
+    Weigh,
+    Withdraw,
+)
+from rankcast.overlay.publishing import Outcome, Publishing
+from rankcast.overlay.rankings import Scoring
+from rankcast.overlay.routing import Routing, Told
+from rankcast.overlay.strategies import Strategy, Weighing
+from rankcast.overlay.tables import Source
+from rankcast.overlay.wire import decoded
+
+REMEMBERED = 100_000
+"""Identities of events that a broker remembers at least, to recognise a repeated one: some 20 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a broker routes, and how long it waits.
+
+    `lease` is that of clients who ask for none; None lets them stay for ever. `weigh` tells neighbours at each
+    heartbeat which weights have changed; else weights travel with forwarded subscriptions alone, and grow stale.
+    """
+
+    strategy: Strategy = Strategy.REGULAR_COVER
+    weighing: Weighing = Weighing.SPLIT
+    weigh: bool = True
+    heartbeat: timedelta = timedelta(seconds=5)
+    link_lease: timedelta = timedelta(seconds=30)
+    lease: timedelta | None = None
+    count_time: timedelta = timedelta(seconds=2)
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """A link to another broker: whether it is up, when it was last heard of, when the next heartbeat is due."""
+
+    inbox: Inbox
+    outbox: Outbox = field(default_factory=Outbox)
+    is_up: bool = True
+    heard: datetime = LATEST
+    beat: datetime = LATEST
+
+
+class Broker:
+    """One broker; `incarnation` has to grow whenever it starts again without all of its state."""
+
+    def __init__(self, name: str, settings: Settings, random: np.random.Generator, *, incarnation: int = 1) -> None:
+        self.name = name
+        self.settings = settings
+        self.incarnation = incarnation
+        self.random = random
+        self.routing = Routing(settings.strategy, settings.weighing)
+        self.publishing = Publishing(self.routing, random)
+        self.desk = Desk()
+        self.leases = Leases()
+        self.neighbours: dict[str, Neighbour] = {}
+        self.seen = Remembered()
+        self.count_ends: dict[Identity, datetime] = {}
+
+    def connect(self, link: str, now: datetime) -> list[Effect]:
+        """A link to a neighbour is there, for the first time or again."""
+        neighbour = self.neighbours.get(link)
+        if neighbour is None:
+            neighbour = self.neighbours[link] = Neighbour(Inbox(self.incarnation))
+            self.routing.join(link)
+        neighbour.is_up, neighbour.heard, neighbour.beat = True, now, now + self.settings.heartbeat
+        return [Send(link, neighbour.inbox.ask())]
+
+    def disconnect(self, link: str, now: datetime) -> list[Effect]:
+        """A link to a neighbour is lost: nothing goes over it until it is connected again."""
+        neighbour = self.neighbours.get(link)
+        if neighbour is None:
+            raise UnknownIdError(f"there is no neighbour at {shown(link)}")
+        neighbour.is_up, neighbour.heard = False, min(neighbour.heard, now)
+        neighbour.outbox.silence()
+        return self._without(frozenset({link}), self.publishing.unfinished, now)
+
+    def receive(self, data: bytes, link: str, now: datetime) -> list[Effect]:
+        """Take a message in as bytes."""
+        try:
+            message = decoded(data)
+        except InvalidMessageError as error:
+            return [Rejected(link, Reason.MALFORMED, str(error))]
+        return self.handle(message, link, now)
+
+    def handle(self, message: Message, link: str, now: datetime) -> list[Effect]:
+        """Take a message in; return what is to be done."""
+        try:
+            neighbour = self.neighbours.get(link)
+            if neighbour is not None:
+                return self._from_neighbour(message, link, neighbour, now)
+            if isinstance(message, Packet | Connect | Alive):
+                raise RefusedError(Reason.WRONG_LINK, f"a {type(message).__name__} from a client")
+            return self._from_client(message, link, now)
+        except RefusedError as error:
+            return [Rejected(link, error.reason, str(error))]
+        except RankcastError as error:
+            return [Rejected(link, Reason.MALFORMED, str(error))]
+
+    def tick(self, now: datetime) -> list[Effect]:
+        """Let time pass: leases end, silent neighbours are lost, heartbeats go out, queues deliver."""
+        effects: list[Effect] = []
+        for leased in self.leases.ended(now):
+            effects += self._end(leased)
+        for link, neighbour in self.neighbours.items():
+            if now - neighbour.heard > self.settings.link_lease:
+                effects += self._lose(link, neighbour, now)
+            if neighbour.is_up and neighbour.beat <= now:
+                effects += self._beat(link, neighbour, now)
+        late = [identity for identity, end in self.count_ends.items() if end <= now]
+        effects += self._without(None, late, now)
+        return effects + list(self.desk.due(now))
+
+    def finish(self) -> list[Effect]:
+        """End the input of the broker's subscribers: open periods and windows are completed."""
+        return list(self.desk.finished())
+
+    @property
+    def next_instant(self) -> datetime | None:
+        """When `tick` has something to do, as far as is known."""
+        instants = [self.leases.next_end, self.desk.next_instant, min(self.count_ends.values(), default=None)]
+        for neighbour in self.neighbours.values():
+            instants.append(neighbour.beat if neighbour.is_up else None)
+            if neighbour.heard < LATEST:
+                instants.append(neighbour.heard + self.settings.link_lease + timedelta.resolution)
+        return min((instant for instant in instants if instant is not None), default=None)
+
+    # Neighbours
+
+    def _from_neighbour(self, message: Message, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
+        if isinstance(message, Packet):
+            messages = neighbour.inbox.take(message)
+            neighbour.heard = now
+            return [effect for one in messages for effect in self._due_message(one, link, neighbour, now)]
+        if isinstance(message, Connect):
+            return self._asked(message, link, neighbour, now)
+        if isinstance(message, Alive):
+            neighbour.heard = now
+            neighbour.inbox.note(message)
+            return []
+        raise RefusedError(Reason.WRONG_LINK, f"a {type(message).__name__} outside a packet from a neighbour")
+
+    def _asked(self, connect: Connect, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
+        """Begin the session that a neighbour asks for; ask for another one too when it has lost its state."""
+        inbox = neighbour.inbox
+        if inbox.peer is not None and connect.session.incarnation < inbox.peer:
+            raise RefusedError(Reason.REPLAY, f"session {tuple(connect.session)} is of an earlier incarnation")
+        if not neighbour.outbox.begin(connect.session):
+            raise RefusedError(Reason.REPLAY, f"session {tuple(connect.session)} was asked for before")
+        neighbour.heard = now
+        effects: list[Effect] = []
+        before, inbox.peer = inbox.peer, connect.session.incarnation
+        if not neighbour.is_up:
+            effects += self.connect(link, now)
+        elif before is not None and before != inbox.peer:
+            effects.append(Send(link, inbox.ask()))
+        state: list[PeerMessage] = [Reset(), *self.routing.told(link), Synced()]
+        return effects + self._sent([(link, one) for one in state])
+
+    def _due_message(self, message: PeerMessage, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
+        """Take in what comes next from a neighbour; what is rejected does not stop what follows."""
+        try:
+            return self._peer_message(message, link, neighbour, now)
+        except RefusedError as error:
+            return [Rejected(link, error.reason, str(error))]
+        except RankcastError as error:
+            return [Rejected(link, Reason.MALFORMED, str(error))]
+
+    def _peer_message(self, message: PeerMessage, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
+        match message:
+            case Reset():
+                self.routing.begin(link)
+            case Synced():
+                neighbour.inbox.is_synced = True
+                return self._sent(self.routing.sweep(link))
+            case Advertise():
+                return self._sent(self.routing.advertise(link, message))
+            case Unadvertise():
+                return self._sent(self.routing.unadvertise(link, message.advertisement))
+            case Forward():
+                return self._sent(self.routing.forward(link, message.interest, message.weights))
+            case Withdraw():
+                return self._sent(self.routing.withdraw(link, (message.key,)))
+            case Weigh():
+                self.routing.weigh(link, message)
+            case Publish():
+                return self._passed_on(message, link, now)
+            case CountQuery():
+                return self._count(message, link, now)
+            case CountReply():
+                return self._done(self.publishing.counted(link, message), now)
+        return []
+
+    def _beat(self, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
+        neighbour.beat = now + self.settings.heartbeat
+        effects: list[Effect] = []
+        if self.settings.weigh:
+            effects += self._sent(self.routing.weighed(link))
+        if neighbour.outbox.session is not None:
+            effects.append(Send(link, Alive(neighbour.outbox.session, neighbour.outbox.sent)))
+        if neighbour.inbox.is_stuck:
+            effects.append(Send(link, neighbour.inbox.ask()))
+        return effects
+
+    def _lose(self, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
+        """Forget everything that a silent neighbour told; it has to tell it from the beginning when it is back."""
+        neighbour.heard = LATEST
+        connect = neighbour.inbox.ask()
+        self.routing.begin(link)
+        effects = self._sent(self.routing.sweep(link))
+        effects += self._without(frozenset({link}), self.publishing.unfinished, now)
+        return [*effects, Send(link, connect)] if neighbour.is_up else effects
+
+    # Clients
+
+    def _from_client(self, message: Message, link: str, now: datetime) -> list[Effect]:
+        match message:
+            case Subscribe():
+                return self._subscribe(message, link, now)
+            case Unsubscribe():
+                return self._give_back(Leased(Kind.SUBSCRIBER, message.subscriber), link)
+            case Advertise():
+                return self._advertise(message, link, now)
+            case Unadvertise():
+                return self._give_back(Leased(Kind.ADVERTISEMENT, message.advertisement), link)
+            case Publish():
+                return self._publish(message, link, now)
+            case Renew():
+                self.leases.renew(link, now)
+        return []
+
+    def _subscribe(self, message: Subscribe, client: str, now: datetime) -> list[Effect]:
+        subscriber = message.subscriber
+        leased = Leased(Kind.SUBSCRIBER, subscriber.id)
+        self.leases.check(client, leased)
+        known = self.desk.seats.get(subscriber.id)
+        before = {} if known is None else {one.id: one for one in known.subscriber.subscriptions}
+        interests = self.desk.welcome(subscriber, now)
+        self.leases.put(leased, Lease.begin(client, message.lease or self.settings.lease, now))
+        told = [one for interest in interests for one in self.routing.forward(None, interest)]
+        gone = before.keys() - {one.id for one in subscriber.subscriptions}
+        told += self.routing.withdraw(None, [SubscriptionKey(subscriber.id, name) for name in sorted(gone)])
+        return self._sent(told)
+
+    def _advertise(self, message: Advertise, client: str, now: datetime) -> list[Effect]:
+        leased = Leased(Kind.ADVERTISEMENT, message.advertisement.id)
+        self.leases.check(client, leased)
+        told = self.routing.advertise(None, message)
+        self.leases.put(leased, Lease.begin(client, message.lease or self.settings.lease, now))
+        return self._sent(told)
+
+    def _give_back(self, leased: Leased, client: str) -> list[Effect]:
+        self.leases.check(client, leased)
+        return self._end(leased)
+
+    def _end(self, leased: Leased) -> list[Effect]:
+        """End what a client has."""
+        if leased.kind is Kind.SUBSCRIBER:
+            gone = self.desk.leave(SubscriberId(leased.id))
+            told = self.routing.withdraw(None, [SubscriptionKey(gone.id, one.id) for one in gone.subscriptions])
+        else:
+            told = self.routing.unadvertise(None, AdvertisementId(leased.id))
+        self.leases.drop(leased)
+        return self._sent(told)
+
+    # Events
+
+    def _publish(self, message: Publish, client: str, now: datetime) -> list[Effect]:
+        """Take an event from the client that advertised it."""
+        self.leases.check(client, Leased(Kind.ADVERTISEMENT, message.advertisement))
+        advertise, event = self._permitting(message.advertisement, message.event.stamped(now), None)
+        most = advertise.advertisement.k
+        if message.targets is not None:
+            raise RefusedError(Reason.UNSUPPORTED, "a publisher cannot name its audience")
+        if message.k is not None and (most is None or message.k > most):
+            raise RefusedError(Reason.OUTSIDE, f"k: {message.k} is more than the advertised {most}")
+        k = most if message.k is None else message.k
+        return self._take(Publish(message.advertisement, event, k), advertise, None, now)
+
+    def _passed_on(self, message: Publish, link: str, now: datetime) -> list[Effect]:
+        """Take an event from the neighbour that its advertisement came from."""
+        advertise, event = self._permitting(message.advertisement, message.event, link)
+        most = advertise.advertisement.k
+        if (message.k is None) != (most is None) or (message.k or 0) > (most or 0):
+            raise RefusedError(Reason.OUTSIDE, f"k: {message.k}, but {most} is advertised")
+        if message.targets is not None and advertise.ranking.scoring is not Scoring.DIVERSITY:
+            raise RefusedError(Reason.OUTSIDE, "a named audience, which the advertised ranking does not need")
+        return self._take(replace(message, event=event), advertise, link, now)
+
+    def _permitting(self, name: AdvertisementId, event: Event, source: Source) -> tuple[Advertise, Event]:
+        """Return the advertisement that permits an event from a source, and the event in the types it declares."""
+        advertise = self.routing.advertisement(source, name)
+        if advertise is None:
+            raise RefusedError(Reason.WRONG_LINK, f"no advertisement {shown(name)} has come from there")
+        event = event.conformed(advertise.advertisement.schema)
+        if not advertise.advertisement.permits(event):
+            raise RefusedError(Reason.OUTSIDE, f"event {tuple(event.identity)} is not what {shown(name)} advertises")
+        if event.identity in self.seen:
+            raise RefusedError(Reason.REPLAY, f"event {tuple(event.identity)} has come before")
+        return advertise, event
+
+    def _take(self, message: Publish, advertise: Advertise, source: Source, now: datetime) -> list[Effect]:
+        outcome = self.publishing.publish(source, message, advertise)
+        self.seen.add(message.event.identity, now)
+        self.seen.forget(now, at_least=REMEMBERED, span=timedelta(0))
+        return self._done(outcome, now)
+
+    def _count(self, query: CountQuery, link: str, now: datetime) -> list[Effect]:
+        if self.settings.strategy is not Strategy.EXACT_FAIR:
+            raise RefusedError(Reason.UNSUPPORTED, f"{self.settings.strategy.value} does not count")
+        _, event = self._permitting(query.advertisement, query.event, link)
+        return self._done(self.publishing.count(link, replace(query, event=event)), now)
+
+    def _done(self, outcome: Outcome, now: datetime) -> list[Effect]:
+        """Send and deliver what an event has led to; counts of neighbours who are not there are not waited for."""
+        effects = self._sent(outcome.told)
+        if outcome.event is not None:
+            self.count_ends.pop(outcome.event.identity, None)
+            effects += self.desk.deliver(outcome.event, outcome.own, now)
+        for link, message in outcome.told:
+            if isinstance(message, CountQuery):
+                self.count_ends[message.event.identity] = now + self.settings.count_time
+                if self.neighbours[link].outbox.session is None:
+                    effects += self._without(frozenset({link}), [message.event.identity], now)
+            elif isinstance(message, CountReply):
+                self.count_ends.pop(Identity(message.source, message.id), None)
+        return effects
+
+    def _without(self, links: frozenset[str] | None, events: Iterable[Identity], now: datetime) -> list[Effect]:
+        """Go on with events without the counts of some links, or of all that have not answered."""
+        effects: list[Effect] = []
+        for identity in list(events):
+            if links is None:
+                self.count_ends.pop(identity, None)
+            effects += self._done(self.publishing.give_up(identity, links), now)
+        return effects
+
+    def _sent(self, told: Told) -> list[Effect]:
+        effects: list[Effect] = []
+        for link, message in told:
+            packet = self.neighbours[link].outbox.packet(message)
+            if packet is not None:
+                effects.append(Send(link, packet))
+        return effects

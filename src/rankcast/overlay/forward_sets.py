@@ -1,0 +1,194 @@
+"""What a neighbour must know of the interests that meet one of its advertisements: forwarded ones, and hidden ones.
+
+A forward set is told which interests come and go, by their numbers, and says what to forward and what to withdraw. What
+covering cannot judge is forwarded always and hides nobody: filters that do not fit the advertisement's schema and,
+where k are chosen, subscriptions with a relevance function, which match less than their filters say.
+
+Cost: that of `rankcast.covering`. Numbers there are never used twice; now and then a set is made anew with small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Protocol
+
+from rankcast.covering.active import ActiveSet
+from rankcast.covering.order import Group, Order, Ranking
+from rankcast.covering.topk import Change, Cover, CoverSet
+from rankcast.model.errors import FilterError
+from rankcast.model.schema import Schema
+from rankcast.overlay.messages import Advertise, Interest
+from rankcast.overlay.rankings import Scoring, Ties
+from rankcast.overlay.score_order import Ranked, ScoreOrder
+from rankcast.overlay.strategies import Strategy
+
+SPARE_NUMBERS = 1024
+"""Numbers used beyond twice those in use, before a set is made anew."""
+
+
+class _Covering(Protocol):
+    """What `CoverSet` and `ActiveSet` have in common."""
+
+    def remove(self, number: int) -> Change:
+        """Forget a subscription."""
+
+
+class ForwardSet:
+    """The interests that meet one advertisement; `strategy` and the advertisement say which are forwarded."""
+
+    def __init__(self, strategy: Strategy, advertise: Advertise) -> None:
+        self._strategy = strategy
+        self._advertise = advertise
+        schema = advertise.advertisement.schema
+        self._schema: Schema | None = schema if schema.attributes or schema.required else None
+        self._k = advertise.advertisement.k
+        self._cover = strategy.cover(self._k)
+        self._interests: dict[int, Interest] = {}
+        self._aside: set[int] = set()
+        self._forwarded: set[int] = set()
+        self._scores: ScoreOrder | None = None
+        if self._cover in (Cover.RANK, Cover.ANCESTOR) and advertise.ranking.proof is Ranking.FIXED:
+            self._scores = ScoreOrder() if advertise.ranking.ties is Ties.BY_ID else None
+        self._start()
+
+    def _start(self) -> None:
+        """Make an empty set of covering, and its numbers."""
+        self._local: dict[int, int] = {}
+        self._outer: list[int] = []
+        self._covers: CoverSet | None = None
+        self._active: ActiveSet | None = None
+        if self._strategy is Strategy.GROUP_COVER:
+            self._active = ActiveSet(schema=self._schema)
+        elif self._cover is not None:
+            ranking = Ranking.AGNOSTIC if self._cover is Cover.REGULAR else self._advertise.ranking.proof
+            self._covers = CoverSet(self._cover, self._k or 1, ranking, self._schema)
+        self._groups: tuple[Group, Group] | None = None
+        if self._covers is not None and self._strategy is Strategy.ANCESTOR_FAIR_K and self._k is not None:
+            self._groups = Group(self._covers.order), Group(self._covers.order)
+
+    def __len__(self) -> int:
+        return len(self._interests)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._interests
+
+    @property
+    def forwarded(self) -> Set[int]:
+        """The numbers of those that the neighbour must know: a view."""
+        return self._forwarded
+
+    def add(self, number: int, interest: Interest) -> Change:
+        """Take an interest in; return what to forward and what to withdraw."""
+        self._interests[number] = interest
+        if self._stands_aside(interest):
+            self._aside.add(number)
+            self._forwarded.add(number)
+            return Change((number,))
+        if self._scores is not None and not self._scores.add(self._ranked(number, interest)):
+            return self._made_anew()
+        return self._applied(self._entered(number, interest))
+
+    def remove(self, number: int) -> Change:
+        """Forget an interest; return what to forward and what to withdraw."""
+        interest = self._interests.pop(number)
+        before = frozenset(self._forwarded) if self._has_spare_numbers else None
+        if number in self._aside:
+            self._aside.remove(number)
+            self._forwarded.remove(number)
+            return Change((), (number,))
+        if self._scores is not None:
+            self._scores.remove(self._ranked(number, interest))
+        local = self._local.pop(number)
+        if self._groups is not None:
+            self._groups[number not in self._forwarded].remove(local)
+        covering: _Covering | None = self._covers or self._active
+        change = Change((), (local,)) if covering is None else covering.remove(local)
+        applied = self._applied(change, gone=number)
+        return applied if before is None else self._made_anew(before)
+
+    def split_weight(self, number: int, own: Callable[[int], float]) -> float:
+        """Return what a forwarded interest weighs: its own, and its share of those hidden below it."""
+        return own(number) + sum(
+            own(self._outer[hidden]) / len(order.above(hidden, above))
+            for order, above, below in self._parts(number)
+            for hidden in order.below(self._local[number], below).tolist()
+        )
+
+    def descendants_weight(self, number: int, own: Callable[[int], float], source: Callable[[int], object]) -> float:
+        """Return the paper's weight: its own, and one for each below it that came from somewhere else."""
+        return own(number) + sum(
+            source(self._outer[one]) != source(number)
+            for order, *groups in self._parts(number)
+            for group in groups
+            for one in order.below(self._local[number], group).tolist()
+        )
+
+    def _parts(self, number: int) -> list[tuple[Order, Group, Group]]:
+        """Return the order, the forwarded and the hidden ones, or nothing where nothing is hidden by the number."""
+        if self._groups is None or self._covers is None or number in self._aside:
+            return []
+        return [(self._covers.order, *self._groups)]
+
+    def _stands_aside(self, interest: Interest) -> bool:
+        if self._cover in (Cover.RANK, Cover.ANCESTOR) and interest.relevance is not None:
+            return True
+        if self._schema is None or (self._covers is None and self._active is None):
+            return False
+        try:
+            interest.filter.under(self._schema)
+        except FilterError:
+            return True
+        return False
+
+    def _entered(self, number: int, interest: Interest) -> Change:
+        local = self._local[number] = len(self._outer)
+        self._outer.append(number)
+        if self._covers is not None:
+            ranked = self._ranked(number, interest)
+            score = -ranked[0] if self._scores is None else self._scores.label(ranked)
+            change = self._covers.add(local, interest.filter, score)
+        elif self._active is not None:
+            change = self._active.add(local, interest.filter)
+        else:
+            change = Change((local,))
+        if self._groups is not None and local not in change.forward:
+            self._groups[1].add(local)
+        return change
+
+    def _applied(self, change: Change, gone: int | None = None) -> Change:
+        """Take over a change of covering; return it in the numbers of the caller."""
+        forward = tuple(self._outer[local] for local in change.forward)
+        withdraw = tuple(self._outer[local] for local in change.withdraw)
+        if self._groups is not None:
+            upper, lower = self._groups
+            for local in change.forward:
+                if local in lower:
+                    lower.remove(local)
+                upper.add(local)
+            for local, number in zip(change.withdraw, withdraw, strict=True):
+                if number != gone:
+                    upper.remove(local)
+                    lower.add(local)
+        self._forwarded.update(forward)
+        self._forwarded.difference_update(withdraw)
+        return Change(forward, withdraw)
+
+    @property
+    def _has_spare_numbers(self) -> bool:
+        return len(self._outer) > 2 * len(self._interests) + SPARE_NUMBERS
+
+    def _made_anew(self, before: frozenset[int] | None = None) -> Change:
+        """Make the set anew, with small numbers and wide labels; return what changes against what was forwarded."""
+        before = frozenset(self._forwarded) if before is None else before
+        held = [(number, one) for number, one in self._interests.items() if number not in self._aside]
+        if self._scores is not None:
+            self._scores = ScoreOrder(self._ranked(*one) for one in held)
+        self._start()
+        self._forwarded = set(self._aside)
+        for number, interest in held:
+            self._applied(self._entered(number, interest))
+        return Change(tuple(sorted(self._forwarded - before)), tuple(sorted(before - self._forwarded)))
+
+    def _ranked(self, number: int, interest: Interest) -> Ranked:
+        score = 0.0 if self._advertise.ranking.scoring is Scoring.NONE else interest.score
+        return -score, tuple(interest.key), number

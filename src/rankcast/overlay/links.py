@@ -1,0 +1,104 @@
+"""One direction of a link each: numbered packets, put in order, each taken once, and asked for anew when some are lost.
+
+Who receives chooses the session: it asks for one with `Connect`, and gets all state from the beginning, numbered from
+0. Packets of other sessions are old or forged and are refused, as are those taken already; those that came too early
+wait for the ones before them. When something stays missing from one heartbeat to the next, or more than `MAX_WAITING`
+packets wait, the receiver asks for another session. So routing state becomes right again whatever a link loses, doubles
+or reorders; events that were in the lost packets are lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rankcast.overlay.effects import Reason, RefusedError
+from rankcast.overlay.messages import Alive, Connect, Packet, PeerMessage, Session
+
+MAX_WAITING = 4096
+"""Packets that wait for an earlier one: seconds of heavy traffic on a link that reorders, and a bound on memory."""
+
+
+@dataclass(slots=True)
+class Inbox:
+    """What comes from a neighbour.
+
+    `request` numbers the sessions asked for, `next` is the packet due, `peer` the neighbour's incarnation as far as
+    known, `promised` how many packets it says it has sent, and `is_synced` whether all its state has been told.
+    """
+
+    incarnation: int
+    request: int = 0
+    next: int = 0
+    peer: int | None = None
+    promised: int = 0
+    is_synced: bool = False
+    waiting: dict[int, PeerMessage] = field(default_factory=dict)
+    marked: tuple[int, int] | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session asked for last."""
+        return Session(self.incarnation, self.request)
+
+    def ask(self) -> Connect:
+        """Begin a new session."""
+        self.request += 1
+        self.next, self.promised, self.is_synced, self.marked = 0, 0, False, None
+        self.waiting.clear()
+        return Connect(self.session)
+
+    def take(self, packet: Packet) -> list[PeerMessage]:
+        """Return the messages that are due with a packet, in order; raise when it is none of this session or taken."""
+        if packet.session != self.session:
+            raise RefusedError(Reason.REPLAY, f"a packet of session {tuple(packet.session)}, not {tuple(self.session)}")
+        if packet.number < self.next or packet.number in self.waiting:
+            raise RefusedError(Reason.REPLAY, f"packet {packet.number} has come before")
+        if packet.number > self.next + MAX_WAITING:
+            raise RefusedError(Reason.TOO_MANY, f"packet {packet.number} is too far ahead of {self.next}")
+        self.waiting[packet.number] = packet.message
+        due: list[PeerMessage] = []
+        while self.next in self.waiting:
+            due.append(self.waiting.pop(self.next))
+            self.next += 1
+        return due
+
+    def note(self, alive: Alive) -> None:
+        """Take note of how many packets there are."""
+        if alive.session == self.session:
+            self.promised = max(self.promised, alive.sent)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether something is missing and nothing has come since this was last asked."""
+        is_behind = not self.is_synced or bool(self.waiting) or self.promised > self.next
+        before, self.marked = self.marked, (self.request, self.next) if is_behind else None
+        return is_behind and before == self.marked
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What goes to a neighbour: nothing until it has asked for a session."""
+
+    session: Session | None = None
+    sent: int = 0
+    latest: Session | None = None
+    """The last session that was asked for, whether it is still listened to or not."""
+
+    def begin(self, session: Session) -> bool:
+        """Begin the session that the neighbour asked for; False when that is an old one."""
+        if self.latest is not None and session <= self.latest:
+            return False
+        self.session = self.latest = session
+        self.sent = 0
+        return True
+
+    def silence(self) -> None:
+        """Nobody listens any more."""
+        self.session = None
+
+    def packet(self, message: PeerMessage) -> Packet | None:
+        """Return a message as the next packet; None when nobody listens."""
+        if self.session is None:
+            return None
+        self.sent += 1
+        return Packet(self.session, self.sent - 1, message)

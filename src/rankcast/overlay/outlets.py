@@ -1,0 +1,161 @@
+"""What one neighbour is told: the interests that its advertisements need, each once.
+
+For every advertisement that came from the neighbour there is a forward set. An interest is told as long as one of them
+forwards it. Two sources can have told interests of the same key, while a subscriber moves; the newest one is told on.
+
+What has to be forwarded goes out before what is withdrawn, so that the neighbour never knows too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rankcast.covering.relation import disjoint
+from rankcast.covering.topk import Change
+from rankcast.model.advertisements import AdvertisementId
+from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.overlay.forward_sets import ForwardSet
+from rankcast.overlay.messages import Advertise, Forward, Interest, Weigh, Withdraw
+from rankcast.overlay.strategies import Strategy, Weighing
+from rankcast.overlay.tables import Record, Table
+
+
+class Outlet:
+    """The interests that a neighbour is told; `told` has them by key, `told_weights` those of advertisements."""
+
+    def __init__(self, table: Table, strategy: Strategy, weighing: Weighing) -> None:
+        self._table = table
+        self._strategy = strategy
+        self._weighing = weighing
+        self._sets: dict[AdvertisementId, tuple[Advertise, ForwardSet]] = {}
+        self._wanted: dict[SubscriptionKey, dict[int, int]] = {}
+        self._touched: dict[SubscriptionKey, None] = {}
+        self.told_weights: dict[tuple[AdvertisementId, SubscriptionKey], float] = {}
+        self.told: dict[SubscriptionKey, Interest] = {}
+
+    def advertise(self, advertise: Advertise, records: Iterable[Record]) -> None:
+        """Take an advertisement of the neighbour in, or as it is from now on; `records` are those of other sources."""
+        name = advertise.advertisement.id
+        before = self._sets.get(name)
+        made = ForwardSet(self._strategy, advertise)
+        self._sets[name] = (advertise, made)
+        if self._strategy is not Strategy.FLOODING:
+            for record in records:
+                self._enter(name, record)
+        if before is not None:
+            self._apply(Change((), tuple(sorted(before[1].forwarded))))
+
+    def unadvertise(self, name: AdvertisementId) -> None:
+        """Forget an advertisement of the neighbour."""
+        _, gone = self._sets.pop(name)
+        self._apply(Change((), tuple(sorted(gone.forwarded))))
+        self.told_weights = {told: weight for told, weight in self.told_weights.items() if told[0] != name}
+
+    def add(self, record: Record) -> None:
+        """Take a record of another source in."""
+        if self._strategy is not Strategy.FLOODING:
+            for name in self._sets:
+                self._enter(name, record)
+
+    def remove(self, record: Record) -> None:
+        """Forget a record of another source, which is still in the table."""
+        for _, held in self._sets.values():
+            if record.number in held:
+                self._apply(held.remove(record.number))
+
+    def settled(self) -> list[Forward | Withdraw]:
+        """Return what the neighbour must be told since this was last asked."""
+        forward: list[Forward | Withdraw] = []
+        withdraw: list[Forward | Withdraw] = []
+        for key in self._touched:
+            wanted = self._wanted.get(key)
+            if wanted is None:
+                if self.told.pop(key, None) is not None:
+                    withdraw.append(Withdraw(key))
+                    self._forget_weights(key)
+                continue
+            number = max(wanted)
+            interest = self._table[number].interest
+            known = self.told.get(key)
+            if known is not interest and known != interest:
+                self.told[key] = interest
+                forward.append(Forward(interest, self._weights_of(number)))
+        self._touched = {}
+        return forward + withdraw
+
+    def everything(self) -> list[Forward]:
+        """Return all that the neighbour must know, to be told from the beginning."""
+        self.settled()
+        return [Forward(one, self._weights_of(max(self._wanted[key]))) for key, one in self.told.items()]
+
+    def restore(
+        self,
+        told: dict[SubscriptionKey, Interest],
+        weights: dict[tuple[AdvertisementId, SubscriptionKey], float],
+    ) -> None:
+        """Take over what the neighbour was told; should it be told anything else, it is with the next change."""
+        self.told, self.told_weights = told, weights
+        self._touched = dict.fromkeys((*told, *self._wanted))
+
+    def weighed(self) -> list[Weigh]:
+        """Return the weights that have changed since they were told."""
+        messages: list[Weigh] = []
+        for name, (_, held) in self._sets.items() if self._is_weighing else ():
+            changed: list[tuple[SubscriptionKey, float]] = []
+            for number in sorted(held.forwarded):
+                key, weight = self._table[number].interest.key, self._weight(name, held, number)
+                if max(self._wanted[key]) == number and self.told_weights.get((name, key), 1.0) != weight:
+                    self.told_weights[name, key] = weight
+                    changed.append((key, weight))
+            if changed:
+                messages.append(Weigh(name, tuple(changed)))
+        return messages
+
+    @property
+    def _is_weighing(self) -> bool:
+        return self._strategy is Strategy.ANCESTOR_FAIR_K
+
+    def _weights_of(self, number: int) -> tuple[tuple[AdvertisementId, float], ...]:
+        """Return the weights to be told with an interest, and take note that they are."""
+        if not self._is_weighing:
+            return ()
+        key = self._table[number].interest.key
+        weights = {name: self._weight(name, held, number) for name, (_, held) in self._sets.items() if number in held}
+        self.told_weights.update({(name, key): weight for name, weight in weights.items()})
+        return tuple((name, weight) for name, weight in weights.items() if weight != 1)
+
+    def _weight(self, name: AdvertisementId, held: ForwardSet, number: int) -> float:
+        def own(one: int) -> float:
+            return self._table[one].weight(name)
+
+        if number not in held.forwarded:
+            return own(number)
+        if self._weighing is Weighing.SPLIT:
+            return held.split_weight(number, own)
+        return held.descendants_weight(number, own, lambda one: self._table[one].source)
+
+    def _forget_weights(self, key: SubscriptionKey) -> None:
+        for name in self._sets if self._is_weighing else ():
+            self.told_weights.pop((name, key), None)
+
+    def _enter(self, name: AdvertisementId, record: Record) -> None:
+        advertise, held = self._sets[name]
+        space = advertise.advertisement.space
+        if space.accepts_everything or disjoint(record.interest.filter, space) is not True:
+            self._apply(held.add(record.number, record.interest))
+
+    def _apply(self, change: Change) -> None:
+        for number in change.forward:
+            key = self._table[number].interest.key
+            wanted = self._wanted.setdefault(key, {})
+            wanted[number] = wanted.get(number, 0) + 1
+            self._touched[key] = None
+        for number in change.withdraw:
+            key = self._table[number].interest.key
+            wanted = self._wanted[key]
+            wanted[number] -= 1
+            if not wanted[number]:
+                del wanted[number]
+                if not wanted:
+                    del self._wanted[key]
+            self._touched[key] = None

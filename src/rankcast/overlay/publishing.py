@@ -1,0 +1,199 @@
+"""The way of an event through a broker: which neighbours get it, with which share of k, and which own subscriptions.
+
+- Without a k it goes wherever something matches.
+- With a k the broker chooses the best k of what it knows, its own and what neighbours told; each neighbour gets the
+  event with the number of its chosen ones as its share, and chooses as many among all that it knows.
+- Where scores depend on who else matches (diversity), the first broker chooses for all, and names the chosen.
+- ExactFair first asks every neighbour behind which something matches how many there are. They ask on, and answer with
+  sums. Then the shares are drawn; a neighbour that counted before draws from its own counts.
+
+A count that stays out is taken as 0 when the neighbour is lost or the time for counting is over.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rankcast.model.advertisements import AdvertisementId
+from rankcast.model.events import Event, Identity
+from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.overlay.choosing import chosen, is_relevant, quotas
+from rankcast.overlay.effects import Reason, RefusedError
+from rankcast.overlay.messages import Advertise, CountQuery, CountReply, Publish
+from rankcast.overlay.rankings import Scoring
+from rankcast.overlay.routing import Routing, Told
+from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.tables import Record, Source
+
+MOST_COUNTS = 10_000
+"""Events whose counts a broker remembers; one of which the share comes later is counted again."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an event leads to: messages, and the own subscriptions that get it."""
+
+    told: Told = field(default_factory=list)
+    own: list[SubscriptionKey] = field(default_factory=list)
+    event: Event | None = None
+
+
+@dataclass(slots=True)
+class Count:
+    """The matches of an event, link by link: `missing` links have not answered.
+
+    With a `k` the shares are drawn as soon as all have; without, the sum goes back over the link `source`.
+    """
+
+    advertisement: AdvertisementId
+    event: Event
+    source: Source
+    own: tuple[SubscriptionKey, ...]
+    counts: dict[str, int]
+    missing: set[str]
+    k: int | None = None
+
+    @property
+    def total(self) -> int:
+        """How many matches are known of."""
+        return len(self.own) + sum(self.counts.values())
+
+
+class Publishing:
+    """Routes events by what the routing state says."""
+
+    def __init__(self, routing: Routing, random: np.random.Generator) -> None:
+        self._routing = routing
+        self._random = random
+        self.counts: OrderedDict[Identity, Count] = OrderedDict()
+
+    def publish(self, source: Source, publish: Publish, advertise: Advertise) -> Outcome:
+        """Let an event that its advertisement allows come from a source."""
+        if publish.targets is not None:
+            return self._to_targets(source, publish, publish.targets)
+        if publish.k is None:
+            return self._to_all(source, publish)
+        if self._routing.strategy is Strategy.EXACT_FAIR:
+            return self._fairly(source, publish, publish.k)
+        return self._to_best(source, publish, publish.k, advertise)
+
+    def count(self, source: str, query: CountQuery) -> Outcome:
+        """Begin to count the matches of an event for a neighbour."""
+        identity = query.event.identity
+        if identity in self.counts:
+            raise RefusedError(Reason.REPLAY, f"the matches of event {tuple(identity)} have been asked for before")
+        return self._begin(source, query.advertisement, query.event, None)
+
+    def counted(self, link: str, reply: CountReply) -> Outcome:
+        """Take the count of a neighbour in."""
+        identity = Identity(reply.source, reply.id)
+        count = self.counts.get(identity)
+        if count is None or link not in count.missing:
+            raise RefusedError(Reason.UNKNOWN, f"nobody has asked there for the matches of event {tuple(identity)}")
+        count.counts[link] = reply.count
+        return self._noted(count, {link})
+
+    def give_up(self, identity: Identity, links: frozenset[str] | None = None) -> Outcome:
+        """Wait no more for the counts of some links, or of any."""
+        count = self.counts.get(identity)
+        if count is None or not count.missing:
+            return Outcome()
+        return self._noted(count, count.missing if links is None else count.missing & links)
+
+    @property
+    def unfinished(self) -> list[Identity]:
+        """The events that counts are missing of."""
+        return [identity for identity, count in self.counts.items() if count.missing]
+
+    def _to_all(self, source: Source, publish: Publish) -> Outcome:
+        found = self._routing.matching(publish.event, source)
+        outcome = Outcome(own=_keys(found.get(None, ())), event=publish.event)
+        is_flooding = self._routing.strategy is Strategy.FLOODING
+        for link in self._routing.links:
+            if link != source and (is_flooding or link in found):
+                outcome.told.append((link, Publish(publish.advertisement, publish.event)))
+        return outcome
+
+    def _to_targets(self, source: Source, publish: Publish, targets: Sequence[SubscriptionKey]) -> Outcome:
+        outcome = Outcome(event=publish.event)
+        by_link: dict[str, list[SubscriptionKey]] = {}
+        for key in targets:
+            for record in self._routing.table.named(key):
+                if record.source is None:
+                    outcome.own.append(key)
+                elif record.source != source:
+                    by_link.setdefault(record.source, []).append(key)
+        for link, keys in by_link.items():
+            outcome.told.append((link, Publish(publish.advertisement, publish.event, len(keys), tuple(keys))))
+        return outcome
+
+    def _to_best(self, source: Source, publish: Publish, k: int, advertise: Advertise) -> Outcome:
+        found = self._routing.matching(publish.event, source)
+        records = [one for held in found.values() for one in held if is_relevant(one, publish.event)]
+        weights: list[float] | None = None
+        if self._routing.strategy is Strategy.ANCESTOR_FAIR_K:
+            weights = [record.weight(publish.advertisement) for record in records]
+        best = chosen(records, k, advertise.ranking, publish.event, self._random, weights)
+        if advertise.ranking.scoring is Scoring.DIVERSITY:
+            return self._to_targets(source, publish, _keys(best))
+        shares: dict[str, int] = {}
+        outcome = Outcome(event=publish.event)
+        for record in best:
+            if record.source is None:
+                outcome.own.append(record.interest.key)
+            else:
+                shares[record.source] = shares.get(record.source, 0) + 1
+        for link, share in shares.items():
+            outcome.told.append((link, Publish(publish.advertisement, publish.event, share)))
+        return outcome
+
+    def _fairly(self, source: Source, publish: Publish, k: int) -> Outcome:
+        count = self.counts.get(publish.event.identity)
+        if count is None or count.k is not None or count.missing:
+            return self._begin(source, publish.advertisement, publish.event, k)
+        count.k = k
+        return self._drawn(count)
+
+    def _begin(self, source: Source, name: AdvertisementId, event: Event, k: int | None) -> Outcome:
+        found = self._routing.matching(event, source)
+        own = tuple(_keys(one for one in found.pop(None, []) if is_relevant(one, event)))
+        links = sorted(link for link in found if link is not None)
+        count = Count(name, event, source, own, dict.fromkeys(links, 0), set(links), k)
+        self.counts[event.identity] = count
+        while len(self.counts) > MOST_COUNTS:
+            self.counts.popitem(last=False)
+        if not links:
+            return self._noted(count, set())
+        query = CountQuery(name, event)
+        return Outcome(told=[(link, query) for link in links])
+
+    def _noted(self, count: Count, links: set[str]) -> Outcome:
+        """Take note that nothing more comes from some links; go on when nothing more comes from any."""
+        count.missing = count.missing - links
+        if count.missing:
+            return Outcome()
+        if count.k is not None:
+            return self._drawn(count)
+        if count.source is None:
+            return Outcome()
+        return Outcome(told=[(count.source, CountReply(count.event.source, count.event.id, count.total))])
+
+    def _drawn(self, count: Count) -> Outcome:
+        """Draw the shares of the links and the own subscriptions."""
+        del self.counts[count.event.identity]
+        links = sorted(count.counts)
+        own, *shares = quotas([len(count.own), *(count.counts[link] for link in links)], count.k or 0, self._random)
+        picked = self._random.choice(len(count.own), own, replace=False).tolist() if own else []
+        outcome = Outcome(own=[count.own[at] for at in picked], event=count.event)
+        for link, share in zip(links, shares, strict=True):
+            if share:
+                outcome.told.append((link, Publish(count.advertisement, count.event, share)))
+        return outcome
+
+
+def _keys(records: Iterable[Record]) -> list[SubscriptionKey]:
+    return [record.interest.key for record in records]

@@ -1,0 +1,298 @@
+"""The whole state of a broker as versioned bytes, and back: it goes on as if nothing had happened.
+
+    {"snapshot": 1, "state": {...}}
+
+The form is that of messages (see `codec`); queues of subscribers are in it as `rankcast.delivery` writes them. Derived
+state (matching index, covering) is made anew.
+
+A broker that was down comes back with `restored(data, incarnation=...)`, an incarnation above all it had before: then
+it keeps what its own clients told and the events it has seen, forgets what its neighbours told, and asks them again.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from rankcast.delivery import snapshots as queues
+from rankcast.delivery.lateness import Remembered
+from rankcast.model.advertisements import AdvertisementId
+from rankcast.model.cloudevents import parse_json
+from rankcast.model.errors import InvalidEventError, InvalidMessageError, RankcastError, shown
+from rankcast.model.events import Event, Identity
+from rankcast.model.subscriptions import Subscriber, SubscriptionId, SubscriptionKey
+from rankcast.overlay.broker import Broker, Neighbour, Settings
+from rankcast.overlay.codec import from_plain, to_plain
+from rankcast.overlay.desk import Held, Seat
+from rankcast.overlay.leases import Kind, Lease, Leased
+from rankcast.overlay.links import Inbox, Outbox
+from rankcast.overlay.messages import Advertise, Interest, PeerMessage, Session
+from rankcast.overlay.outlets import Outlet
+from rankcast.overlay.publishing import Count
+from rankcast.ranking.preferences import Preferences
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """A link to a neighbour: both directions, what the neighbour was told, and what it has yet to repeat."""
+
+    link: str
+    is_up: bool
+    heard: datetime
+    beat: datetime
+    request: int
+    next: int
+    peer: int | None
+    promised: int
+    is_synced: bool
+    waiting: tuple[tuple[int, PeerMessage], ...]
+    marked: tuple[int, int] | None
+    session: Session | None
+    latest: Session | None
+    sent: int
+    told: tuple[Interest, ...]
+    weights: tuple[tuple[AdvertisementId, SubscriptionKey, float], ...]
+    stale_advertisements: tuple[AdvertisementId, ...] | None
+    stale_keys: tuple[SubscriptionKey, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordState:
+    """An interest, and the source that told it."""
+
+    source: str | None
+    interest: Interest
+    weights: Mapping[AdvertisementId, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """What a client has, and until when."""
+
+    kind: Kind
+    id: str
+    client: str
+    duration: timedelta | None
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """A queue as bytes in base64, and the events in it."""
+
+    name: SubscriptionId | None
+    queue: str
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeatState:
+    """A subscriber with its queues."""
+
+    subscriber: Subscriber
+    queues: tuple[QueueState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CountState:
+    """An event whose matches are being counted."""
+
+    advertisement: AdvertisementId
+    event: Event
+    source: str | None
+    own: tuple[SubscriptionKey, ...]
+    counts: Mapping[str, int]
+    missing: tuple[str, ...]
+    k: int | None
+    end: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """Everything that a broker remembers."""
+
+    name: str
+    incarnation: int
+    settings: Settings
+    random: Any
+    links: tuple[LinkState, ...]
+    advertisements: tuple[tuple[str | None, Advertise], ...]
+    records: tuple[RecordState, ...]
+    leases: tuple[LeaseState, ...]
+    seats: tuple[SeatState, ...]
+    seen: tuple[tuple[Identity, datetime], ...]
+    counts: tuple[CountState, ...]
+
+
+def snapshot(broker: Broker) -> bytes:
+    """Return the state of a broker as bytes; equal states give equal bytes."""
+    plain = {"snapshot": VERSION, "state": to_plain(_state(broker), BrokerState)}
+    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def restored(data: bytes, *, incarnation: int | None = None) -> Broker:
+    """Return the broker of a snapshot; with an `incarnation`, one that has been down since.
+
+    Raises InvalidMessageError when the bytes are no snapshot of this version.
+    """
+    try:
+        plain = parse_json(data)
+    except InvalidEventError as error:
+        raise InvalidMessageError(f"snapshot: {error}") from None
+    if not isinstance(plain, dict) or plain.get("snapshot") != VERSION or plain.keys() != {"snapshot", "state"}:
+        raise InvalidMessageError(f"{shown(plain)} is not a broker's snapshot of version {VERSION}")
+    state: BrokerState = from_plain(plain["state"], BrokerState, "snapshot")
+    if incarnation is not None and incarnation <= state.incarnation:
+        raise InvalidMessageError(f"incarnation {incarnation} is not above that of the snapshot, {state.incarnation}")
+    try:
+        return _broker(state, incarnation)
+    except InvalidMessageError:
+        raise
+    except RankcastError as error:
+        raise InvalidMessageError(f"snapshot: {error}") from None
+    except (LookupError, TypeError, ValueError) as error:  # parts that each are well-formed, but not together
+        raise InvalidMessageError(f"snapshot: its parts do not fit together ({error!r})") from None
+
+
+def _state(broker: Broker) -> BrokerState:
+    routing = broker.routing
+    return BrokerState(
+        broker.name,
+        broker.incarnation,
+        broker.settings,
+        broker.random.bit_generator.state,
+        tuple(_link_state(broker, link, neighbour) for link, neighbour in broker.neighbours.items()),
+        tuple(routing.advertisements()),
+        tuple(RecordState(one.source, one.interest, one.weights) for one in routing.table),
+        tuple(LeaseState(*leased, one.client, one.duration, one.end) for leased, one in broker.leases),
+        tuple(_seat_state(seat) for seat in broker.desk.seats.values()),
+        broker.seen.state(),
+        tuple(_count_state(broker, one) for one in broker.publishing.counts.values()),
+    )
+
+
+def _link_state(broker: Broker, link: str, neighbour: Neighbour) -> LinkState:
+    inbox, outbox = neighbour.inbox, neighbour.outbox
+    outlet = broker.routing.outlet(link)
+    stale = broker.routing.stale(link)
+    return LinkState(
+        link,
+        neighbour.is_up,
+        neighbour.heard,
+        neighbour.beat,
+        inbox.request,
+        inbox.next,
+        inbox.peer,
+        inbox.promised,
+        inbox.is_synced,
+        tuple(sorted(inbox.waiting.items(), key=lambda one: one[0])),
+        inbox.marked,
+        outbox.session,
+        outbox.latest,
+        outbox.sent,
+        tuple(outlet.told.values()),
+        tuple((name, key, weight) for (name, key), weight in outlet.told_weights.items()),
+        None if stale is None else tuple(sorted(stale[0])),
+        None if stale is None else tuple(sorted(stale[1])),
+    )
+
+
+def _seat_state(seat: Seat) -> SeatState:
+    kept = (
+        QueueState(
+            name,
+            base64.b64encode(queues.snapshot(queue.moving.frozen())).decode("ascii"),
+            tuple(queue.held[identity] for identity in queue.moving),
+        )
+        for name, queue in seat.queues.items()
+    )
+    return SeatState(seat.subscriber, tuple(kept))
+
+
+def _count_state(broker: Broker, count: Count) -> CountState:
+    return CountState(
+        count.advertisement,
+        count.event,
+        count.source,
+        count.own,
+        count.counts,
+        tuple(sorted(count.missing)),
+        count.k,
+        broker.count_ends.get(count.event.identity),
+    )
+
+
+def _broker(state: BrokerState, incarnation: int | None) -> Broker:
+    random = np.random.Generator(np.random.PCG64(0))
+    random.bit_generator.state = state.random
+    broker = Broker(state.name, state.settings, random, incarnation=incarnation or state.incarnation)
+    goes_on = incarnation is None
+    for link in state.links if goes_on else ():
+        broker.neighbours[link.link] = _neighbour(link, broker.incarnation)
+        broker.routing.join(link.link)
+    for source, advertise in state.advertisements:
+        if goes_on or source is None:
+            broker.routing.advertise(source, advertise)
+    for record in state.records:
+        if goes_on or record.source is None:
+            broker.routing.forward(record.source, record.interest, record.weights.items())
+    for link in state.links if goes_on else ():
+        _restore_outlet(broker.routing.outlet(link.link), link)
+        if link.stale_advertisements is not None:
+            broker.routing.restore_stale(link.link, link.stale_advertisements, link.stale_keys or ())
+    for lease in state.leases:
+        broker.leases.put(Leased(lease.kind, lease.id), Lease(lease.client, lease.duration, lease.end))
+    for seat in state.seats:
+        _restore_seat(broker, seat)
+    broker.seen = Remembered(state.seen)
+    for count in state.counts if goes_on else ():
+        broker.publishing.counts[count.event.identity] = Count(
+            count.advertisement,
+            count.event,
+            count.source,
+            count.own,
+            dict(count.counts),
+            set(count.missing),
+            count.k,
+        )
+        if count.end is not None:
+            broker.count_ends[count.event.identity] = count.end
+    return broker
+
+
+def _neighbour(state: LinkState, incarnation: int) -> Neighbour:
+    inbox = Inbox(
+        incarnation,
+        state.request,
+        state.next,
+        state.peer,
+        state.promised,
+        state.is_synced,
+        dict(state.waiting),
+        state.marked,
+    )
+    return Neighbour(inbox, Outbox(state.session, state.sent, state.latest), state.is_up, state.heard, state.beat)
+
+
+def _restore_outlet(outlet: Outlet, state: LinkState) -> None:
+    outlet.restore({one.key: one for one in state.told}, {(name, key): weight for name, key, weight in state.weights})
+
+
+def _restore_seat(broker: Broker, state: SeatState) -> None:
+    seat = Seat(state.subscriber, Preferences.of(state.subscriber))
+    broker.desk.seats[state.subscriber.id] = seat
+    for kept in state.queues:
+        try:
+            data = base64.b64decode(kept.queue, validate=True)
+        except binascii.Error:
+            raise InvalidMessageError(f"snapshot: {shown(kept.queue)} is not base64") from None
+        broker.desk.open(seat, kept.name, queues.restored(data), kept.held)

@@ -1,0 +1,436 @@
+"""One broker, message by message: what it takes, what it rejects, and what time does to it."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement
+from rankcast.model.errors import InvalidMessageError
+from rankcast.model.events import Event
+from rankcast.model.notifying import OnDemand
+from rankcast.model.policies import Continuous, Periodic
+from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Priority, Subscriber, Subscription, SubscriptionKey
+from rankcast.model.values import ValueType
+from rankcast.overlay.broker import Broker, Settings
+from rankcast.overlay.effects import Deliver, Reason, Rejected, Send
+from rankcast.overlay.messages import (
+    Advertise,
+    Alive,
+    Connect,
+    CountQuery,
+    CountReply,
+    Forward,
+    Interest,
+    Packet,
+    Publish,
+    Renew,
+    Reset,
+    Session,
+    Subscribe,
+    Synced,
+    Unadvertise,
+    Unsubscribe,
+    Withdraw,
+)
+from rankcast.overlay.rankings import AudienceRanking, Scoring
+from rankcast.overlay.snapshots import restored, snapshot
+from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.wire import encoded
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+class Bench:
+    """A broker with neighbours that a test plays: each has told its state, and listens."""
+
+    def __init__(self, strategy=Strategy.REGULAR_COVER, links=("left", "right"), **settings):
+        self.broker = Broker("b", Settings(strategy, **settings), np.random.default_rng(1))
+        self.numbers = {}
+        self.now = NOW
+        for link in links:
+            (asked,) = self.broker.connect(link, self.now)
+            self.numbers[link] = [asked.message.session, 0]
+            self.broker.handle(Connect(Session(1, 1)), link, self.now)
+            self.peer(link, Reset())
+            self.peer(link, Synced())
+
+    def peer(self, link, message):
+        session, number = self.numbers[link]
+        self.numbers[link][1] += 1
+        return self.broker.handle(Packet(session, number, message), link, self.now)
+
+    def say(self, message, client="client"):
+        return self.broker.handle(message, client, self.now)
+
+    def wait(self, seconds):
+        self.now += seconds * SECOND
+        return self.broker.tick(self.now)
+
+
+def sent(effects):
+    """Return (link, message) of what is sent in packets."""
+    return [
+        (one.link, one.message.message) for one in effects if isinstance(one, Send) and isinstance(one.message, Packet)
+    ]
+
+
+def delivered(effects):
+    return [(one.subscriber, one.event.id) for one in effects if isinstance(one, Deliver)]
+
+
+def subscriber(name="ana", *texts, **options):
+    texts = texts or ("rent < 900",)
+    return Subscriber(name, tuple(Subscription(str(at), parse_filter(one)) for at, one in enumerate(texts)), **options)
+
+
+def interest(name="bo", text="rent < 900", score=1.0):
+    return Interest(SubscriptionKey(name, "0"), parse_filter(text), score)
+
+
+def flats(name="flats", text="true", k=None, **options):
+    return Advertise(Advertisement(name, "/flats", parse_filter(text), k=k), **options)
+
+
+def event(name="1", **data):
+    return Event(name, "/flats", data=data or {"rent": 700})
+
+
+# Routing
+
+
+def test_advertisements_go_to_all_neighbours_but_where_they_came_from():
+    bench = Bench()
+    assert sent(bench.peer("left", flats())) == [("right", flats())]
+    assert sent(bench.say(flats("more", lease=SECOND), "someone")) == [
+        ("left", flats("more")),
+        ("right", flats("more")),
+    ]
+    assert sent(bench.peer("left", Unadvertise("flats"))) == [("right", Unadvertise("flats"))]
+
+
+def test_an_advertisement_that_two_neighbours_tell_stays_until_both_have_taken_it_back():
+    bench = Bench(links=("left", "right", "up"))
+    bench.peer("left", flats())
+    assert sent(bench.peer("right", flats())) == [("left", flats())]
+    assert sent(bench.peer("left", Unadvertise("flats"))) == [("right", Unadvertise("flats"))]
+    assert sent(bench.peer("right", Unadvertise("flats"))) == [
+        ("left", Unadvertise("flats")),
+        ("up", Unadvertise("flats")),
+    ]
+
+
+def test_interests_go_towards_the_advertisements_they_meet_and_nowhere_else():
+    bench = Bench()
+    bench.peer("left", flats(text="rent <= 500"))
+    assert sent(bench.peer("right", Forward(interest()))) == [("left", Forward(interest()))]
+    assert sent(bench.peer("right", Forward(interest("cy", "rent > 500")))) == []
+    assert sent(bench.peer("left", Forward(interest("di")))) == []
+
+
+def test_the_next_one_is_forwarded_before_the_one_that_hid_it_is_withdrawn():
+    bench = Bench()
+    bench.peer("left", flats())
+    bench.peer("right", Forward(interest("wide", "rent < 900")))
+    assert sent(bench.peer("right", Forward(interest("narrow", "rent < 500")))) == []
+    assert sent(bench.peer("right", Withdraw(interest("wide").key))) == [
+        ("left", Forward(interest("narrow", "rent < 500"))),
+        ("left", Withdraw(interest("wide").key)),
+    ]
+
+
+def test_a_changed_interest_takes_the_place_of_the_former_one_in_one_message():
+    bench = Bench()
+    bench.peer("left", flats())
+    bench.peer("right", Forward(interest("bo", "rent < 500")))
+    assert sent(bench.peer("right", Forward(interest("bo", "rent < 900")))) == [("left", Forward(interest("bo")))]
+
+
+def test_a_subscription_sees_only_events_of_its_time():
+    bench = Bench()
+    wanted = Subscription("0", parse_filter("true"), active_from=NOW + SECOND, active_until=NOW + 3 * SECOND)
+    bench.say(Subscribe(Subscriber("ana", (wanted,))))
+    bench.peer("left", flats())
+    times = [Event(str(at), "/flats", time=NOW + at * SECOND) for at in range(5)]
+    found = [delivered(bench.peer("left", Publish("flats", one))) for one in times]
+    assert found == [[], [("ana", "1")], [("ana", "2")], [], []]
+
+
+def test_a_publishers_own_broker_delivers_too():
+    bench = Bench()
+    bench.say(subscribed := Subscribe(subscriber()), "ana")
+    bench.say(flats(), "agency")
+    assert delivered(bench.say(Publish("flats", event()), "agency")) == [("ana", "1")]
+    assert subscribed.subscriber.id in bench.broker.desk.seats
+
+
+def test_the_edge_runs_the_delivery_policy_of_its_subscribers():
+    bench = Bench()
+    bench.say(Subscribe(subscriber(deliver=Continuous(0))), "ana")
+    bench.say(Subscribe(subscriber("bo", deliver=Periodic(1, 10 * SECOND))), "bo")
+    bench.peer("left", flats())
+    for name in "123":
+        assert (
+            delivered(bench.peer("left", Publish("flats", Event(name, "/flats", time=bench.now, data={"rent": 1}))))
+            == []
+        )
+    assert delivered(bench.wait(9)) == []
+    assert delivered(bench.wait(1)) == [("bo", "1")]
+
+
+def test_producer_and_consumer_can_both_have_a_k():
+    bench = Bench(Strategy.ANCESTOR_COVER_K)
+    for name in ("ana", "bo", "cy"):
+        bench.say(Subscribe(subscriber(name, deliver=Continuous(1))), name)
+    bench.peer("left", flats(k=2))
+    assert len(delivered(bench.peer("left", Publish("flats", event("1"), 2)))) == 2
+    for number in range(2, 30):
+        bench.peer("left", Publish("flats", event(str(number)), 2))
+    # All events rank alike, so that each newer one is delivered as well: a k of the consumer does not undo the k of the
+    # producer, and the other way round.
+    assert len(delivered(bench.peer("left", Publish("flats", event("99"), 2)))) == 2
+
+
+def test_a_named_audience_is_chosen_once_where_diversity_ranks():
+    bench = Bench(Strategy.REGULAR_K)
+    ranking = AudienceRanking(Scoring.DIVERSITY)
+    bench.peer("left", flats(k=1, ranking=ranking))
+    for number in range(4):
+        bench.peer("right", Forward(interest(f"same{number}", "rent < 900")))
+    bench.peer("right", Forward(interest("other", "rent between 600 and 2000")))
+    bench.say(flats("mine", k=1, ranking=ranking), "agency")
+    found = sent(bench.say(Publish("mine", event()), "agency"))
+    assert found == [("right", Publish("mine", found[0][1].event, 1, (SubscriptionKey("other", "0"),)))]
+    bench.say(Subscribe(subscriber("zoe")), "zoe")
+    named = Publish("flats", event("2"), 1, (SubscriptionKey("zoe", "0"),))
+    assert delivered(bench.peer("left", named)) == [("zoe", "2")]
+
+
+# Counting
+
+
+def test_exact_fairness_counts_first_then_draws_the_shares():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.say(Subscribe(subscriber()), "ana")
+    for link in ("left", "right"):
+        bench.peer(link, Forward(interest(link)))
+    bench.say(flats(k=100), "agency")
+    asked = sent(bench.say(Publish("flats", event()), "agency"))
+    assert [(link, type(one)) for link, one in asked] == [("left", CountQuery), ("right", CountQuery)]
+    assert bench.peer("left", CountReply("/flats", "1", 4)) == []
+    effects = bench.peer("right", CountReply("/flats", "1", 3))
+    assert [(link, one.k) for link, one in sent(effects)] == [("left", 4), ("right", 3)]
+    assert delivered(effects) == [("ana", "1")]
+
+
+def test_a_broker_between_asks_on_and_answers_with_the_sum():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.say(Subscribe(subscriber()), "ana")
+    bench.peer("right", Forward(interest()))
+    bench.peer("left", flats(k=2))
+    asked = sent(bench.peer("left", CountQuery("flats", event())))
+    assert asked == [("right", CountQuery("flats", event()))]
+    assert sent(bench.peer("right", CountReply("/flats", "1", 9))) == [("left", CountReply("/flats", "1", 10))]
+    effects = bench.peer("left", Publish("flats", event(), 2))
+    assert sum(one.k for _, one in sent(effects)) + len(delivered(effects)) == 2
+
+
+@pytest.mark.parametrize("lost", ["the link", "the answer", "the neighbour"])
+def test_a_count_that_stays_out_does_not_keep_an_event(lost):
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.say(Subscribe(subscriber()), "ana")
+    bench.peer("right", Forward(interest()))
+    bench.say(flats(k=2), "agency")
+    if lost == "the neighbour":
+        bench.broker.disconnect("right", bench.now)
+    effects = bench.say(Publish("flats", event()), "agency")
+    if lost == "the link":
+        effects = bench.broker.disconnect("right", bench.now)
+    elif lost == "the answer":
+        effects = bench.wait(2)
+    assert delivered(effects) == [("ana", "1")]
+
+
+# Leases
+
+
+def test_a_subscriber_ends_with_its_lease_unless_it_is_renewed():
+    bench = Bench(lease=60 * SECOND)
+    bench.peer("left", flats())
+    bench.say(Subscribe(subscriber(), 10 * SECOND), "ana")
+    bench.say(Subscribe(subscriber("bo")), "bo")
+    bench.peer("left", Alive(Session(1, 1), 0))
+    assert sent(bench.wait(9)) == []
+    bench.say(Renew(), "ana")
+    assert sent(bench.wait(9)) == []
+    assert sent(bench.wait(1)) == [
+        ("left", Forward(Interest(SubscriptionKey("bo", "0"), parse_filter("rent < 900")))),
+        ("left", Withdraw(SubscriptionKey("ana", "0"))),
+    ]
+    assert bench.broker.desk.seats.keys() == {"bo"}
+
+
+def test_an_advertisement_ends_with_its_lease():
+    bench = Bench()
+    bench.say(flats(lease=10 * SECOND), "agency")
+    assert sent(bench.wait(10)) == [("left", Unadvertise("flats")), ("right", Unadvertise("flats"))]
+
+
+def test_the_broker_says_when_time_has_something_to_do():
+    bench = Bench(links=())
+    assert bench.broker.next_instant is None
+    bench.say(Subscribe(subscriber(), 10 * SECOND), "ana")
+    assert bench.broker.next_instant == NOW + 10 * SECOND
+
+
+def test_a_silent_neighbour_is_lost_with_what_it_told():
+    bench = Bench()
+    bench.peer("left", flats())
+    bench.peer("right", Forward(interest()))
+    for _ in range(6):
+        bench.now += 5 * SECOND
+        bench.broker.handle(Alive(bench.numbers["left"][0], bench.numbers["left"][1]), "left", bench.now)
+        assert sent(bench.broker.tick(bench.now)) == []
+    bench.broker.handle(Alive(bench.numbers["left"][0], bench.numbers["left"][1]), "left", bench.now)
+    assert sent(bench.wait(1)) == [("left", Withdraw(interest().key))]
+
+
+def test_a_short_interruption_changes_no_routes():
+    bench = Bench()
+    bench.peer("left", flats())
+    bench.peer("right", Forward(interest()))
+    bench.broker.disconnect("right", bench.now)
+    assert sent(bench.wait(20)) == []
+    (asked,) = bench.broker.connect("right", bench.now)
+    bench.numbers["right"] = [asked.message.session, 0]
+    told = [bench.peer("right", one) for one in (Reset(), Forward(interest()), Synced())]
+    assert [sent(effects) for effects in told] == [[], [], []]
+
+
+# What is rejected changes nothing
+
+RENT = Schema({"rent": ValueType.INT}, frozenset({"rent"}))
+MINE = Advertise(Advertisement("mine", "/flats", parse_filter("rent < 900"), RENT, 3))
+
+
+def rejected(effects):
+    return [one.reason for one in effects if isinstance(one, Rejected)]
+
+
+def prepared():
+    """Return a bench with something of everything."""
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.say(Subscribe(subscriber()), "ana")
+    bench.peer("left", flats("theirs", "rent < 900", k=3))
+    bench.say(MINE, "agency")
+    bench.say(Publish("mine", event("old")), "agency")
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("message", "client", "reason"),
+    [
+        (Subscribe(subscriber("ana", "true")), "mallory", Reason.WRONG_LINK),
+        (Unsubscribe("ana"), "mallory", Reason.WRONG_LINK),
+        (Unsubscribe("nobody"), "mallory", Reason.UNKNOWN),
+        (Subscribe(subscriber("eve", notify=OnDemand(), deliver=Continuous(1))), "eve", Reason.UNSUPPORTED),
+        (
+            Subscribe(subscriber("eve", "true", "true", priorities=(Priority("0", "1"), Priority("1", "0")))),
+            "eve",
+            Reason.MALFORMED,
+        ),
+        (flats("mine"), "mallory", Reason.WRONG_LINK),
+        (flats("new", k=2, ranking=AudienceRanking(Scoring.PREFERENCE)), "eve", Reason.UNSUPPORTED),
+        (Unadvertise("mine"), "mallory", Reason.WRONG_LINK),
+        (Unadvertise("none"), "agency", Reason.UNKNOWN),
+        (Publish("mine", event()), "mallory", Reason.WRONG_LINK),
+        (Publish("theirs", event()), "agency", Reason.WRONG_LINK),
+        (Publish("mine", event(rent=900)), "agency", Reason.OUTSIDE),
+        (Publish("mine", event(rooms=2)), "agency", Reason.MALFORMED),
+        (Publish("mine", event(rent="much")), "agency", Reason.MALFORMED),
+        (Publish("mine", Event("1", "/elsewhere", data={"rent": 1})), "agency", Reason.OUTSIDE),
+        (Publish("mine", event(), 4), "agency", Reason.OUTSIDE),
+        (Publish("mine", event(), 1, ()), "agency", Reason.UNSUPPORTED),
+        (Publish("mine", event("old")), "agency", Reason.REPLAY),
+        (Renew(), "mallory", Reason.UNKNOWN),
+        (Connect(Session(1, 1)), "mallory", Reason.WRONG_LINK),
+        (Alive(Session(1, 1), 3), "mallory", Reason.WRONG_LINK),
+        (Packet(Session(1, 1), 0, Synced()), "mallory", Reason.WRONG_LINK),
+        (Subscribe(subscriber("eve")), "left", Reason.WRONG_LINK),
+        (Publish("theirs", event()), "left", Reason.WRONG_LINK),
+        (Connect(Session(1, 1)), "left", Reason.REPLAY),
+        (Connect(Session(0, 9)), "left", Reason.REPLAY),
+        (Packet(Session(1, 1), 0, Synced()), "left", Reason.REPLAY),
+        (Packet(Session(9, 9), 3, Synced()), "left", Reason.REPLAY),
+        (Packet(Session(1, 1), 10**9, Synced()), "left", Reason.TOO_MANY),
+    ],
+)
+def test_a_message_that_is_rejected_changes_nothing(message, client, reason):
+    bench = prepared()
+    before = snapshot(bench.broker)
+    assert rejected(bench.say(message, client)) == [reason]
+    assert snapshot(bench.broker) == before
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (Withdraw(SubscriptionKey("ana", "0")), Reason.UNKNOWN),
+        (Unadvertise("mine"), Reason.UNKNOWN),
+        (flats("new", k=2, ranking=AudienceRanking(Scoring.PREFERENCE)), Reason.UNSUPPORTED),
+        (Publish("mine", event(), 1), Reason.WRONG_LINK),
+        (Publish("theirs", event(rent=900), 1), Reason.OUTSIDE),
+        (Publish("theirs", event(), 4), Reason.OUTSIDE),
+        (Publish("theirs", event()), Reason.OUTSIDE),
+        (Publish("theirs", event(), 1, (SubscriptionKey("ana", "0"),)), Reason.OUTSIDE),
+        (Publish("theirs", event("old"), 1), Reason.REPLAY),
+        (CountQuery("mine", event()), Reason.WRONG_LINK),
+        (CountQuery("theirs", event(rent=900)), Reason.OUTSIDE),
+        (CountReply("/flats", "1", 5), Reason.UNKNOWN),
+    ],
+)
+def test_a_rejected_message_of_a_neighbour_takes_its_number_and_changes_nothing_else(message, reason):
+    bench, other = prepared(), prepared()
+    assert rejected(bench.peer("left", message)) == [reason]
+    assert rejected(other.peer("left", Withdraw(SubscriptionKey("nobody", "0")))) == [Reason.UNKNOWN]
+    assert snapshot(bench.broker) == snapshot(other.broker)
+    assert sent(bench.peer("left", flats("next"))) == [("right", flats("next"))]
+
+
+def test_counting_is_not_for_every_strategy():
+    bench = Bench()
+    bench.peer("left", flats())
+    assert rejected(bench.peer("left", CountQuery("flats", event()))) == [Reason.UNSUPPORTED]
+    assert rejected(bench.say(flats("few", k=2), "agency")) == [Reason.UNSUPPORTED]
+
+
+def test_bytes_that_are_no_message_are_rejected():
+    bench = prepared()
+    before = snapshot(bench.broker)
+    assert rejected(bench.broker.receive(b"hello", "left", NOW)) == [Reason.MALFORMED]
+    assert snapshot(bench.broker) == before
+    assert delivered(bench.broker.receive(encoded(Publish("mine", event())), "agency", NOW)) == [("ana", "1")]
+
+
+# Snapshots
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"snapshot":2,"state":{}}', b'{"snapshot":1,"state":{}}'])
+def test_what_is_no_snapshot_is_refused(damage):
+    with pytest.raises(InvalidMessageError):
+        restored(damage)
+
+
+def test_a_broker_comes_back_with_its_clients_and_asks_its_neighbours_again():
+    bench = prepared()
+    with pytest.raises(InvalidMessageError, match="not above"):
+        restored(snapshot(bench.broker), incarnation=1)
+    back = restored(snapshot(bench.broker), incarnation=2)
+    assert back.desk.seats.keys() == {"ana"}
+    assert back.connect("left", NOW) == [Send("left", Connect(Session(2, 1)))]
+    told = back.handle(Connect(Session(1, 2)), "left", NOW)
+    assert [message for _, message in sent(told)][1:-1] == [MINE]
+    assert rejected(back.handle(Publish("mine", event("old")), "agency", NOW)) == [Reason.REPLAY]
