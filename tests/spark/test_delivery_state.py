@@ -241,6 +241,21 @@ def test_folders_that_no_process_uses_are_removed(tmp_path):
     assert not left.exists()
 
 
+def test_a_folder_that_is_removed_while_it_is_taken_is_made_again(tmp_path, monkeypatch):
+    lock, removed = state_live.fcntl.flock, []
+
+    def cleaned_before(mark, kind):
+        if kind == state_live.fcntl.LOCK_SH and not removed:
+            removed.append(state_live.clean(tmp_path))
+        lock(mark, kind)
+
+    monkeypatch.setattr(state_live.fcntl, "flock", cleaned_before)
+    taken = state_live.query_folder("taken", tmp_path)
+    assert removed == [1]
+    assert (taken / "in-use").exists()
+    assert state_live.clean(tmp_path) == 0
+
+
 class TestDamagedState:
     def filled(self):
         spark = Spark()

@@ -1,6 +1,7 @@
 """The pipeline as its users see it: what goes in, what comes out, what is refused."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -8,12 +9,15 @@ import pytest
 
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidSubscriptionError, InvalidValueError
-from rankcast.model.notifying import OnDemand
+from rankcast.model.notifying import Gathered, OnDemand
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.spark.audience import Audience
 from rankcast.spark.events import END
+from rankcast.spark.matching import match
 from rankcast.spark.pipeline import Pipeline
+from rankcast.spark.state_live import PREFIX, base_folder
 from rankcast.spark.top_subscribers import TopSubscribers
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -120,6 +124,35 @@ def test_subscribers_come_from_a_table_of_the_same_shape(spark):
     assert pipeline._audience.queues.keys == [("ana", None), ("cleo", None)]
     assert pipeline._audience.queues.policy_of(0) == Sliding(2, 10)
     assert [problem.message[:16] for problem in pipeline.problems] == ["subscriber 'ben'"]
+
+
+def test_an_audience_whose_notifications_need_a_hub_can_be_matched_but_not_delivered_to(spark, tmp_path):
+    audience = Audience.of([_person("ana", "rent < 800"), _person("ben", "rent > 0", notify=Gathered(timedelta(1)))])
+    assert match(_flats(spark, 700), audience).count() == 2
+    audience.save(tmp_path / "audience")
+    for one in (audience, Audience.load(tmp_path / "audience")):
+        with pytest.raises(InvalidSubscriptionError, match=r"subscriber 'ben': notify: Gathered\(.*\) needs a hub"):
+            Pipeline(one)
+
+
+def test_what_killed_streams_left_in_memory_is_removed_when_a_pipeline_is_made(spark):
+    left = base_folder() / f"{PREFIX}{os.getuid()}-killed"
+    (left / "shard-0").mkdir(parents=True)
+    Pipeline([_person("ana", "rent < 800")]).transform(_flats(spark, 700))
+    assert not left.exists()
+
+
+def test_events_that_come_again_are_counted(spark):
+    pipeline = Pipeline([_person("ana", "rent < 800")], lateness=timedelta(minutes=5))
+    events = _flats(spark, 700, 400).unionByName(_flats(spark, 700)).unionByName(_later(_flats(spark, 500)))
+    rows = pipeline.outputs(events.repartition(3)).collect()
+    assert sorted(row.id for row in rows if row.kind == "notification") == ["0", "1"]
+    assert sum(row.events or 0 for row in rows) == 4
+    assert sum(row.duplicates or 0 for row in rows) == 2
+
+
+def _later(events):
+    return events.selectExpr("* except (time)", "time + interval 3 minutes as time")
 
 
 def test_what_cannot_work_is_refused_at_once(spark):

@@ -31,6 +31,7 @@ from rankcast.delivery.event_tables import Ragged
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.model.errors import UnknownIdError, shown
+from rankcast.model.notifying import AtOnce
 from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.ranking.batch_table import Ranking, RankTable
@@ -140,8 +141,12 @@ class Queues:
 class Audience:
     """One version of the subscribers; see the module."""
 
-    def __init__(self, index: Index, ranking: Ranking, position: Array, queues: Queues) -> None:
+    def __init__(
+        self, index: Index, ranking: Ranking, position: Array, queues: Queues, needs_hub: str | None = None
+    ) -> None:
         self.index = index
+        self.needs_hub = needs_hub
+        """Why these subscribers can be matched but not notified by a pipeline, if that is so."""
         self.ranking = ranking
         self.position = position
         """By subscription number: the position of its name within its queue."""
@@ -219,6 +224,7 @@ class Audience:
             "numbers": list(self.ranking.numbers),
             "vectors": list(self.ranking.vectors),
             "policies": [policy_to_document(policy) for policy in queues.policies],
+            "needs_hub": self.needs_hub,
         }
         save_index(folder / "index", self.index.snapshot)
         save_arrays(folder / "audience", KIND, VERSION, metadata, arrays)
@@ -236,7 +242,8 @@ class Audience:
         policies = tuple(policy_from_document(one or {"policy": "all"}) for one in metadata["policies"])
         queues = Queues(policy=arrays["policy"], policies=policies, name_start=arrays["name_start"], **texts)
         ranking = Ranking(RankTable.from_arrays(ranks), tuple(metadata["numbers"]), tuple(metadata["vectors"]))
-        return Audience(load_index(folder / "index", verify=verify), ranking, arrays["position"], queues)
+        index, needs_hub = load_index(folder / "index", verify=verify), metadata.get("needs_hub")
+        return Audience(index, ranking, arrays["position"], queues, needs_hub)
 
 
 _TEXTS = ("subscriber", "subscription", "name")
@@ -258,6 +265,16 @@ def loaded(folder: Path) -> Audience:
 def queue_policies(subscriber: Subscriber) -> dict[SubscriptionId | None, Policy]:
     """Return the delivery queues that a subscriber has, each with its policy."""
     return dict(subscriber.policies)
+
+
+def needs_hub(subscriber: Subscriber) -> str | None:
+    """Return why a subscriber cannot be notified by a pipeline; None when it can."""
+    if isinstance(subscriber.notify, AtOnce):
+        return None
+    return (
+        f"subscriber {shown(subscriber.id)}: notify: {shown(subscriber.notify)} needs a hub; on Spark every "
+        "notification is put out at once"
+    )
 
 
 class _Building:
@@ -293,4 +310,5 @@ class _Building:
         """Return everything collected."""
         ranking = Ranking.of(self._subscribers, self._queue)
         queues = Queues.of(list(self._keys), self._policies, [list(names) for names in self._names])
-        return Audience(Index(self._entries), ranking, np.array(self._position, np.int32), queues)
+        unfit = next(filter(None, map(needs_hub, self._subscribers)), None)
+        return Audience(Index(self._entries), ranking, np.array(self._position, np.int32), queues, unfit)

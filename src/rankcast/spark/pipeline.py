@@ -29,16 +29,16 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark
 from pyspark.sql import types as T  # noqa: N812
 
 from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError, InvalidValueError, Problem, shown
-from rankcast.model.notifying import AtOnce
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, unique_subscribers
-from rankcast.spark.audience import Audience
+from rankcast.spark.audience import Audience, needs_hub
 from rankcast.spark.changing_subscribers import ChangingSubscribers
 from rankcast.spark.delivery import INPUT_SCHEMA, deliver
 from rankcast.spark.events import CARRIED, EventColumns, carried_columns, prepared
 from rankcast.spark.packed_rows import PackTask
 from rankcast.spark.session import check_session
 from rankcast.spark.shipping import AudienceSource, shipped
+from rankcast.spark.state_live import clean
 from rankcast.spark.top_subscribers import TopSubscribers
 from rankcast.spark.unpacked_rows import NOTIFICATION, UNPACKED_SCHEMA, UnpackTask
 from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers, subscribers_from_document
@@ -86,6 +86,8 @@ class Pipeline:
 
     def _take(self, subscribers: Subscribers) -> None:
         if isinstance(subscribers, Audience):
+            if subscribers.needs_hub is not None:
+                raise InvalidSubscriptionError(subscribers.needs_hub)
             self._audience = subscribers
         elif isinstance(subscribers, ChangingSubscribers):
             self._source = subscribers.source
@@ -100,11 +102,8 @@ class Pipeline:
 
     def _checked(self, subscriber: Subscriber) -> Subscriber:
         """Return a subscriber under the schema; raise when a filter or a relevance does not fit it."""
-        if not isinstance(subscriber.notify, AtOnce):
-            raise InvalidSubscriptionError(
-                f"subscriber {shown(subscriber.id)}: notify: {shown(subscriber.notify)} needs a hub; on Spark every "
-                "notification is put out at once"
-            )
+        if (unfit := needs_hub(subscriber)) is not None:
+            raise InvalidSubscriptionError(unfit)
         if self.schema is None:
             return subscriber
         owned = tuple(subscription.under(self.schema) for subscription in subscriber.subscriptions)
@@ -137,6 +136,7 @@ class Pipeline:
         counts         how many events and matches there were, in parts to be added up
         """
         check_session(events.sparkSession)
+        clean()
         for name in self.carry:
             if name in UNPACKED_SCHEMA.fieldNames():
                 raise InvalidEventError(f"carry: notifications have a column {shown(name)} of their own; rename it")

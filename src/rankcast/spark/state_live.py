@@ -13,8 +13,9 @@ The rules that make this safe:
 - One user at a time: a lock on the shard's folder is held from `taken` to `kept` or `dropped`, so that an attempt that
   Spark gave up but that still runs is never in the same memory as the next one. The lock goes with its process.
 
-Folders are named after the query. They are removed by `clean` when no process uses them any more. Without enough shared
-memory the folder for temporary files is used, and without room there nothing is kept: slower, and as right as before.
+Folders are named after the query. `clean` removes those that no process uses any more, whichever query they were of and
+however it ended: whenever a pipeline is made, and when a worker begins with another query. Without enough shared memory
+the folder for temporary files is used, and without room there nothing is kept: slower, and as right as before.
 """
 
 from __future__ import annotations
@@ -56,17 +57,34 @@ def query_folder(query: str, base: Path | None = None) -> Path:
     folder = (base or base_folder()) / f"{PREFIX}{os.getuid()}-{query}"
     if str(folder) not in _HELD:
         clean(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        mark = (folder / _IN_USE).open("a")
-        fcntl.flock(mark, fcntl.LOCK_SH)
+        while (mark := _marked(folder)) is None:
+            pass
         _HELD[str(folder)] = mark
     return folder
 
 
-def clean(base: Path) -> int:
+def _marked(folder: Path) -> IO[Any] | None:
+    """Make a folder and mark it as in use; None when somebody who cleaned up was quicker."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        mark = (folder / _IN_USE).open("a")
+    except FileNotFoundError:
+        return None
+    fcntl.flock(mark, fcntl.LOCK_SH)
+    try:
+        is_there = os.path.samestat(os.fstat(mark.fileno()), (folder / _IN_USE).stat())
+    except FileNotFoundError:
+        is_there = False
+    if is_there:
+        return mark
+    mark.close()
+    return None
+
+
+def clean(base: Path | None = None) -> int:
     """Remove the folders of this user that no process uses; return how many there were."""
     removed = 0
-    for folder in base.glob(f"{PREFIX}{os.getuid()}-*"):
+    for folder in (base or base_folder()).glob(f"{PREFIX}{os.getuid()}-*"):
         with suppress(OSError), (folder / _IN_USE).open("a") as mark:
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an OSError when it is in use
             shutil.rmtree(folder, ignore_errors=True)

@@ -23,6 +23,7 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, check_id
 from rankcast.model.times import EXPECTED_TIME, parse_time
 from rankcast.model.values import checked_value
+from rankcast.spark.audience import needs_hub
 from rankcast.spark.timelines import ALWAYS, Revision, Timeline, moment, timeline_of
 from rankcast.storage.documents import DocumentFormat, parse_document
 from rankcast.storage.subscriber_documents import VERSION
@@ -119,7 +120,8 @@ class RowReader:
         problems: list[Problem] = []
         try:
             found = subscribers_from_document(self._document(texts))
-            if len(found.subscribers) == len(texts) and not found.problems:
+            is_fit = not any(map(needs_hub, found.subscribers))
+            if len(found.subscribers) == len(texts) and not found.problems and is_fit:
                 self.subscribers.update(zip(texts, found.subscribers, strict=True))
                 return []
         except InvalidFileError:
@@ -131,6 +133,7 @@ class RowReader:
                 problems += (Problem(row.file, row.line, problem.message) for problem in error.problems)
                 continue
             problems += (Problem(row.file, row.line, one.message, one.warning) for one in alone.problems)
+            problems += (Problem(row.file, row.line, unfit) for unfit in map(needs_hub, alone.subscribers) if unfit)
             self.subscribers.update(zip([text], alone.subscribers, strict=False))
         return problems
 
