@@ -129,6 +129,15 @@ class TestChangingThePolicy:
         _, delivered = step(with_policy(queue, TopKWindow(2, 5)), candidate(3, 0.1), at(3))
         assert [one.candidate.identity.id for one in delivered] == ["2"]
 
+    def test_a_period_holds_what_it_would_deliver_so_a_larger_k_is_for_what_comes(self):
+        queue = new_queue(Periodic(1, seconds(10)))
+        for arriving in (candidate(1, 0.9, expires=5), candidate(2, 0.8), candidate(3, 0.7)):
+            queue, _ = step(queue, arriving, arriving.time)
+        queue = with_policy(queue, Periodic(3, seconds(10)))
+        queue, _ = step(queue, candidate(4, 0.1), at(4))
+        _, delivered = step(queue, None, at(10))
+        assert [one.candidate.identity.id for one in delivered] == ["2", "4"]
+
     def test_a_period_under_way_ends_when_it_was_to_end(self):
         queue, _ = step(new_queue(Periodic(1, seconds(10))), candidate(1, 0.9), at(1))
         queue = with_policy(queue, Periodic(2, seconds(60)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rankcast.delivery.arrival_policies import ContinuousQueue
 from rankcast.delivery.batch_layout import EPOCH, NEVER, microseconds
-from rankcast.delivery.candidates import Candidate, best
+from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import content_codes
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.packing import SETS, Chunk, positions
@@ -208,21 +208,13 @@ class Definition:
         elif queue is None or getattr(change.policy, "k", 1) == 0:
             self.queues[change.queue] = new_queue(change.policy)
         else:
-            self.queues[change.queue] = with_policy(_as_batched(queue), change.policy)
+            self.queues[change.queue] = with_policy(queue, change.policy)
 
     def note(self, at, delivered):
         for one in delivered:
             time = microseconds(one.candidate.time)
             row = next(row for row in self.taken[at] if row.identity == one.candidate.identity and row.time == time)
             self.found[at].append((at, microseconds(one.time), row.identity, time, row.score, row.matched))
-
-
-def _as_batched(queue):
-    """A period of batched queues holds only what it can still deliver."""
-    if not isinstance(queue, PeriodicQueue) or queue.policy.diversity is not None or queue.end is None:
-        return queue
-    valid = [one for one in queue.arrivals if one.is_valid_at(queue.end)]
-    return replace(queue, arrivals=tuple(best(valid, queue.policy.k)))
 
 
 def preferred(row):

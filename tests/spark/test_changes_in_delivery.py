@@ -177,6 +177,23 @@ def _batches_of_rows(given_rows: list[tuple], batches: list[list[Event]]) -> dic
     return told
 
 
+def test_a_k_that_is_raised_in_mid_period_is_for_what_comes_from_then_on(tmp_path: Path) -> None:
+    """The first four seconds hold the best one of x = 1, 2, 3; then there is room for two more."""
+    pipeline = Pipeline(tmp_path, timedelta(0))
+    ranked = [{"id": str(x), "filter": f"x = {x}", "rank": 0.1 * x} for x in range(1, 7)]
+    for number, (k, start) in enumerate([(1, 0), (3, 2)]):
+        said = {"subscriptions": ranked, "deliver": {"policy": "periodic", "k": k, "period": "4s"}}
+        begin = (NOON + start * SECOND).isoformat()
+        text = json.dumps({"id": "ana", "document": said, "sequence": number, "active_from": begin})
+        (pipeline.table / f"{number}.jsonl").write_text(text + "\n")
+    seconds = {1: 0.5, 3: 0.6, 2: 1, 4: 2.5}
+    events = [Event(str(x), "/s", time=NOON + at * SECOND, data={"x": x}) for x, at in seconds.items()]
+    pipeline.run(events)
+    found = [(name, event, time) for name, event, time, _, _ in pipeline.finish()]
+    assert found == [("ana", event, microseconds(NOON + 4 * SECOND)) for event in ("3", "4")]
+    assert found == _delivered_by_hub(pipeline, events)
+
+
 @settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
 @given(st.lists(rows, max_size=7), streams())
 def test_what_is_delivered_is_what_a_hub_delivers_whose_subscribers_change_at_these_times(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rankcast.delivery.arrival_policies import ContinuousQueue, EverythingQueue, SlidingQueue
-from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.candidates import Candidate, best
 from rankcast.delivery.queues import Queue
 from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
@@ -27,8 +27,9 @@ def with_policy(queue: Queue, policy: Policy) -> Queue:
     """Return a queue under a changed policy, from the next instant on.
 
     What is still held is kept where the kind of policy stays, within a smaller window the most recent events; a policy
-    of another kind starts empty. Nothing that was delivered is taken back. Candidates stay what they are: a policy that
-    compares other attributes for diversity needs `with_candidates` as well.
+    of another kind starts empty. A period holds what it would deliver, its best k that are valid at its end (all, where
+    a selection is diverse), so a larger k is for what comes from now on. Nothing that was delivered is taken back.
+    Candidates stay what they are: a policy that compares other attributes for diversity needs `with_candidates` too.
     """
     if isinstance(queue, ContinuousQueue) and isinstance(policy, Continuous):
         return replace(queue, policy=policy)
@@ -36,11 +37,18 @@ def with_policy(queue: Queue, policy: Policy) -> Queue:
         recent = queue.recent[-policy.window :]
         return SlidingQueue(policy, recent, queue.delivered & frozenset(recent))
     if isinstance(queue, PeriodicQueue) and isinstance(policy, Periodic):
-        return replace(queue, policy=policy)
+        return replace(queue, policy=policy, arrivals=_deliverable(queue))
     if isinstance(queue, TopKWindowQueue) and not isinstance(policy, AllMatches | Continuous | Periodic | Sliding):
         living = queue.living[-policy.window :] if isinstance(policy.window, int) else queue.living
         return replace(queue, policy=policy, living=living, delivered=queue.delivered & frozenset(living))
     return new_queue(policy)
+
+
+def _deliverable(queue: PeriodicQueue) -> tuple[Candidate, ...]:
+    """Return what a period still has to keep, as it stands: no engine needs to hold more."""
+    if queue.policy.diversity is not None or queue.end is None:
+        return queue.arrivals
+    return tuple(best([one for one in queue.arrivals if one.is_valid_at(queue.end)], queue.policy.k))
 
 
 def with_candidates(queue: Queue, changed: Callable[[Candidate], Candidate | None]) -> Queue:
