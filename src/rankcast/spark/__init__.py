@@ -12,6 +12,7 @@ except ImportError as error:  # pragma: no cover
 
 from rankcast.spark.audience import Audience
 from rankcast.spark.changing_subscribers import ChangingSubscribers
+from rankcast.spark.deliver_stage import deliver, deliver_outputs
 from rankcast.spark.events import EventColumns, with_content_id
 from rankcast.spark.matching import match, rejected_rows
 from rankcast.spark.pipeline import Pipeline
@@ -26,6 +27,8 @@ __all__ = [
     "SparkSetupError",
     "TopSubscribers",
     "check_session",
+    "deliver",
+    "deliver_outputs",
     "match",
     "rejected_rows",
     "spark_session",

@@ -47,17 +47,27 @@ class Packed(NamedTuple):
 
 
 def chunks_of(
-    events: EventTable, rows: RankedRows, audience: Audience, version: int, shards: int, reporting: int
+    events: EventTable,
+    rows: RankedRows,
+    audience: Audience,
+    version: int,
+    shards: int,
+    reporting: int,
+    position: Array | None = None,
 ) -> Iterator[Packed]:
-    """Divide ranked rows among the shards; the chunk of shard `reporting` has whole events, to report late ones."""
+    """Divide ranked rows among the shards; the chunk of shard `reporting` has whole events, to report late ones.
+
+    `position` says where in its queue what matched is, by the audience's numbers of subscriptions unless it is given.
+    Then an event's rows may be divided among several chunks, and of what they say nothing is left out.
+    """
     if not len(events):
         return
-    matched, sets = matched_numbers(rows, audience.position)
+    matched, sets = matched_numbers(rows, audience.position if position is None else position)
     shard = (rows.queue % shards).astype(np.uint16 if shards < 2**16 else np.int64)  # short numbers sort by counting
     order = np.argsort(shard, kind="stable")
     bounds = np.searchsorted(shard[order], np.arange(shards + 1))
     decaying = audience.decays(rows.queue)
-    variant, newest = variants(events, rows, matched), int(events.time.max())
+    variant, newest = variants(events, rows, matched) if position is None else None, int(events.time.max())
     for at in range(shards):
         own = order[bounds[at] : bounds[at + 1]]
         reports = at == reporting

@@ -116,7 +116,7 @@ def prepared(
     projected += [(name, F.col(f"`{name}`")) for name in _MARKS if name in found]
     projected += [(KEPT + name, F.col(f"`{name}`")) for name in keep]
     if carry:
-        projected.append((CARRIED, F.to_json(F.struct(*[F.col(f"`{name}`") for name in carry]), _EXACT_JSON)))
+        projected.append((CARRIED, carried_json(carry)))
     reader = EventReader(
         names=tuple(name for name, _ in projected),
         leaves=leaves,
@@ -143,6 +143,11 @@ KEPT = "rankcast_kept."
 _MARKS = (REASON, ORIGINAL, END)
 
 _EXACT_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
+
+
+def carried_json(names: Sequence[str]) -> Column:
+    """Return columns that are carried along, as their JSON."""
+    return F.to_json(F.struct(*[F.col(f"`{name}`") for name in names]), _EXACT_JSON)
 
 
 def carried_columns(payload: Column, schema: T.StructType) -> list[Column]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's documentation has)
 
@@ -27,7 +28,7 @@ from rankcast.spark.audience import Audience
 from rankcast.spark.event_batches import EventBatch
 from rankcast.spark.event_reader import EventReader
 from rankcast.spark.event_values import Rejected
-from rankcast.spark.events import KEPT, EventColumns, prepared
+from rankcast.spark.events import END, KEPT, EventColumns, prepared
 from rankcast.spark.rejected import REJECTED_SCHEMA
 from rankcast.spark.shipping import AudienceSource, shipped
 
@@ -53,6 +54,16 @@ MATCH_SCHEMA = T.StructType(
 """One event that a queue wants: the queue's subscriber (and subscription, if the queue is its own), the event's rank
 there, what orders it in the queue (the rank, unless it decays), and the subscriptions that matched."""
 
+CONTENT = "content"
+CONTENT_FIELD = T.StructField(
+    CONTENT,
+    T.ArrayType(
+        T.StructType([T.StructField("attribute", T.LongType()), T.StructField("value", T.LongType())]),
+        containsNull=False,
+    ),
+)
+"""What diverse selection compares of the event: codes of attributes and values (`rankcast.delivery.contents`)."""
+
 
 def match(
     events: DataFrame,
@@ -61,18 +72,27 @@ def match(
     columns: EventColumns | None = None,
     schema: Schema | None = None,
     keep: Sequence[str] = (),
+    for_delivery: bool = False,
 ) -> DataFrame:
     """Return who wants which event, and how much, with MATCH_SCHEMA and the columns to `keep` of the events.
 
-    Rows that are no events are left out; `rejected_rows` has them.
+    Rows that are no events are left out; `rejected_rows` has them. With `for_delivery` there is what `deliver` needs
+    besides: the column `content`, for subscribers who want what they get to be diverse, and, if the events have rows
+    that say that they end, a row for them and the column `rankcast_end` in which they are true.
     """
+    more = ([CONTENT_FIELD] if for_delivery else []) + _end_field(events, for_delivery=for_delivery)
+    own = [*MATCH_SCHEMA.fields, *more]
     for name in keep:
-        if name in MATCH_SCHEMA.fieldNames():
+        if name in {field.name for field in own}:
             raise InvalidEventError(f"keep: matches have a column {shown(name)} of their own; rename the event's")
     ready, reader = prepared(events, columns, schema, keep=keep)
     kept = [events.schema[name] for name in keep]
-    task = MatchTask(reader, _source(audience, events), tuple(keep))
-    return ready.mapInArrow(task, T.StructType([*MATCH_SCHEMA.fields, *kept]))
+    task = MatchTask(reader, _source(audience, events), tuple(keep), tuple(field.name for field in more))
+    return ready.mapInArrow(task, T.StructType([*own, *kept]))
+
+
+def _end_field(events: DataFrame, *, for_delivery: bool) -> list[T.StructField]:
+    return [T.StructField(END, T.BooleanType())] if for_delivery and END in events.columns else []
 
 
 def rejected_rows(events: DataFrame, *, columns: EventColumns | None = None, schema: Schema | None = None) -> DataFrame:
@@ -121,15 +141,71 @@ class MatchTask:
     reader: EventReader
     source: AudienceSource
     keep: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    """Columns for the delivery: CONTENT, and END for events that have it."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the matches of the events in some batches."""
         _, audience = self.source.current()
-        for piece in matched_pieces(batches, self.reader, audience):
+        ends = list[pa.RecordBatch]()
+        for piece in matched_pieces(without_ends(batches, self.reader, ends), self.reader, audience):
             columns = match_columns(piece, audience)
+            if CONTENT in self.more:
+                columns.append(content_column(piece, audience))
+            if END in self.more:
+                columns.append(pa.nulls(len(piece.rows.event), pa.bool_()))
             rows = pa.array(piece.events.rows[piece.rows.event])
             columns += [piece.batch.column(KEPT + name).take(rows) for name in self.keep]
-            yield pa.RecordBatch.from_arrays(columns, names=[*MATCH_SCHEMA.fieldNames(), *self.keep])
+            yield self._batch(columns)
+        if ends and END in self.more:
+            kept = [self.reader.named(ends[0]).column(KEPT + name) for name in self.keep]
+            yield self._batch([*_END_ROW, *kept])
+
+    def _batch(self, columns: list[Any]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(columns, names=[*MATCH_SCHEMA.fieldNames(), *self.more, *self.keep])
+
+
+def without_ends(
+    batches: Iterator[pa.RecordBatch], reader: EventReader, ends: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Leave out the rows that mark the end of the input, and note one of each batch that has some."""
+    for batch in batches:
+        if END not in reader.names:
+            yield batch
+            continue
+        marked = batch.column(reader.names.index(END)).fill_null(False)
+        if pc.any(marked).as_py():
+            ends.append(batch.filter(marked).slice(0, 1))
+        yield batch.filter(pc.invert(marked))
+
+
+_CODES = pa.list_(pa.struct([("attribute", pa.int64()), ("value", pa.int64())]))
+_TIME = pa.timestamp("us", "UTC")
+_END_ROW = [
+    *(
+        pa.array([""]),
+        pa.array([""]),
+        pa.array([0], _TIME),
+        pa.nulls(1, _TIME),
+        pa.array([""]),
+        pa.nulls(1, pa.string()),
+    ),
+    *(pa.array([0.0]), pa.array([0.0]), pa.array([[]], pa.list_(pa.string())), pa.nulls(1, _CODES), pa.array([True])),
+]
+"""The columns of the row that says that the input ends."""
+
+
+def content_column(piece: Piece, audience: Audience) -> Any:
+    """Return the content codes of each match's event; null when no queue compares contents."""
+    wanted = audience.queues.wanted_content
+    if not wanted:
+        return pa.nulls(len(piece.rows.event), _CODES)
+    table = piece.events.table(wanted)
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(table.attributes.values), pa.array(table.values.values)], names=["attribute", "value"]
+    )
+    codes = pa.ListArray.from_arrays(pa.array(table.attributes.starts, pa.int32()), pairs)
+    return codes.take(pa.array(piece.rows.event))
 
 
 def match_columns(piece: Piece, audience: Audience) -> list[Any]:

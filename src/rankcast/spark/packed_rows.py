@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from rankcast.delivery.batch_layout import Array
@@ -25,8 +24,8 @@ from rankcast.spark.chunks import chunks_of
 from rankcast.spark.delivery_input import Kind, counts_to_bytes, packed_plan
 from rankcast.spark.event_reader import EventReader
 from rankcast.spark.event_values import Rejected
-from rankcast.spark.events import END, KEPT
-from rankcast.spark.matching import Piece, matched_pieces, timestamps
+from rankcast.spark.events import KEPT
+from rankcast.spark.matching import Piece, matched_pieces, timestamps, without_ends
 from rankcast.spark.shipping import AudienceSource
 from rankcast.spark.top_subscribers import TopSubscribers
 
@@ -90,44 +89,25 @@ class PackTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the packed rows of some batches."""
         version, audience = self.source.current()
-        yield from map(_batch, self._changes(version))
-        reporting = _partition() % self.shards
-        gathered, events, matches, ends = _Gathered(), 0, 0, list[bool]()
-        for piece in matched_pieces(self._until_end(batches, ends), self.reader, audience):
+        yield from map(as_batch, changes_for(self.source, self.shards, version))
+        reporting = task_partition() % self.shards
+        gathered, events, matches, ends = _Gathered(), 0, 0, list[pa.RecordBatch]()
+        for piece in matched_pieces(without_ends(batches, self.reader, ends), self.reader, audience):
             table = piece.events.table(audience.queues.wanted_content)
             rows = self._selected(piece, table, audience)
             gathered.add(table, rows)
             events += len(table)
             matches += len(rows.event)
             if piece.rejected:
-                yield _batch(PackedRow(reporting, None, Kind.REJECTED, rejected_to_bytes(piece.rejected)))
+                yield as_batch(PackedRow(reporting, None, Kind.REJECTED, rejected_to_bytes(piece.rejected)))
             if gathered.count >= ROWS:
                 yield from self._packed(gathered, audience, version, reporting)
                 gathered = _Gathered()
         if gathered.events:
             yield from self._packed(gathered, audience, version, reporting)
-            yield _batch(PackedRow(reporting, None, Kind.COUNTS, counts_to_bytes(events=events, matches=matches)))
+            yield as_batch(PackedRow(reporting, None, Kind.COUNTS, counts_to_bytes(events=events, matches=matches)))
         if ends:
-            yield from (_batch(PackedRow(shard, None, Kind.END, b"")) for shard in range(self.shards))
-
-    def _changes(self, version: int) -> Iterator[PackedRow]:
-        """Return what the shards have to be told of changes; a shard ignores what it knows already."""
-        plan = self.source.changes(self.shards)
-        if plan is not None:
-            since, changes = plan
-            for shard, own in changes.items():
-                yield PackedRow(shard, None, Kind.CHANGES, packed_plan(own, version=version, since=since))
-
-    def _until_end(self, batches: Iterator[pa.RecordBatch], ends: list[bool]) -> Iterator[pa.RecordBatch]:
-        """Leave out the rows that mark the end of the input, and note that there were some."""
-        for batch in batches:
-            if END not in self.reader.names:
-                yield batch
-                continue
-            marked = batch.column(self.reader.names.index(END)).fill_null(False)
-            if pc.any(marked).as_py():
-                ends.append(True)
-            yield batch.filter(pc.invert(marked))
+            yield from (as_batch(PackedRow(shard, None, Kind.END, b"")) for shard in range(self.shards))
 
     def _selected(self, piece: Piece, table: EventTable, audience: Audience) -> RankedRows:
         if self.top is None:
@@ -142,15 +122,26 @@ class PackTask:
         self, gathered: _Gathered, audience: Audience, version: int, reporting: int
     ) -> Iterator[pa.RecordBatch]:
         for packed in chunks_of(*gathered.joined(), audience, version, self.shards, reporting):
-            yield _batch(PackedRow(packed.shard, packed.newest, Kind.CHUNK, packed.chunk.to_bytes()))
+            yield as_batch(PackedRow(packed.shard, packed.newest, Kind.CHUNK, packed.chunk.to_bytes()))
 
 
-def _partition() -> int:
+def changes_for(source: AudienceSource, shards: int, version: int) -> Iterator[PackedRow]:
+    """Return what the shards have to be told of changes; a shard ignores what it knows already."""
+    plan = source.changes(shards)
+    if plan is not None:
+        since, changes = plan
+        for shard, own in changes.items():
+            yield PackedRow(shard, None, Kind.CHANGES, packed_plan(own, version=version, since=since))
+
+
+def task_partition() -> int:
+    """Return the partition of the running task."""
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()
 
 
-def _batch(row: PackedRow) -> pa.RecordBatch:
+def as_batch(row: PackedRow) -> pa.RecordBatch:
+    """Return a packed row as Spark takes it."""
     time: Any = pa.nulls(1, pa.timestamp("us", "UTC")) if row.time is None else timestamps(np.array([row.time]))
     columns = [pa.array([row.shard], pa.int32()), time, pa.array([int(row.kind)], pa.int8()), pa.array([row.data])]
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
