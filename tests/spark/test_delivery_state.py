@@ -18,7 +18,7 @@ from rankcast.spark.delivery_input import Kind, ShardInput
 from rankcast.spark.shard_keys import shard_keys
 from rankcast.spark.state import ShardState, StateError
 from rankcast.spark.state_live import live_shard
-from spark.packed_deliveries import QUEUES, SECOND, Policies, batches_of, chunk_of, collected, expected, rows_of
+from spark.packed_deliveries import QUEUES, SECOND, Policies, batches_of, chunk_of, collected, expected, rows_of, told
 
 
 class Variable:
@@ -293,7 +293,7 @@ def never():
 
 @given(st.integers(-5, 5), st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.binary(max_size=9)), max_size=4))
 def test_input_survives_packing_and_cut_bytes_are_refused(watermark, rows):
-    given = ShardInput(watermark, rows)
+    given = ShardInput(watermark, rows, foresees=bool(rows))
     packed = given.to_bytes()
     assert ShardInput.from_bytes(packed) == given
     with pytest.raises(InvalidValueError, match="log: an entry"):
@@ -310,3 +310,30 @@ def test_the_order_of_rows_of_one_input_does_not_matter():
         answers.append([one.to_bytes() for one in outcome.notices])
     assert answers[0] == answers[1]
     assert np.array_equal(outcome.late.time, [])
+
+
+@given(st.integers(0, 10**6), st.integers(1, 8), st.sampled_from([0, 700, 3 * SECOND]), st.data())
+@settings(max_examples=40)
+def test_to_foresee_the_next_watermark_changes_nothing_but_when_things_happen(seed, batches, lateness, data):
+    """Rows come out of order, some too late; what waits for Spark's watermark and what foresees it agree."""
+    rows = rows_of(40, seed, step=data.draw(st.sampled_from([0.0005, 1.0])))
+    Random(seed).shuffle(rows)
+    outcomes = {}
+    for foresees in (False, True):
+        shard = Shard.of(Policies().policies(0, 1)[1], lateness=lateness)
+        watermark, newest, outcomes[foresees], late = 0, 0, [], []
+        for batch in batches_of(rows, batches):
+            packed = [(int(Kind.CHUNK), chunk_of(part, 1).to_bytes()) for part in batches_of(batch, 2) if part]
+            outcome = ShardInput(watermark, packed, foresees).apply(shard)
+            assert not foresees or shard.watermark >= watermark
+            newest = max([newest, *(row[0] for row in batch)])
+            watermark = newest // 1000 * 1000 - lateness // 1000 * 1000
+            outcomes[foresees] += told_of(outcome)
+            late += outcome.late.id.texts()
+        outcomes[foresees] += told_of(ShardInput(watermark, [(int(Kind.END), b"")], foresees).apply(shard))
+        outcomes[foresees] = sorted(outcomes[foresees]), sorted(late)
+    assert outcomes[False] == outcomes[True]
+
+
+def told_of(outcome):
+    return [line for notices in outcome.notices for line in told(notices, 0, 1)]

@@ -117,6 +117,11 @@ class Shard:
         return len(self._queues)
 
     @property
+    def lateness(self) -> int:
+        """How much later than others an event may come, in microseconds."""
+        return self._lateness
+
+    @property
     def watermark(self) -> int:
         """Nothing before this time is taken any more."""
         return self._watermark

@@ -17,11 +17,11 @@ One call, for one shard and micro-batch:
 
 Two attempts of one task at a time would write one state twice; sessions with speculative execution are refused.
 
-Time: rows wait until the watermark is past them, which Spark tells with the next micro-batch. When nothing arrives, an
-event-time timer calls the shard as soon as it has something to do. Spark itself would drop packed rows whose newest
-time is behind the watermark, unseen; so it is not shown their times, and the shard reports what is late. END completes
-everything: waiting rows, open periods and windows. A DataFrame that is no stream goes through the same shards, and is
-finished at the end of its input.
+Time: rows wait until the watermark is past them. Spark would tell so with the next micro-batch; a shard, which is given
+the times of all events, knows it with this one (`delivery_input`). When nothing arrives, an event-time timer calls the
+shard as soon as it has something to do. Spark itself would drop packed rows whose newest time is behind the watermark,
+unseen; so it is not shown their times, and the shard reports what is late. END completes everything: waiting rows, open
+periods and windows. A DataFrame that is no stream goes through the same shards and is finished at the end of its input.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from rankcast.delivery.shards import Shard
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import Policy
 from rankcast.model.times import TICK
-from rankcast.spark.delivery_input import PASSING, Kind, Outcome, ShardInput, counts_to_bytes
+from rankcast.spark.delivery_input import MILLISECOND, PASSING, Kind, Outcome, ShardInput, counts_to_bytes
 from rankcast.spark.session import check_session
 from rankcast.spark.shard_keys import shard_keys
 from rankcast.spark.state import NO_TIMER, Head, ShardState
@@ -72,8 +72,18 @@ class QueuePolicies(Protocol):
         """Return the version of the subscribers and, in the order of their numbers there, the policies of queues."""
 
 
-def deliver(packed: DataFrame, queues: QueuePolicies, *, shards: int, lateness: timedelta = timedelta(0)) -> DataFrame:
-    """Return what is delivered, packed by shard; `shards` and `lateness` stay the same for the life of a checkpoint."""
+def deliver(
+    packed: DataFrame,
+    queues: QueuePolicies,
+    *,
+    shards: int,
+    lateness: timedelta = timedelta(0),
+    has_other_watermark: bool = False,
+) -> DataFrame:
+    """Return what is delivered, packed by shard; `shards` and `lateness` stay the same for the life of a checkpoint.
+
+    Events that have a watermark of their own, besides the one by `lateness`, are waited for as long as Spark says.
+    """
     check_session(packed.sparkSession)
     if shards < 1:
         raise InvalidValueError(f"shards: {shards}; expected at least 1")
@@ -87,17 +97,18 @@ def deliver(packed: DataFrame, queues: QueuePolicies, *, shards: int, lateness: 
         return timed.repartition(shards, "key").mapInArrow(work, OUTPUT_SCHEMA)
     timed = timed.withColumn("time", F.coalesce("time", F.lit(_BEFORE_ALL).cast("timestamp")))
     watched = timed.withWatermark("time", f"{lateness // TICK} microseconds").select("key", "shard", "kind", "data")
-    processor = Delivery(queues, shards, lateness // TICK)
+    processor = Delivery(queues, shards, lateness // TICK, foresees=not has_other_watermark)
     return watched.groupBy("key").transformWithState(processor, OUTPUT_SCHEMA, "append", "eventtime")
 
 
 class Delivery(StatefulProcessor):
     """What Spark calls for each shard of a stream."""
 
-    def __init__(self, queues: QueuePolicies, shards: int, lateness: int) -> None:
+    def __init__(self, queues: QueuePolicies, shards: int, lateness: int, *, foresees: bool = True) -> None:
         self._queues = queues
         self._shards = shards
         self._lateness = lateness
+        self._foresees = foresees
         self._numbers = {key: shard for shard, key in enumerate(shard_keys(shards))}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -131,7 +142,7 @@ class Delivery(StatefulProcessor):
     def _called(
         self, number: int, rows: list[tuple[int, bytes]], timers: TimerValues, expired: int | None
     ) -> Iterator[Row]:
-        given = ShardInput(timers.getCurrentWatermarkInMs() * 1000, rows)
+        given = ShardInput(timers.getCurrentWatermarkInMs() * MILLISECOND, rows, self._foresees)
         head = self._state.head()
         with live_shard(query_folder(_query()), number) as live:
             shard = live.taken(head.token) or self._state.restored(head, lambda: self._new(number))

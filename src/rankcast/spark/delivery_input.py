@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
+from rankcast.delivery.batch_layout import FIRST_INSTANT
 from rankcast.delivery.event_tables import EventTable
 from rankcast.delivery.packing import Chunk, Notices
 from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
@@ -20,6 +21,10 @@ from rankcast.delivery.shards import Shard
 from rankcast.model.errors import InvalidValueError
 
 VERSION = 1
+
+MILLISECOND = 1_000
+"""Spark counts watermarks in these, rounded down."""
+
 _HEADER = struct.Struct("<4sHBxIq")
 _MAGIC = b"rcin"
 _ENTRY = struct.Struct("<Bq")
@@ -80,13 +85,19 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ShardInput:
-    """One call's input: the watermark in microseconds, the rows (kind, data) of this stage, in any order."""
+    """One call's input: the watermark in microseconds, the rows (kind, data) of this stage, in any order.
+
+    The watermark of the next call is going to be at least the newest time in this one's chunks, less the lateness, in
+    whole milliseconds. An input that `foresees` this lets time pass so far at the end, instead of at the next call:
+    the same things happen, earlier, and rows need not be kept until then.
+    """
 
     watermark: int
     rows: Sequence[tuple[int, bytes]]
+    foresees: bool = False
 
     def apply(self, shard: Shard) -> Outcome:
-        """Give a shard its input: time passes first, then queues change, then rows come, then it may be the end."""
+        """Give a shard its input: time passes first, queues change, rows come, and time passes or is at its end."""
         before = shard.repeated
         notices = [shard.advance(self.watermark)] if self.watermark > shard.watermark else []
         by_kind: dict[int, list[bytes]] = {Kind.CHUNK: [], Kind.CHANGES: [], Kind.END: []}
@@ -96,15 +107,19 @@ class ShardInput:
             if version > shard.version:
                 shard.change(changes, since=None if since == _ALWAYS else since)
                 shard.version = version
-        late = [shard.take(Chunk.from_bytes(data)) for data in by_kind[Kind.CHUNK]]
+        chunks = [Chunk.from_bytes(data) for data in by_kind[Kind.CHUNK]]
+        late = [shard.take(chunk) for chunk in chunks]
         if by_kind[Kind.END]:
             notices.append(shard.finish())
+        elif self.foresees:
+            newest = max((int(chunk.events.time.max()) for chunk in chunks if len(chunk.events)), default=FIRST_INSTANT)
+            notices.append(shard.advance((newest - shard.lateness) // MILLISECOND * MILLISECOND))
         notified = tuple(one for one in notices if len(one))
         return Outcome(notified, EventTable.joined(late), shard.repeated - before)
 
     def to_bytes(self) -> bytes:
         """Return the input, packed."""
-        parts = [_HEADER.pack(_MAGIC, VERSION, 0, len(self.rows), self.watermark)]
+        parts = [_HEADER.pack(_MAGIC, VERSION, self.foresees, len(self.rows), self.watermark)]
         parts += [_ENTRY.pack(kind, len(data)) for kind, data in self.rows]
         parts += [data for _, data in self.rows]
         return b"".join(parts)
@@ -114,7 +129,7 @@ class ShardInput:
         """Return the input that was packed."""
         if len(packed) < _HEADER.size or not packed.startswith(_MAGIC):
             raise InvalidValueError("log: an entry does not begin as the input of a shard does")
-        _, version, _, count, watermark = _HEADER.unpack_from(packed)
+        _, version, foresees, count, watermark = _HEADER.unpack_from(packed)
         if version != VERSION:
             raise InvalidValueError(f"log: an entry of version {version}; expected {VERSION}")
         at = _HEADER.size + count * _ENTRY.size
@@ -127,7 +142,7 @@ class ShardInput:
             at += length
         if at != len(packed):
             raise InvalidValueError(f"log: an entry of {len(packed):,} bytes, where {at:,} were expected")
-        return cls(watermark, rows)
+        return cls(watermark, rows, bool(foresees))
 
 
 def _plan(data: bytes) -> tuple[int, int, list[QueueChange]]:

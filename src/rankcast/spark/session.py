@@ -37,6 +37,8 @@ PREFERRED: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     # Saves what changed of the state instead of a snapshot with every micro-batch.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # To count the keys of the state, Spark would read the old value of each that is written; here they are large.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # Python workers are forked from a daemon that has imported rankcast already.
     "spark.python.daemon.module": "rankcast.spark.daemon",
 }
