@@ -18,7 +18,7 @@ from rankcast.delivery.queue_changes import QueueChange
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import AllMatches, Periodic
 from rankcast.spark import state_live
-from rankcast.spark.delivery import INPUT_SCHEMA, deliver
+from rankcast.spark.delivery import INPUT_SCHEMA, deliver, has_watermark
 from rankcast.spark.delivery_input import Kind, packed_plan
 from rankcast.spark.session import REQUIRED, SparkSetupError
 from rankcast.spark.shard_keys import shard_keys, spark_hash
@@ -151,6 +151,13 @@ class TestRefused:
             deliver(given, SparkPolicies(), shards=0)
         with pytest.raises(InvalidValueError, match="lateness: -1 day, 23:59:59; expected at least 0"):
             deliver(given, SparkPolicies(), shards=1, lateness=timedelta(seconds=-1))
+
+
+def test_a_watermark_that_a_step_before_has_set_is_seen(spark):
+    rows = spark.readStream.format("rate").load()
+    assert not has_watermark(rows)
+    watched = rows.withWatermark("timestamp", "1 minute").selectExpr("value AS other")
+    assert has_watermark(watched.mapInArrow(lambda batches: batches, "other bigint"))
 
 
 def test_keys_of_shards_are_spread_as_spark_spreads_them(spark):

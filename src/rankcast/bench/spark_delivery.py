@@ -124,7 +124,7 @@ def _write(work: DeliveryWork, batch: int, folder: Path) -> None:
 
 
 def _plain(work: DeliveryWork) -> tuple[list[float], list[tuple[int, Notices]]]:
-    """Give the shards of this process what Spark gives its own: a batch is released when the next one comes."""
+    """Give the shards of this process what Spark gives its own: a batch is released as soon as it has come."""
     shards = [Shard.of(work.policies(shard, work.shards)[1]) for shard in range(work.shards)]
     found: list[tuple[int, Notices]] = []
     seconds: list[float] = []
@@ -132,11 +132,9 @@ def _plain(work: DeliveryWork) -> tuple[list[float], list[tuple[int, Notices]]]:
         chunks = [(shard, chunk.to_bytes()) for shard, chunk in work.chunks(batch)]
         start = perf_counter()
         for shard, data in chunks:
-            if batch:
-                found.append((shard, shards[shard].advance(_watermark(work, batch - 1))))
             shards[shard].take(Chunk.from_bytes(data))
+            found.append((shard, shards[shard].advance(_watermark(work, batch))))
         seconds.append(perf_counter() - start)
-    found += [(number, shard.advance(_watermark(work, work.batches - 1))) for number, shard in enumerate(shards)]
     return seconds, found
 
 

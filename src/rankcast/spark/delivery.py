@@ -72,17 +72,10 @@ class QueuePolicies(Protocol):
         """Return the version of the subscribers and, in the order of their numbers there, the policies of queues."""
 
 
-def deliver(
-    packed: DataFrame,
-    queues: QueuePolicies,
-    *,
-    shards: int,
-    lateness: timedelta = timedelta(0),
-    has_other_watermark: bool = False,
-) -> DataFrame:
+def deliver(packed: DataFrame, queues: QueuePolicies, *, shards: int, lateness: timedelta = timedelta(0)) -> DataFrame:
     """Return what is delivered, packed by shard; `shards` and `lateness` stay the same for the life of a checkpoint.
 
-    Events that have a watermark of their own, besides the one by `lateness`, are waited for as long as Spark says.
+    Where a step before has set a watermark too, Spark takes the lower one, and shards wait until it tells them.
     """
     check_session(packed.sparkSession)
     if shards < 1:
@@ -97,8 +90,14 @@ def deliver(
         return timed.repartition(shards, "key").mapInArrow(work, OUTPUT_SCHEMA)
     timed = timed.withColumn("time", F.coalesce("time", F.lit(_BEFORE_ALL).cast("timestamp")))
     watched = timed.withWatermark("time", f"{lateness // TICK} microseconds").select("key", "shard", "kind", "data")
-    processor = Delivery(queues, shards, lateness // TICK, foresees=not has_other_watermark)
+    processor = Delivery(queues, shards, lateness // TICK, foresees=not has_watermark(packed))
     return watched.groupBy("key").transformWithState(processor, OUTPUT_SCHEMA, "append", "eventtime")
+
+
+def has_watermark(frame: DataFrame) -> bool:
+    """Whether a step of a DataFrame's plan sets a watermark; nothing but the plan itself tells."""
+    plan: Any = frame._jdf.queryExecution().analyzed()  # a classic session has it
+    return "EventTimeWatermark" in plan.toString()
 
 
 class Delivery(StatefulProcessor):

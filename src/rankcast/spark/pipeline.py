@@ -46,9 +46,6 @@ from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers, 
 SHARDS = 4
 """By default: enough for a few cores. Every shard has a copy of the identities of its events."""
 
-WATERMARK = "spark.watermarkDelayMs"
-"""By this key of its metadata, Spark marks a column that has a watermark."""
-
 NOTIFICATION_COLUMNS = ("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered")
 
 Subscribers: TypeAlias = (
@@ -147,13 +144,7 @@ class Pipeline:
         keep = () if self.top is None or self.top.k_column is None else (self.top.k_column,)
         ready, reader = prepared(events, self.columns, self.schema, carry=self.carry, keep=keep)
         packed = ready.mapInArrow(PackTask(reader, source, self.shards, self.top), INPUT_SCHEMA)
-        delivered = deliver(
-            packed,
-            source,
-            shards=self.shards,
-            lateness=self.lateness,
-            has_other_watermark=any(WATERMARK in field.metadata for field in events.schema.fields),
-        )
+        delivered = deliver(packed, source, shards=self.shards, lateness=self.lateness)
         unpacked = delivered.mapInArrow(UnpackTask(source, self.shards), UNPACKED_SCHEMA)
         if not self.carry:
             return unpacked.drop(CARRIED)
