@@ -116,11 +116,15 @@ def _show_policies(page: Console, found: Sequence[Figures]) -> None:
             f"{one.delivered:,}",
             f"{one.matched_rank:.3f} -> {one.delivered_rank:.3f}",
             f"{one.matched_diversity:.3f} -> {one.delivered_diversity:.3f}",
-            f"{one.waited[0]:.1f} h" if one.waited[0] else "-",
+            f"{one.waited[1]:.1f} h" if one.waited[0] else "-",
         )
         for one in found
     ]
     page.print(table("What each policy did", columns, rows))
+    page.print(
+        "Half of the notifications wait no longer than the table says: until the period ends, or until better or more "
+        "similar flats have left the window. Who is offered little by little waits long for a window of 100 to move on."
+    )
     page.print()
 
 
