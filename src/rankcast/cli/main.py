@@ -276,6 +276,50 @@ def check(
     raise typer.Exit(check_files(files, as_json=json))
 
 
+@app.command(epilog="Example: rankcast cover people.yaml --plot cover.png")
+def cover(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Subscriber file (.yaml or .json).")],
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="regular, rank, ancestor, pairwise, exact or probabilistic; may be repeated. All."
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option(min=1, help="How many above a subscription hide it, for rank and ancestor.")] = 2,
+    details: Annotated[bool, typer.Option("--details", help="Show which subscription is covered by which.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Rows of each table of --details.")] = 15,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw rectangles over two attributes (.png, .svg, .pdf).")
+    ] = None,
+    attributes: Annotated[
+        str | None, typer.Option(metavar="A,B", help="The two attributes of the picture; else those named most often.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+) -> None:
+    """Report what the subscriptions of a file reduce to when those that others cover are not forwarded.
+
+    A broker that forwards subscriptions towards publishers can keep back what others cover. Top-k covering keeps those
+    that the k best need; group cover keeps back also what several cover together. The schema of the file counts: an
+    attribute that it does not require may be missing from events.
+    """
+    from rankcast.bench.plotting import check_plot
+    from rankcast.cli.cover import Asked, checked_attributes, checked_strategies, cover_file
+
+    if plot is not None:
+        check_plot(plot)
+    asked = Asked(
+        file=file,
+        strategies=checked_strategies(strategy or ()),
+        k=k,
+        details=details,
+        limit=limit,
+        as_json=json,
+        plot=plot,
+        attributes=checked_attributes(attributes),
+    )
+    raise typer.Exit(cover_file(asked))
+
+
 @app.command(epilog="Example: rankcast demo --small")
 def demo(
     small: Annotated[bool, typer.Option("--small", help="Show a small one, without Spark.")] = False,

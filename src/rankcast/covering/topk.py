@@ -86,6 +86,10 @@ class CoverSet:
         """The hidden subscriptions, in ascending order."""
         return np.sort(self._hidden.numbers)
 
+    def hiding(self, number: int) -> tuple[int, ...]:
+        """Return the forwarded subscriptions above one, in ascending order: those that hide it, if it is hidden."""
+        return tuple(sorted(self.order.above(number, self._forwarded).tolist()))
+
     def add(self, number: int, wanted: Filter, score: float = 0.0) -> Change:
         """Take a subscription in."""
         self.order.add(number, wanted, score)
