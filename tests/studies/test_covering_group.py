@@ -34,7 +34,7 @@ def test_it_runs_and_writes_a_page_with_two_pictures(tmp_path):
     quantities = {row["quantity"]: row for row in document["rows"]}
     assert quantities["2.c: wrong answers of the exact search"]["measured"] == 0
     assert quantities["1.b: covers that the exact search did not find"]["measured"] == 0
-    assert quantities["comparison, wide ranges, m=10: group, active %"]["holds"] is None  # too small to compare
+    assert quantities["comparison, wide, m=10: group, active %"]["holds"] is None  # too small to compare
 
 
 def test_the_same_seed_gives_the_same_data():

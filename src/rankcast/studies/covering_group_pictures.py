@@ -68,7 +68,7 @@ def _draw_false(panel: Any, extreme: list[Extreme]) -> None:
     panel.axhline(extreme[0].runs * DELTAS[0], color="#888888", linestyle=":", linewidth=1, label="allowed by 1e-3")
     panel.set_yscale("symlog", linthresh=1)
     panel.set_yticks([0, 1, 10, 100], ["0", "1", "10", "100"])
-    panel.set_ylim(-0.15)
+    panel.set_ylim(-0.15, 2 * max(1, *(max(one.false_covers) for one in extreme)))
     title = f"2.c: wrong covers in {extreme[0].runs:,} runs (printed estimate)"
     tidy(panel, title, "gap, percent of the width", "wrong answers")
     panel.legend(frameon=False)
