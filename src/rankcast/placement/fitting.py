@@ -9,7 +9,7 @@ Cost: per broker O(different boxes * alpha) for the clusters; merging starts fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -29,13 +29,26 @@ MERGED = 32
 """Clusters from which merging starts: its cost grows with the cube of their number."""
 
 
-def fitted(problem: Problem, column_of: Array, random: np.random.Generator) -> Placement:
-    """Return the placement with a given leaf column for each subscriber, and filters fitted to that."""
+def fitted(
+    problem: Problem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array] | None = None
+) -> Placement:
+    """Return the placement with a given leaf column for each subscriber, and filters fitted to that.
+
+    `known` are boxes of leaf brokers, most of them around some interest there: tightened to that, they are tried too.
+    """
     filters = [np.empty((0, problem.interests.sides.shape[1])) for _ in range(len(problem.tree))]
     events = events_of(problem)
     for column, parts in enumerate(parts_by_leaf(problem, column_of)):
         broker = int(problem.tree.leaves[column])
-        filters[broker] = enclosing(parts, int(problem.boxes_of_brokers[broker]), problem.density, events, random)
+        most = int(problem.boxes_of_brokers[broker])
+        filters[broker] = enclosing(parts, most, problem.density, events, random)
+        if known is not None and len(parts):
+            tight = _tightened(parts, known[broker], most, problem.density)
+            scratch = scratch_for(most, parts.shape[1])
+            if measure(tight, len(tight), events, scratch) < measure(
+                filters[broker], len(filters[broker]), events, scratch
+            ):
+                filters[broker] = tight
     fit_inner_filters(problem, filters, random)
     return Placement(problem.tree.leaves[column_of], tuple(filters))
 
@@ -71,9 +84,20 @@ def enclosing(boxes: Array, most: int, density: Density, events: Events, random:
         return boxes
     points = np.column_stack([normalised(column) for column in boxes.T])
     found = [hulls(boxes, k_means(points, most, random)) for _ in range(TRIES)]
-    found.append(_merged(hulls(boxes, k_means(points, MERGED, random)), most, density))
+    found.append(merged(hulls(boxes, k_means(points, MERGED, random)), most, density))
     scratch = scratch_for(most, boxes.shape[1])
     return min(found, key=lambda tried: float(measure(tried, len(tried), events, scratch)))
+
+
+def _tightened(parts: Array, boxes: Array, most: int, density: Density) -> Array:
+    """Give each part to the smallest known box that contains it, shrink boxes to that, and merge what is too many."""
+    order = np.argsort(density.measures(boxes), kind="stable")
+    labels = np.full(len(parts), len(boxes))
+    for rank, box in reversed(list(enumerate(boxes[order]))):
+        labels[(parts <= box).all(axis=1)] = rank
+    alone = labels == len(boxes)  # in no known box: one of its own
+    labels[alone] += np.arange(alone.sum())
+    return merged(np.unique(hulls(parts, labels), axis=0), most, density)
 
 
 def hulls(boxes: Array, labels: Array) -> Array:
@@ -84,7 +108,7 @@ def hulls(boxes: Array, labels: Array) -> Array:
     return found
 
 
-def _merged(boxes: Array, most: int, density: Density) -> Array:
+def merged(boxes: Array, most: int, density: Density) -> Array:
     """Merge the two boxes that grow least by it, until there are few enough."""
     while len(boxes) > most:
         first, second = np.triu_indices(len(boxes), 1)

@@ -1,0 +1,92 @@
+"""Local search keeps every limit, is never worse than its start, and does not beat the optimum."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placement_builders import optimum, problems
+from rankcast.placement.audit import Rule, union_measure, verify
+from rankcast.placement.baselines import balance, closest, closest_without_balance
+from rankcast.placement.flow import feasible_factor
+from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
+from rankcast.placement.local_search import improved, mended
+from rankcast.workloads.placement import Workload, layered_tree, network, placement_problem, problem_on
+
+STARTS = {
+    "online": lambda problem, random: greedy_online(problem),
+    "offline": lambda problem, random: greedy_offline(problem),
+    "anywhere": lambda problem, random: greedy_without_latency(problem),
+    "closest": closest,
+    "nearest": closest_without_balance,
+    "balance": balance,
+}
+
+
+def is_possible(problem):
+    return feasible_factor(problem) <= problem.beta_max * (1 + 1e-9)
+
+
+@given(problems(), st.sampled_from(sorted(STARTS)), st.integers(0, 5))
+def test_a_placement_is_found_from_any_start_whenever_there_is_one(problem, start, seed):
+    random = np.random.default_rng(seed)
+    begun = mended(problem, STARTS[start](problem, random), random)
+    found = improved(problem, begun, random, moves=150)
+    before, after = verify(problem, begun), verify(problem, found)
+    assert after.broken() <= ({Rule.LOAD} if not is_possible(problem) else set())
+    assert after.bandwidth <= before.bandwidth + 1e-9
+
+
+@given(problems(attributes=3, most_alpha=2), st.integers(0, 5))
+@settings(max_examples=50)
+def test_a_sound_start_is_mended_by_leaving_it_alone(problem, seed):
+    start = balance(problem, np.random.default_rng(seed))
+    if verify(problem, start).is_feasible:
+        assert mended(problem, start, np.random.default_rng(0)) is start
+
+
+@given(problems(subscribers=4, brokers=3, star=True, most_alpha=2), st.integers(0, 5))
+@settings(max_examples=60)
+def test_no_algorithm_beats_the_optimum_of_all_placements(problem, seed):
+    best = optimum(problem, lambda boxes: union_measure(boxes, problem.density))
+    if best is None:
+        return
+    random = np.random.default_rng(seed)
+    for algorithm in STARTS.values():
+        found = verify(problem, algorithm(problem, random))
+        if found.is_feasible:
+            assert found.bandwidth >= best - 1e-9
+    assert verify(problem, improved(problem, greedy_offline(problem), random, moves=300)).bandwidth >= best - 1e-9
+
+
+def test_much_is_gained_on_a_published_workload():
+    problem = placement_problem(Workload.TOPICS_HL, 2000, 100, np.random.default_rng(1))
+    start = greedy_offline(problem)
+    found = verify(problem, improved(problem, start, np.random.default_rng(0), moves=20_000))
+    assert found.is_feasible
+    assert found.load_factor <= problem.beta * (1 + 1e-9)
+    assert found.bandwidth < 0.9 * verify(problem, start).bandwidth
+
+
+def test_several_levels_of_brokers_are_searched_together():
+    random = np.random.default_rng(0)
+    drawn = network(100, random)
+    tree = layered_tree(drawn, 7, random)
+    problem = problem_on(Workload.HOT_SPOTS, 1500, drawn, tree, random, 1.0, 1.5, 2.0)
+    start = greedy_offline(problem)
+    found = verify(problem, improved(problem, start, random, moves=10_000))
+    assert found.is_feasible
+    assert found.bandwidth < 0.95 * verify(problem, start).bandwidth
+
+
+def test_progress_is_told_and_a_seed_gives_one_result():
+    problem = placement_problem(Workload.FEEDS, 500, 100, np.random.default_rng(3))
+    start, told = greedy_offline(problem), []
+    one = improved(problem, start, np.random.default_rng(1), 400, lambda share, traffic: told.append((share, traffic)))
+    two = improved(problem, start, np.random.default_rng(1), 400)
+    assert (one.brokers == two.brokers).all()
+    assert told[-1][0] == 1
+    assert told[-1][1] == pytest.approx(verify(problem, one).bandwidth)
+    assert all(later[1] <= earlier[1] for earlier, later in pairwise(told))
