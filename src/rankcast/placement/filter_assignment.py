@@ -1,0 +1,144 @@
+"""Preliminary filters by linear programming on samples: the paper's FilterAssign and LPRelax.
+
+The programme is solved for a sample of demands, its fractional solution is rounded at random, and the boxes grow by a
+little, epsilon. When they then cover every demand, the sample was an epsilon-certificate, and that is the result. Else
+the demands that are not covered gain weight in the next sample; a guess of the certificate's size doubles when it does
+not suffice. The search ends, as a sample of all demands is a certificate.
+
+A second, uniform sample in each programme stands for load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rankcast.placement.boxes import Array, grown, hull, lengths
+from rankcast.placement.filter_candidates import Products, superinterests
+from rankcast.placement.greedy import load_factors
+from rankcast.placement.linear_programme import Programme, solved
+from rankcast.placement.rounding import Sample, by_broker, has_room, pruned, rounded
+from rankcast.placement.stage import Stage
+
+INVALID = 1 / 8
+"""When more weight than that is not covered, the round does not count, and weights stay as they are."""
+
+FLOOR = 1 / 64
+"""Boxes grow at least as much as one of this share of the whole would: those of no length would not grow at all."""
+
+REDRAWS = 3
+"""Load samples that are tried before load limits give way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the programme is cut to size.
+
+    `load_sample` and `superinterests` are per broker; `guess` is the first guess of a certificate's size, per broker,
+    and doubles after `rounds` rounds. Weights of what is not covered are multiplied by `reweight`: the paper's 2 needs
+    many programmes until a rare demand is drawn.
+    """
+
+    epsilon: float = 0.1
+    load_sample: int = 30
+    superinterests: int = 5
+    guess: float = 3.0
+    rounds: int = 4
+    reweight: float = 32.0
+    accuracy: float = 1e-2
+    iterations: int = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """What the last programme says: no filters around its sample, made of its candidates, have less than `bound`.
+
+    `objective` is that of the fractional solution, which may miss constraints by the solver's accuracy; `sample` is how
+    many demands it is about, of `demands` in all; `rounds` is how many programmes were solved.
+    """
+
+    objective: float
+    bound: float
+    sample: int
+    demands: int
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preliminary:
+    """Boxes by broker, `boxes[starts[b] : starts[b + 1]]`, that cover every demand; and the yardstick."""
+
+    starts: Array
+    boxes: Array
+    yardstick: Yardstick
+
+
+def assign_filters(stage: Stage, random: np.random.Generator, sampling: Sampling) -> Preliminary:
+    """Return filters that cover every demand of a stage."""
+    weights = stage.sizes.astype(np.float64)
+    guess, rounds = max(2.0, sampling.guess * len(stage.brokers)), 0
+    while True:
+        rounds += 1
+        drawn = random_demands(weights, int(guess * np.log(guess)), random)
+        sample = _with_load(stage, drawn, random, sampling)
+        programme = _programme(stage, sample, random, sampling)
+        fractional = solved(programme, sampling.accuracy, sampling.iterations)
+        picked = rounded(stage, sample, programme, fractional, random)
+        boxes, owners = _expanded(stage, programme.boxes[picked], sampling.epsilon), programme.box_broker[picked]
+        starts = by_broker(owners, len(stage.brokers))
+        missed = ~stage.covers(np.arange(len(weights)), starts, boxes).any(axis=1)
+        if not missed.any():
+            kept = pruned(stage, sample, starts, boxes)
+            yardstick = Yardstick(fractional.objective, fractional.bound, len(sample.demands), len(weights), rounds)
+            return Preliminary(by_broker(owners[kept], len(stage.brokers)), boxes[kept], yardstick)
+        if weights[missed].sum() <= INVALID * weights.sum():
+            weights[missed] *= sampling.reweight
+        if rounds % sampling.rounds == 0:
+            guess *= 2
+
+
+def random_demands(weights: Array, count: int, random: np.random.Generator) -> Array:
+    """Draw different demands by weight."""
+    if count >= len(weights):
+        return np.arange(len(weights))
+    return random.choice(len(weights), count, replace=False, p=weights / weights.sum())
+
+
+def _with_load(stage: Stage, drawn: Array, random: np.random.Generator, sampling: Sampling) -> Sample:
+    """Add a uniform sample of subscribers to stand for load, one that has room at the least load factor possible."""
+    members = len(stage.members)
+    size = min(members, sampling.load_sample * len(stage.brokers))
+    for factor in load_factors(stage.problem).tolist():
+        rooms = stage.rooms(factor) * (size / members)
+        for _ in range(REDRAWS):
+            of_load = stage.demand_of[random.choice(members, size, replace=False)]
+            demands = np.union1d(drawn, of_load)
+            loads = np.bincount(np.searchsorted(demands, of_load), minlength=len(demands))
+            sample = Sample(demands, loads, rooms)
+            if has_room(stage.allowed[demands], sample):
+                return sample
+    while not has_room(stage.allowed[demands], sample):
+        sample = replace(sample, rooms=sample.rooms * 1.1 + 1 / len(rooms))
+    return sample
+
+
+def _programme(stage: Stage, sample: Sample, random: np.random.Generator, sampling: Sampling) -> Programme:
+    wanted = stage.problem.interests
+    counts = np.diff(wanted.offsets)[stage.interests[sample.demands]]
+    before = np.cumsum(counts) - counts
+    rows = np.repeat(wanted.offsets[stage.interests[sample.demands]] - before, counts) + np.arange(counts.sum())
+    parts, demand_of_part = wanted.sides[rows], np.repeat(np.arange(len(counts)), counts)
+    positions = stage.problem.sites[stage.sites[sample.demands]][demand_of_part]
+    supers = superinterests(parts, positions, sampling.superinterests * len(stage.brokers), random)
+    products = Products.of(supers)
+    keys = random.integers(1, 1 << 63, len(parts), dtype=np.uint64)
+    allowed = stage.allowed[sample.demands]
+    served = [np.flatnonzero(allowed[demand_of_part, broker]) for broker in range(len(stage.brokers))]
+    candidates = [products.shrunk_to(parts[own], keys[own]) for own in served]
+    return Programme.of(allowed, counts, candidates, sample.loads, sample.rooms, stage.most, stage.problem.density)
+
+
+def _expanded(stage: Stage, boxes: Array, epsilon: float) -> Array:
+    whole = lengths(hull(stage.problem.interests.sides)[None])[0]
+    return grown(boxes, epsilon, float(epsilon / 2 * FLOOR * whole.min()))

@@ -1,0 +1,106 @@
+"""Many boxes against many boxes: what each candidate box contains, and which brokers cover which demands."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rankcast.placement.boxes import Array
+from rankcast.placement.kernels_filters import contains
+
+
+@njit(cache=True, nogil=True)
+def _inside_others(part: Array, lows: Array, highs: Array, digits: Array) -> bool:
+    """Whether a part lies in the product along all attributes but the first."""
+    for axis in range(1, len(digits)):
+        if lows[axis, digits[axis]] < part[axis] or highs[axis, digits[axis]] < part[axis + len(digits)]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def shrunk_products(
+    parts: Array, keys: Array, lows: Array, highs: Array, counts: Array, hulls: Array, hashes: Array
+) -> int:
+    """Shrink every product of intervals to the hull of the parts in it; return how many contain any.
+
+    `lows` and `highs` have a row of intervals per attribute, `counts` of each. The hash of a product is that of the set
+    of parts in it: equal hashes, equal columns of the linear programme.
+    """
+    attributes = len(counts)
+    total = 1
+    for axis in range(attributes):
+        total *= counts[axis]
+    digits = np.zeros(attributes, np.int64)
+    within_first = np.empty(len(parts), np.int64)
+    selected = 0
+    made = 0
+    for product in range(total):
+        rest = product
+        for axis in range(attributes - 1, -1, -1):
+            digits[axis] = rest % counts[axis]
+            rest //= counts[axis]
+        if product % (total // counts[0]) == 0:  # another interval of the first attribute: who lies in that at all?
+            selected = 0
+            for part in range(len(parts)):
+                if lows[0, digits[0]] >= parts[part, 0] and highs[0, digits[0]] >= parts[part, attributes]:
+                    within_first[selected] = part
+                    selected += 1
+        key = np.uint64(0)
+        found = False
+        for place in range(selected):
+            part = within_first[place]
+            if not _inside_others(parts[part], lows, highs, digits):
+                continue
+            key ^= keys[part]
+            if not found:
+                hulls[made] = parts[part]
+                found = True
+            else:
+                for side in range(2 * attributes):
+                    hulls[made, side] = max(hulls[made, side], parts[part, side])
+        if found:
+            hashes[made] = key
+            made += 1
+    return made
+
+
+@njit(cache=True, nogil=True)
+def contained(parts: Array, boxes: Array) -> tuple[Array, Array]:
+    """Return which parts lie in each box, as offsets and part numbers."""
+    offsets = np.zeros(len(boxes) + 1, np.int64)
+    for box in range(len(boxes)):
+        count = 0
+        for part in range(len(parts)):
+            count += contains(boxes[box], parts[part])
+        offsets[box + 1] = offsets[box] + count
+    numbers = np.empty(offsets[-1], np.int64)
+    for box in range(len(boxes)):
+        at = offsets[box]
+        for part in range(len(parts)):
+            if contains(boxes[box], parts[part]):
+                numbers[at] = part
+                at += 1
+    return offsets, numbers
+
+
+@njit(cache=True, nogil=True)
+def coverage(
+    offsets: Array, sides: Array, interest_of: Array, allowed: Array, starts: Array, boxes: Array, covers: Array
+) -> None:
+    """Write which brokers cover each demand: allowed, and every part in a box of `boxes[starts[b] : starts[b + 1]]`."""
+    for demand in range(len(interest_of)):
+        interest = interest_of[demand]
+        for broker in range(len(starts) - 1):
+            holds_all = bool(allowed[demand, broker])
+            if holds_all:
+                for part in range(offsets[interest], offsets[interest + 1]):
+                    held = False
+                    for box in range(starts[broker], starts[broker + 1]):
+                        if contains(boxes[box], sides[part]):
+                            held = True
+                            break
+                    if not held:
+                        holds_all = False
+                        break
+            covers[demand, broker] = holds_all

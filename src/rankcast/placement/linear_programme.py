@@ -1,0 +1,156 @@
+"""The linear programme of filter assignment: its rows and columns, its solution, and a bound that is certain.
+
+Unknowns: x, how much of a sampled demand goes to a broker that it may have, and y, how much of a candidate box is in
+that broker's filter. The traffic, the sum of the measures of chosen boxes, is least subject to
+  C1  each broker has at most alpha boxes,
+  C2  each demand goes somewhere,
+  C3  the sampled load of each broker is within its room,
+  C4  a demand goes to a broker only as far as the broker has boxes around each of its parts.
+
+It is solved by PDLP, a first-order method, to a modest accuracy. What it returns for the dual need not be feasible, so
+the bound is made from it: any prices a >= 0 of C2 and v >= 0 of C3 give one, as those of C4 and C1 follow from them.
+An infeasible programme, too, ends with numbers that look plausible; callers ask `largest_flow` about the sample first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from ortools.pdlp import solvers_pb2
+from ortools.pdlp.python import pdlp
+from scipy.sparse import csc_matrix
+
+from rankcast.placement.boxes import Array
+from rankcast.placement.density import Density
+from rankcast.placement.filter_candidates import Candidates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Programme:
+    """The rows and columns. A *pair* is a demand at a broker it may have, a *need* a pair and a part of the demand.
+
+    Pairs are by broker, needs by pair. Columns of y: the broker and the measure of each box, and the needs it meets.
+    """
+
+    pair_demand: Array
+    pair_broker: Array
+    need_pair: Array
+    boxes: Array
+    box_broker: Array
+    measures: Array
+    offsets: Array
+    met: Array
+    load_weights: Array
+    rooms: Array
+    most: Array
+
+    @staticmethod
+    def of(
+        allowed: Array,
+        parts_of: Array,
+        candidates: list[Candidates],
+        load_weights: Array,
+        rooms: Array,
+        most: Array,
+        density: Density,
+    ) -> Programme:
+        """Put the programme together; `candidates` by broker, whose parts are those of its demands in order."""
+        brokers, demands = np.nonzero(allowed.T)
+        need_pair = np.repeat(np.arange(len(demands)), parts_of[demands])
+        needs_before = np.searchsorted(brokers[need_pair], np.arange(len(rooms)))
+        boxes = np.concatenate([found.boxes for found in candidates])
+        return Programme(
+            demands,
+            brokers,
+            need_pair,
+            boxes,
+            np.repeat(np.arange(len(candidates)), [len(found.boxes) for found in candidates]),
+            density.measures(boxes),
+            np.concatenate([[0], np.cumsum(np.concatenate([np.diff(found.offsets) for found in candidates]))]),
+            np.concatenate([found.needs + before for found, before in zip(candidates, needs_before, strict=True)]),
+            load_weights,
+            rooms,
+            most,
+        )
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """How many brokers, demands, pairs and needs there are."""
+        return len(self.rooms), len(self.load_weights), len(self.pair_demand), len(self.need_pair)
+
+    def matrix(self) -> csc_matrix:
+        """Return the constraint matrix: rows C1, C2, C3, C4, columns x, y."""
+        brokers, demands, pairs, needs = self.sizes
+        before_c4 = 2 * brokers + demands
+        numbers = np.arange(pairs)
+        columns_of_met = np.repeat(np.arange(len(self.boxes)), np.diff(self.offsets))
+        rows = [
+            brokers + self.pair_demand,
+            brokers + demands + self.pair_broker,
+            before_c4 + np.arange(needs),
+            self.box_broker,
+            before_c4 + self.met,
+        ]
+        columns = [numbers, numbers, self.need_pair, pairs + np.arange(len(self.boxes)), pairs + columns_of_met]
+        values = [
+            np.ones(pairs),
+            self.load_weights[self.pair_demand],
+            -np.ones(needs),
+            np.ones(len(self.boxes)),
+            np.ones(len(self.met)),
+        ]
+        shape = (before_c4 + needs, pairs + len(self.boxes))
+        return csc_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
+
+    def bound(self, dual: Array) -> float:
+        """Return a lower bound on the optimum, whatever the dual values are."""
+        brokers, demands, pairs, _ = self.sizes
+        of_demands = np.maximum(dual[brokers : brokers + demands], 0.0)
+        of_rooms = np.maximum(-dual[brokers + demands : 2 * brokers + demands], 0.0)
+        surplus = of_demands[self.pair_demand] - self.load_weights[self.pair_demand] * of_rooms[self.pair_broker]
+        # The price of a pair is shared among its needs as the solver shares it, or evenly where it says nothing.
+        told = np.maximum(dual[2 * brokers + demands :], 0.0)
+        parts = np.bincount(self.need_pair, minlength=pairs)
+        sums = np.bincount(self.need_pair, weights=told, minlength=pairs)[self.need_pair]
+        share = np.divide(told, sums, out=1.0 / parts[self.need_pair], where=sums > 0)
+        of_needs = np.maximum(surplus, 0.0)[self.need_pair] * share
+        collected = np.add.reduceat(of_needs[self.met], self.offsets[:-1])  # every box meets a need
+        of_alpha = np.zeros(brokers)
+        np.maximum.at(of_alpha, self.box_broker, collected - self.measures)
+        return float(of_demands.sum() - self.most @ of_alpha - self.rooms @ of_rooms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fractional:
+    """A fractional solution: how much of each candidate box, its objective, and a lower bound on the optimum."""
+
+    chosen: Array
+    objective: float
+    bound: float
+
+
+def solved(programme: Programme, accuracy: float, iterations: int) -> Fractional:
+    """Solve to a relative accuracy, or as far as the iterations go: the bound is one in any case."""
+    brokers, demands, pairs, needs = programme.sizes
+    matrix = programme.matrix()
+    scale = float(np.median(programme.measures)) or float(programme.measures.max()) or 1.0
+    made = pdlp.QuadraticProgram()
+    made.resize_and_initialize(matrix.shape[1], matrix.shape[0])
+    made.objective_vector = np.concatenate([np.zeros(pairs), programme.measures / scale])
+    made.constraint_matrix = matrix
+    unlimited = np.full(brokers, np.inf)
+    made.constraint_lower_bounds = np.concatenate([-unlimited, np.ones(demands), -unlimited, np.zeros(needs)])
+    made.constraint_upper_bounds = np.concatenate(
+        [programme.most.astype(float), np.full(demands, np.inf), programme.rooms.astype(float), np.full(needs, np.inf)]
+    )
+    made.variable_lower_bounds = np.zeros(matrix.shape[1])
+    made.variable_upper_bounds = np.full(matrix.shape[1], np.inf)
+    settings = solvers_pb2.PrimalDualHybridGradientParams()
+    settings.termination_criteria.simple_optimality_criteria.eps_optimal_relative = accuracy
+    settings.termination_criteria.simple_optimality_criteria.eps_optimal_absolute = accuracy
+    settings.termination_criteria.iteration_limit = iterations
+    found = pdlp.primal_dual_hybrid_gradient(made, settings)
+    chosen = np.clip(np.asarray(found.primal_solution)[pairs:], 0.0, None)
+    bound = programme.bound(np.asarray(found.dual_solution) * scale)
+    return Fractional(chosen, float(chosen @ programme.measures), max(bound, 0.0))

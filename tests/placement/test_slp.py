@@ -1,0 +1,128 @@
+"""Placement by linear programming: certain bounds, full coverage, and a placement whenever there is one."""
+
+import itertools
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placement_builders import interests, optimum, problems
+from rankcast.placement.audit import Rule, verify
+from rankcast.placement.boxes import corners
+from rankcast.placement.filter_assignment import Sampling, assign_filters
+from rankcast.placement.filter_candidates import Candidates, Products, intervals, superinterests
+from rankcast.placement.flow import feasible_factor
+from rankcast.placement.kernels_boxes import contained
+from rankcast.placement.linear_programme import Programme, solved
+from rankcast.placement.slp import placed_by_programme
+from rankcast.placement.stage import Stage
+from rankcast.workloads.placement import Workload, layered_tree, network, placement_problem, problem_on
+
+SMALL = Sampling(load_sample=5, superinterests=3, guess=1.0, iterations=500)
+
+
+def all_enclosing(parts):
+    """Every box around some of the parts."""
+    found = {
+        tuple(np.max(group, axis=0))
+        for size in range(1, len(parts) + 1)
+        for group in itertools.combinations(parts, size)
+    }
+    return np.array(sorted(found))
+
+
+def whole_programme(problem):
+    """The programme on all subscribers, with all boxes as candidates: no sampling, nothing left out."""
+    stage = Stage.of(problem, np.arange(len(problem)), problem.tree.leaves)
+    counts = np.diff(problem.interests.offsets)[stage.interests]
+    candidates = []
+    for broker in range(len(stage.brokers)):
+        demands = np.flatnonzero(stage.allowed[:, broker])
+        parts = [part for demand in demands for part in problem.interests.parts(stage.interests[demand])]
+        parts = np.array(parts).reshape(-1, problem.interests.sides.shape[1])
+        boxes = all_enclosing(parts) if len(parts) else parts
+        candidates.append(Candidates(boxes, *contained(parts, boxes)))
+    rooms = problem.rooms(problem.beta_max).astype(float)
+    return Programme.of(stage.allowed, counts, candidates, stage.sizes, rooms, stage.most, problem.density)
+
+
+@given(problems(subscribers=4, brokers=3, star=True), st.sampled_from([20, 2000]))
+@settings(max_examples=60)
+def test_the_bound_of_the_whole_programme_is_below_every_placement(problem, iterations):
+    best = optimum(problem, lambda boxes: problem.density.measures(boxes).sum())
+    if best is None:
+        return
+    found = solved(whole_programme(problem), 1e-6, iterations)
+    assert found.bound <= best + 1e-6
+    if iterations > 1000:
+        assert found.objective <= best + 1e-2 * (1 + best)
+        assert found.bound >= 0.9 * found.objective - 0.1  # and it says something
+
+
+@given(interests(most=8), st.integers(1, 6), st.integers(0, 9))
+def test_every_interest_lies_in_a_candidate_and_candidates_say_what_is_in_them(wanted, count, seed):
+    random = np.random.default_rng(seed)
+    parts = wanted.sides
+    supers = superinterests(parts, random.normal(size=(len(parts), 2)), count, random)
+    found = Products.of(supers).shrunk_to(parts, random.integers(1, 1 << 63, len(parts), dtype=np.uint64))
+    assert set(found.needs.tolist()) == set(range(len(parts)))
+    for number, box in enumerate(found.boxes):
+        inside = found.needs[found.offsets[number] : found.offsets[number + 1]]
+        assert inside.tolist() == np.flatnonzero((parts <= box).all(axis=1)).tolist()
+        assert parts[inside].max(axis=0).tolist() == box.tolist()  # no larger than it must be
+
+
+@given(interests(most=10, attributes=1, parts=1))
+def test_every_projection_lies_in_an_interval_not_much_longer(wanted):
+    low, high = (ends[:, 0] for ends in corners(wanted.sides))
+    starts, ends = intervals(low, high)
+    for start, end in zip(low, high, strict=True):
+        around = (starts <= start) & (ends >= end)
+        assert (ends - starts)[around].min() <= max(
+            4 * (end - start), 4 * (high.max() - low.min()) / 1024, 4 * (high - low).min()
+        )
+
+
+@given(problems(attributes=2), st.integers(0, 3))
+@settings(max_examples=40)
+def test_preliminary_filters_cover_every_demand_where_latency_allows(problem, seed):
+    random = np.random.default_rng(seed)
+    stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(-1))
+    found = assign_filters(stage, random, SMALL)
+    covers = stage.covers(np.arange(len(stage.sizes)), found.starts, found.boxes)
+    assert covers.any(axis=1).all()
+    for demand, broker in zip(*np.nonzero(covers), strict=True):
+        boxes = found.boxes[found.starts[broker] : found.starts[broker + 1]]
+        assert stage.allowed[demand, broker]
+        assert all((part <= boxes).all(axis=1).any() for part in problem.interests.parts(stage.interests[demand]))
+    assert found.yardstick.bound <= found.yardstick.objective * 1.2 + 1e-6
+    assert found.yardstick.sample <= found.yardstick.demands == len(stage.sizes)
+
+
+@given(problems(attributes=3), st.integers(0, 3))
+@settings(max_examples=60)
+def test_a_placement_is_found_whenever_there_is_one(problem, seed):
+    found = verify(problem, placed_by_programme(problem, np.random.default_rng(seed), SMALL).placement)
+    is_possible = feasible_factor(problem) <= problem.beta_max * (1 + 1e-9)
+    assert found.broken() <= (set() if is_possible else {Rule.LOAD})
+
+
+def test_a_published_workload_is_placed_within_all_limits():
+    problem = placement_problem(Workload.FEEDS, 1500, 100, np.random.default_rng(1))
+    one, two = (placed_by_programme(problem, np.random.default_rng(2)) for _ in range(2))
+    found = verify(problem, one.placement)
+    assert found.is_feasible
+    assert 0 < one.yardstick.bound <= found.bandwidth
+    assert (one.placement.brokers == two.placement.brokers).all()
+    assert one.yardstick == two.yardstick
+
+
+def test_a_tree_of_several_levels_is_placed_within_tight_limits():
+    random = np.random.default_rng(0)
+    drawn = network(100, random)
+    tree = layered_tree(drawn, 7, random)
+    loose = problem_on(Workload.FEEDS, 600, drawn, tree, np.random.default_rng(5), 0.2, 30.0, 30.0)
+    least = feasible_factor(loose)
+    tight = problem_on(Workload.FEEDS, 600, drawn, tree, np.random.default_rng(5), 0.2, least, least)
+    found = verify(tight, placed_by_programme(tight, np.random.default_rng(0), Sampling(iterations=1000)).placement)
+    assert found.is_feasible
