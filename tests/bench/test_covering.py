@@ -13,6 +13,7 @@ from rankcast.bench.covering_kernels import pairwise_counts
 from rankcast.bench.registry import Settings
 from rankcast.cli.main import app
 from rankcast.covering.bulk import levels_above
+from rankcast.covering.poset import Poset, Walk
 from rankcast.covering.relations import RELATIONS, RelationTable
 from rankcast.covering.topk import Change, CoverSet
 from rankcast.model.errors import UnknownIdError
@@ -81,6 +82,25 @@ def test_changes_that_make_no_sense_are_noted():
     assert upstream.wrong == "[1] forwarded again, [2] withdrawn though never forwarded"
 
 
+def test_the_poset_is_measured_and_its_walks_and_ancestors_are_compared():
+    report = covering.run(Settings(workloads=("poset",), subscriptions=(150,)))
+    cases = ("poset, 1 attribute 150", "poset, 3 attributes 150")
+    assert [(row.case, row.engine) for row in report.rows] == [
+        (case, engine) for case in cases for engine in ("poset", "walk", "all filters")
+    ]
+    assert report.is_correct, report.comparisons
+    assert len(report.comparisons) == 4
+    asked = [one.value for one in report.figures if one.quantity == "nodes asked by a walk"]
+    assert all(0 < share <= 100 for share in asked)
+
+
+def test_a_walk_that_loses_a_match_is_found_out(monkeypatch):
+    honest = Poset.walk
+    monkeypatch.setattr(Poset, "walk", lambda self, event: Walk(honest(self, event).accepting[1:], 1))
+    report = covering.run(Settings(workloads=("poset",), subscriptions=(150,)))
+    assert [one.engine for one in report.comparisons if not one.equal] == ["walk", "walk"]
+
+
 def test_an_unknown_part_is_refused():
-    with pytest.raises(UnknownIdError, match="there is no part 'poset' of covering; expected one of top-k, relations"):
-        covering.run(Settings(workloads=("poset",)))
+    with pytest.raises(UnknownIdError, match="there is no part 'sets' of covering; expected one of top-k, relations"):
+        covering.run(Settings(workloads=("sets",)))

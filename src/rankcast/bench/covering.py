@@ -1,4 +1,4 @@
-"""Covering, part by part: top-k covering kept incrementally, one filter against many, group cover.
+"""Covering, part by part: top-k covering kept incrementally, one filter against many, the poset, group cover.
 
 Each part adds its rows to one report; `workloads` names the parts that are wanted.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rankcast.bench import covering_group, covering_relations, covering_top_k
+from rankcast.bench import covering_group, covering_poset, covering_relations, covering_top_k
 from rankcast.bench.registry import Settings
 from rankcast.bench.report import Report
 from rankcast.model.errors import UnknownIdError, shown
@@ -15,6 +15,7 @@ from rankcast.model.errors import UnknownIdError, shown
 PARTS: Mapping[str, Callable[[Settings, Report], None]] = {
     "top-k": covering_top_k.measure,
     "relations": covering_relations.measure,
+    "poset": covering_poset.measure,
     "group": covering_group.measure,
 }
 

@@ -158,7 +158,7 @@ def diversity(
 def covering(
     part: Annotated[
         list[str] | None,
-        typer.Option("--part", "-p", metavar="top-k|relations|group", help="What to measure; may be repeated."),
+        typer.Option("--part", "-p", metavar="top-k|relations|poset|group", help="What to measure; may be repeated."),
     ] = None,
     subscriptions: Size = None,
     grids: Annotated[
@@ -168,7 +168,7 @@ def covering(
     seed: Seed = 1,
     json: AsJson = False,
 ) -> None:
-    """Keep covering sets while subscriptions come and go, relate one filter to many, and decide group cover.
+    """Keep covering sets and a poset while subscriptions come and go, relate one filter to many, decide group cover.
 
     One thread, CPU time, against working everything out again and against plain loops; answers are compared.
     """
