@@ -16,7 +16,11 @@ from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import ALL_MATCHES
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.changing_subscribers import STORE, ChangingSubscribers, local_path
+from rankcast.spark.file_sink import FileSink
 from rankcast.spark.matching import match
+from rankcast.spark.metrics import BatchMetrics, Metrics
+from rankcast.spark.pipeline import Pipeline
+from rankcast.spark.sinks import start_outputs
 from rankcast.spark.subscriber_tables import append_subscribers
 from rankcast.spark.timelines import ALWAYS
 
@@ -179,6 +183,47 @@ def test_shards_are_told_of_changes_by_the_first_batch_that_has_events(tmp_path:
     frontier = 5_001_000
     assert told == [(ALWAYS, {0: [], 1: []}), *[(frontier, {0: [QueueChange(1, frontier, None)], 1: []})] * 2, None]
     assert subscribers.source.policies(0, 2) == (0, [ALL_MATCHES, ALL_MATCHES])
+
+
+def test_changes_that_are_found_while_no_events_come_reach_the_delivery(spark, tmp_path: Path) -> None:
+    stream, found = Stream(spark, tmp_path), tmp_path / "out"
+    append_subscribers(stream.table, [person("ana", 500), person("eva", 500)])
+
+    def run(change_in: int | None) -> list[dict]:
+        checkpoint = tmp_path / "checkpoint"
+        subscribers = ChangingSubscribers(stream.table, checkpoint)
+        told: list[BatchMetrics] = []
+        metrics = Metrics(told.append)
+        metrics.follow(subscribers.updates)
+
+        def before(batch: int) -> None:
+            if batch == change_in:
+                append_subscribers(stream.table, [person("leo", 500)], gone=["eva"])
+            subscribers.prepare(batch)
+
+        events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "events"))
+        spark.streams.addListener(metrics)
+        outputs = Pipeline(subscribers, shards=2).outputs(events)
+        sink = FileSink(spark, str(found))
+        query = start_outputs(
+            outputs, sink, checkpoint=str(checkpoint), metrics=metrics, available_now=True, before=before
+        )
+        assert query.awaitTermination(120)
+        assert metrics.wait_for_end(str(query.runId), 60)
+        spark.streams.removeListener(metrics)
+        return [one.to_json() for one in told]
+
+    stream.publish(0, 1, 2)
+    first = run(change_in=1)
+    assert [one["rows"] for one in first] == [2, 0], "Spark lets time pass in a batch without events"
+    assert [one["subscribers"]["version"] for one in first] == [1, 2]
+    assert first[1]["subscribers"]["updates"] == 1
+    stream.publish(1, 5)
+    stream.publish(2, 9)
+    run(change_in=None)
+    rows = spark.read.parquet(str(found / "notifications")).collect()
+    got = {(row.subscriber, row.id) for row in rows}
+    assert got == {("ana", "1"), ("ana", "2"), ("eva", "1"), ("eva", "2"), ("ana", "5"), ("leo", "5")}
 
 
 def test_versions_lie_on_a_file_system_that_is_mounted() -> None:

@@ -3,11 +3,12 @@
 import io
 import json
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from rich.console import Console
 
-from rankcast.spark.metrics import ENDS, BatchMetrics, Counts, JsonLines, Metrics, batch_metrics
+from rankcast.spark.metrics import ENDS, BatchMetrics, Counts, JsonLines, Metrics, SubscriberUpdates, batch_metrics
 from rankcast.spark.progress import Progress
 
 REPORT = {
@@ -44,6 +45,12 @@ def test_a_report_of_spark_and_the_counts_of_the_sink_are_one_record():
         "lag_seconds": 10.5,
         "backlog": 17,
     }
+
+
+def test_updates_of_subscribers_are_told_where_there_can_be_any():
+    updates = SubscriberUpdates(version=3, updates=2, refused_updates=1)
+    told = replace(batch_metrics(REPORT, COUNTS), updates=updates).to_json()["subscribers"]
+    assert told == {"version": 3, "updates": 2, "refused_updates": 1, "late_changes": 0}
 
 
 def test_the_row_that_ends_a_stream_is_no_event():

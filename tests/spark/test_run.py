@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from rankcast.cli.main import app
 from rankcast.cli.replay import Replay
+from rankcast.spark.subscriber_tables import append_subscribers
 from rankcast.storage.event_files import read_events, write_events
 from rankcast.storage.subscriber_files import load_subscribers, save_subscribers
 from rankcast.workloads.feeds import DEFAULT_START, feed_named
@@ -36,7 +37,11 @@ def inputs(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def expected(inputs) -> list[tuple[str, str, float]]:
     """What the hub delivers."""
-    loaded = load_subscribers(inputs / "people.yaml")
+    return delivered_by_hub(inputs, inputs / "people.yaml")
+
+
+def delivered_by_hub(inputs: Path, people: Path) -> list[tuple[str, str, float]]:
+    loaded = load_subscribers(people)
     replay = Replay(loaded.subscribers, loaded.schema)
     notes = [
         note
@@ -102,6 +107,30 @@ def test_a_stream_that_is_run_again_goes_on_and_finishes(spark, inputs, expected
     assert sum(one["delivered"] for one in told) == len(expected)
     printed = [json.loads(line) for line in second.stdout.splitlines()]
     assert printed == told[-len(printed) :]
+
+
+def test_a_folder_of_subscribers_is_looked_at_again_with_every_run(spark, inputs, tmp_path):
+    arriving, table, out = tmp_path / "arriving", tmp_path / "people", tmp_path / "found"
+    people = load_subscribers(inputs / "people.yaml").subscribers
+    save_subscribers(tmp_path / "without schema.yaml", people)  # a table declares none
+    append_subscribers(table, people)
+    arriving.mkdir()
+    lines = (inputs / "flats.jsonl").read_text().splitlines(keepends=True)[:300]
+    asked = ["--events", arriving, "--subscribers", table, "--out", out, "--available-now"]
+    (arriving / "1.jsonl").write_text("".join(lines[:150]))
+    first = run(*asked, "--metrics", tmp_path / "metrics.jsonl")
+    assert first.exit_code == 0, first.output
+    (table / "bad.jsonl").write_text('{"id": "zoe", "subscriptions": [{"filter": "rent <"}]}\n')
+    (arriving / "2.jsonl").write_text("".join(lines[150:]))
+    second = run(*asked, "--finish", "--metrics", tmp_path / "metrics.jsonl")
+    assert second.exit_code == 0, second.output
+    assert notifications(spark, out) == delivered_by_hub(inputs, tmp_path / "without schema.yaml")
+    told = [json.loads(line)["subscribers"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert {one["version"] for one in told} == {1}
+    assert told[-1]["refused_updates"] == 1
+    refused = run(*asked[:-1])
+    assert refused.exit_code == 2
+    assert "a folder of subscribers that change goes with" in refused.stderr
 
 
 def test_a_database_takes_the_same(inputs, expected, tmp_path):

@@ -168,6 +168,8 @@ def _stream(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: Pro
     if has_ended(spark, checkpoint) and not run.finish:
         raise RunError(f"{checkpoint}: this stream was finished, and its output is complete; choose another --out")
     changing = ChangingSubscribers(run.subscribers, checkpoint, lateness=run.lateness) if run.is_changing else None
+    if changing is not None:
+        metrics.follow(changing.updates)
     pipeline = _pipeline(run, source, loaded, changing or loaded.subscribers)
     outputs = pipeline.outputs(with_end(source.events, checkpoint))
     spark.streams.addListener(metrics)

@@ -22,6 +22,7 @@ from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema
 from rankcast.spark.audience import Audience, loaded
 from rankcast.spark.audience_changes import AudienceCompiler
+from rankcast.spark.metrics import SubscriberUpdates
 from rankcast.spark.pins import Pin, Pins, UnpinnedBatchError, batch_of_task, watermark_of_batch
 from rankcast.spark.subscriber_tables import FolderTable, SubscriberTable
 from rankcast.spark.version_files import VersionFolder
@@ -114,6 +115,11 @@ class ChangingSubscribers:
     def counts(self) -> VersionCounts:
         """What became of updates so far."""
         return self._versions.counts
+
+    def updates(self) -> SubscriberUpdates:
+        """Return what became of updates so far, for `Metrics.follow`."""
+        counts = self.counts
+        return SubscriberUpdates(counts.version, counts.updates, counts.rejected_updates, counts.late_changes)
 
     def prepare(self, batch: int) -> Pin:
         """Decide the version of a micro-batch that is about to be computed."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,11 +51,25 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriberUpdates:
+    """What became of a table of subscribers that change, as of a batch: sums since this driver was started.
+
+    `version` is the one that the batch is matched with. `late_changes` were told after events of their time had come.
+    """
+
+    version: int = 0
+    updates: int = 0
+    refused_updates: int = 0
+    late_changes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class BatchMetrics:
     """One micro-batch: what came in and out, what it cost, and how far behind it is.
 
     `rows` is what the source gave, `lag_seconds` the time from the newest event to the end of the batch, and
-    `backlog` how many records a source with offsets has left. None where Spark or the source does not say.
+    `backlog` how many records a source with offsets has left. None where Spark or the source does not say. `updates`
+    is None where subscribers do not change.
     """
 
     query: str
@@ -69,6 +83,7 @@ class BatchMetrics:
     watermark: datetime | None = None
     lag_seconds: float | None = None
     backlog: int | None = None
+    updates: SubscriberUpdates | None = None
 
     @property
     def rows_per_second(self) -> float:
@@ -90,6 +105,7 @@ class BatchMetrics:
             "watermark": None if self.watermark is None else format_time(self.watermark),
             "lag_seconds": None if self.lag_seconds is None else round(self.lag_seconds, 3),
             "backlog": self.backlog,
+            **({} if self.updates is None else {"subscribers": asdict(self.updates)}),
         }
 
 
@@ -111,7 +127,7 @@ class JsonLines:
 
 @dataclass
 class _Recorded:
-    counts: dict[int, Counts] = field(default_factory=dict)
+    counts: dict[int, tuple[Counts, SubscriberUpdates | None]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -126,6 +142,7 @@ class Metrics(StreamingQueryListener):
         self._receivers = list(receivers)
         self._query = query
         self._recorded = _Recorded()
+        self._updates: Callable[[], SubscriberUpdates] | None = None
         self._ended: set[str] = set()
         self._ending = threading.Condition()
 
@@ -133,10 +150,15 @@ class Metrics(StreamingQueryListener):
         """Tell one more receiver."""
         self._receivers.append(receiver)
 
+    def follow(self, updates: Callable[[], SubscriberUpdates]) -> None:
+        """Tell with each batch what became of updates of the subscribers: `ChangingSubscribers.updates`."""
+        self._updates = updates
+
     def record(self, batch: int, counts: Counts) -> None:
         """Take what a sink counted in a batch, until Spark reports the batch."""
+        updates = None if self._updates is None else self._updates()
         with self._recorded.lock:
-            self._recorded.counts[batch] = counts
+            self._recorded.counts[batch] = counts, updates
 
     def tell(self, metrics: BatchMetrics) -> None:
         """Tell every receiver."""
@@ -152,8 +174,8 @@ class Metrics(StreamingQueryListener):
         if self._query is not None and str(progress.id) != self._query:
             return
         with self._recorded.lock:
-            counts = self._recorded.counts.pop(progress.batchId, None)
-        self.tell(batch_metrics(json.loads(progress.json), counts or Counts()))
+            counts, updates = self._recorded.counts.pop(progress.batchId, (Counts(), None))
+        self.tell(replace(batch_metrics(json.loads(progress.json), counts), updates=updates))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 (Spark's name)
         """Be told that there is nothing to do."""
