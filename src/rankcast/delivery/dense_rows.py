@@ -1,9 +1,9 @@
 """Rows of a chunk that nobody has to write down: every event with every one of some queues.
 
 A subscription that accepts everything and only ranks by relevance has a row for every event. Of these rows a chunk has
-the relevance functions, once each, and what the functions look at, once for each event; whoever takes the chunk works
-the rows out (`expanded`), in blocks and with the same kernel that ranks what the index finds, so that they are equal to
-those that could have been sent, bit for bit.
+the relevance functions, once each, and what the functions look at, once for each event. A shard that takes the chunk
+lets it wait like this, and works the rows out when they are released (`expanded`), in blocks and with the same kernel
+that ranks what the index finds, so that they are equal to those that could have been sent, bit for bit.
 
 Size: some 60 bytes per queue and 40 per attribute of its function, and 8 per event and attribute, where the rows have
 24 for every event and queue. Cost of `expanded`: that of `rank_batch`.
@@ -18,12 +18,16 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, Array
+from rankcast.matching.compiled import compiled
 from rankcast.model.errors import InvalidValueError
 from rankcast.ranking.batch import Features, RankedRows, rank_batch, relevant_events
 from rankcast.ranking.batch_table import COSINE, WEIGHTED_SUM, Ranking, RankTable
 
 BLOCK = 1 << 20
 """Rows that are worked out at a time, about."""
+
+_FACTOR = 1099511628211
+"""Of the Fowler-Noll-Vo digest."""
 
 PREFIX = "dense."
 _FUNCTIONS = ("rank_by", "kind", "reach", "part_start", "part_column", "part_value", "part_scale", "part_weight")
@@ -62,6 +66,15 @@ class DenseRows:
     def count(self) -> int:
         """Return how many rows there are."""
         return int(relevant_events(self.table, self.features, len(self.times))[self.table.relevance].sum())
+
+    def of_events(self, is_chosen: Array) -> DenseRows:
+        """Return the rows of the marked events."""
+        one = self.features
+        numbers, first, size, length = (
+            np.ascontiguousarray(column[:, is_chosen]) for column in (one.numbers, one.first, one.size, one.length)
+        )
+        features = Features(numbers, first, size, length, one.values)
+        return DenseRows(self.table, self.matched, self.times[is_chosen], self.expires[is_chosen], features)
 
     def expanded(self) -> Expanded:
         """Return all rows."""
@@ -179,3 +192,26 @@ def _is_sound(rows: DenseRows) -> bool:
 
 def _within(array: Array, end: int) -> bool:
     return not len(array) or bool(array.min() >= 0 and array.max() < end)
+
+
+def event_digests(features: Features, expires: Array) -> Array:
+    """Return a number for each event that those have in common which dense rows say the same of."""
+    found = np.empty(len(expires), np.int64)
+    numbers, values = features.numbers.view(np.int64), features.values.view(np.int64)
+    _digest(numbers, features.first, features.size, values, expires, found)
+    return found
+
+
+@compiled
+def _digest(numbers: Array, first: Array, size: Array, values: Array, expires: Array, found: Array) -> None:
+    for event in range(len(found)):
+        mixed = expires[event]
+        for column in range(len(numbers)):
+            mixed = (mixed ^ numbers[column, event]) * _FACTOR
+            mixed ^= mixed >> 29
+        for column in range(len(size)):
+            mixed = (mixed ^ size[column, event]) * _FACTOR
+            for at in range(size[column, event]):
+                mixed = (mixed ^ values[first[column, event] + at]) * _FACTOR
+                mixed ^= mixed >> 29
+        found[event] = mixed

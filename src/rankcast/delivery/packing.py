@@ -22,6 +22,7 @@ from typing import Self
 import numpy as np
 
 from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, Array
+from rankcast.delivery.dense_rows import DenseRows
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.model.errors import InvalidValueError
 
@@ -90,6 +91,7 @@ class Chunk:
     `reports_late` is set, so that an event which goes to many shards is reported once. Chunks may have events without
     rows: every shard is to know every identity, so that all decide alike which events are repetitions. `variant` tells
     publications of one identity and time apart that do not say the same, by any number each; None if all say the same.
+    `dense` stands for further rows that are not written down, each of its queues with every event (`dense_rows`).
     """
 
     events: EventTable
@@ -102,11 +104,14 @@ class Chunk:
     version: int = 0
     reports_late: bool = False
     variant: Array | None = None
+    dense: DenseRows | None = None
 
     def __post_init__(self) -> None:
         rows, sets = len(self.queue), len(self.sets)
         if self.variant is not None and len(self.variant) != len(self.events):
             raise InvalidValueError("chunk: not as many variants as events")
+        if self.dense is not None and len(self.dense.times) != len(self.events):
+            raise InvalidValueError("chunk: dense rows of more or fewer events than there are")
         columns = (self.event, self.score, self.expires, self.matched)
         if any(len(column) != rows for column in columns):
             raise InvalidValueError("chunk: columns of different lengths")
@@ -131,6 +136,7 @@ class Chunk:
             **_unless_all("matched", self.matched.astype(np.int32, copy=False), 0),
             **_ragged("sets", self.sets),
             **({} if self.variant is None else _unless_all("variant", self.variant, 0)),
+            **({} if self.dense is None else self.dense.to_arrays()),
             **self.events.to_arrays(),
         }
         return pack(_CHUNK, VERSION, arrays)
@@ -142,8 +148,9 @@ class Chunk:
         try:
             rows = len(arrays["queue"])
             version, reports_late = arrays["about"].tolist()
+            events = EventTable.from_arrays(arrays)
             return cls(
-                EventTable.from_arrays(arrays),
+                events,
                 arrays["queue"],
                 arrays["event"],
                 arrays["score"],
@@ -153,9 +160,16 @@ class Chunk:
                 version,
                 bool(reports_late),
                 arrays.get("variant"),
+                DenseRows.from_arrays(arrays, events.time),
             )
         except KeyError as error:
             raise InvalidValueError(f"chunk: there is no array {error}") from None
+
+    @property
+    def last_queue(self) -> int:
+        """The largest number of a queue that there are rows of; -1 when there are none."""
+        dense = -1 if self.dense is None else int(self.dense.table.queue.max(initial=-1))
+        return max(dense, int(self.queue.max(initial=-1)))
 
     @staticmethod
     def of_events(events: EventTable, version: int = 0) -> Chunk:

@@ -48,7 +48,7 @@ from rankcast.delivery.known_events import KnownEvents
 from rankcast.delivery.matched_sets import MatchedSets
 from rankcast.delivery.packing import SETS, Chunk, Notices, pack, unpack
 from rankcast.delivery.queue_changes import QueueChange, changes_from_arrays, changes_to_arrays, check_change
-from rankcast.delivery.waiting_rows import ROW_COLUMNS, Waiting
+from rankcast.delivery.waiting_rows import ROW_COLUMNS, Waiting, release_steps
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import ALL_MATCHES, Periodic, Policy, diversity_of
 from rankcast.model.times import TICK
@@ -129,7 +129,7 @@ class Shard:
     @property
     def waiting(self) -> int:
         """How many rows wait."""
-        return sum(len(part.queue) for part in self._waiting)
+        return sum(map(len, self._waiting))
 
     @property
     def known(self) -> int:
@@ -146,14 +146,14 @@ class Shard:
         """The lowest watermark at which the shard has something to do; None when only more input changes that."""
         first = first_due(*self._queues.arrays)
         for part in self._waiting:
-            if len(part.queue):
-                first = min(first, int(part.events.time[part.event].min()) + 1)
+            if len(part):
+                first = min(first, part.first_time + 1)
         return None if first == NEVER else int(first)
 
     def take(self, chunk: Chunk) -> EventTable:
         """Let rows wait for their time. Return the late events, if the chunk is the one to report them."""
-        if len(chunk.queue) and chunk.queue.max() >= len(self):
-            raise InvalidEventError(f"there is no queue {chunk.queue.max()}; expected 0 to {len(self) - 1}")
+        if chunk.last_queue >= len(self):
+            raise InvalidEventError(f"there is no queue {chunk.last_queue}; expected 0 to {len(self) - 1}")
         if chunk.version < 0 and chunk.version != self.version:  # a fingerprint of subscribers that do not change
             raise InvalidEventError(
                 "the state of the delivery belongs to other subscribers; go on with those that it began with, in the "
@@ -188,8 +188,10 @@ class Shard:
         """Release the rows before a watermark; return what is delivered before it."""
         if watermark <= self._watermark:
             return self._notices([])
-        found = self._release(watermark)
-        self._watermark = watermark
+        found: list[Deliveries] = []
+        for step in release_steps(self._dense(), self._watermark, watermark):
+            found += self._release(step)
+            self._watermark = step
         return self._settled(found)
 
     def finish(self) -> Notices:
@@ -224,8 +226,9 @@ class Shard:
 
     def _packed(self, queues: dict[str, Array]) -> bytes:
         about = [self._watermark, self._lateness, self.version, self._needed]
-        waiting = Waiting.joined(self._waiting)
+        waiting = Waiting.joined(self._plain())
         sets = self._sets.to_table()
+        dense = (Chunk(*_columns(part), sets, variant=part.variant, dense=part.dense) for part in self._dense())
         arrays: dict[str, Array] = {
             "about": np.array(about, np.int64),
             **queues,
@@ -240,6 +243,7 @@ class Shard:
             **{f"w.{name}": array for name, array in waiting.events.to_arrays().items()},
             "w.variant": waiting.variant,
             **{f"w.row.{name}": array for name, array in waiting.columns().items()},
+            **{f"w.dense.{at}": np.frombuffer(chunk.to_bytes(), np.uint8) for at, chunk in enumerate(dense)},
         }
         return pack(_MAGIC, VERSION, arrays)
 
@@ -263,6 +267,8 @@ class Shard:
         if len(events):
             chunk = Chunk(events, queue, event, score, expires, matched, made._sets.to_table(), variant=variant)
             made._waiting.append(Waiting.of(chunk))
+        packed = [array for name, array in arrays.items() if name.startswith("w.dense.")]
+        made._waiting += (Waiting.of(Chunk.from_bytes(array.tobytes())) for array in packed)
         return made
 
     # ------------------------------------------------------------------------------------------------------- releasing
@@ -302,11 +308,22 @@ class Shard:
 
     def _due(self, watermark: int) -> Waiting:
         """Take the rows before the watermark from those that wait."""
-        waiting = Waiting.joined(self._waiting)
-        is_due = waiting.events.time < watermark
-        later = waiting.of_events(~is_due) if not is_due.all() else None
-        self._waiting = [] if later is None else [later]
-        return waiting.of_events(is_due)
+        due, later = list[Waiting](), list[Waiting]()
+        for part in [Waiting.joined(self._plain()), *self._dense()]:
+            is_due = part.events.time < watermark
+            if not is_due.all():
+                later.append(part.of_events(~is_due))
+            if is_due.any():
+                due.append(part.of_events(is_due))
+        self._waiting = later
+        return Waiting.joined(due)
+
+    def _plain(self) -> list[Waiting]:
+        return [part for part in self._waiting if part.dense is None]
+
+    def _dense(self) -> list[Waiting]:
+        """Return the parts that have rows which are not written down."""
+        return [part for part in self._waiting if part.dense is not None]
 
     def _ignored(self, first: int) -> Array:
         """Return which events, released from a number on, repeat one that counts for everybody; forget them."""
@@ -468,6 +485,10 @@ class Shard:
 def _recalled(policy: Policy, lateness: int) -> int:
     """Return for how long a queue is to know what it has taken, beyond what it holds and what everybody knows."""
     return lateness + policy.period // TICK if isinstance(policy, Periodic) else 0
+
+
+def _columns(part: Waiting) -> tuple[EventTable, Array, Array, Array, Array, Array]:
+    return part.events, part.queue, part.event, part.score, part.expires, part.matched
 
 
 def _under(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:

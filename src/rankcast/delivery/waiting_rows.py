@@ -8,16 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.delivery.batch_layout import Array
+from rankcast.delivery.dense_rows import DenseRows
 from rankcast.delivery.event_tables import EventTable
 from rankcast.delivery.packing import Chunk
 
 ROW_COLUMNS = {"queue": np.int32, "event": np.int64, "score": np.float64, "expires": np.int64, "matched": np.int32}
 """The columns of rows, as they are packed."""
 
+DENSE_ROWS = 2_000_000
+"""Rows that are worked out at a time where none are written down: some 60 MB."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rows whose time has not come, and their events; `variant` as in a `Chunk`, by event."""
+    """Rows whose time has not come, and their events; `variant` by event, and `dense`, are as in a `Chunk`."""
 
     events: EventTable
     variant: Array
@@ -26,22 +30,50 @@ class Waiting:
     score: Array
     expires: Array
     matched: Array
+    dense: DenseRows | None = None
 
     @staticmethod
     def of(chunk: Chunk) -> Waiting:
         """Return the rows of a chunk."""
         variant = np.zeros(len(chunk.events), np.int64) if chunk.variant is None else chunk.variant
-        return Waiting(chunk.events, variant, chunk.queue, chunk.event, chunk.score, chunk.expires, chunk.matched)
+        columns = (chunk.queue, chunk.event, chunk.score, chunk.expires, chunk.matched)
+        return Waiting(chunk.events, variant, *columns, chunk.dense)
+
+    def __len__(self) -> int:
+        """How many rows there are, about: dense rows of events without a relevance are counted too."""
+        return len(self.queue) + (0 if self.dense is None else len(self.dense))
+
+    @property
+    def first_time(self) -> int:
+        """The earliest time of an event that has rows; there are some."""
+        times = self.events.time[self.event] if self.dense is None else self.events.time
+        return int(times.min())
+
+    def whole(self) -> Waiting:
+        """Return the same with all rows written down."""
+        if self.dense is None:
+            return self
+        rows = self.dense.expanded()
+        return Waiting(
+            self.events,
+            self.variant,
+            _concatenated([self.queue, rows.queue], np.int32),
+            _concatenated([self.event, rows.event], np.int64),
+            _concatenated([self.score, rows.score], np.float64),
+            _concatenated([self.expires, rows.expires], np.int64),
+            _concatenated([self.matched, rows.matched], np.int32),
+        )
 
     @staticmethod
     def none() -> Waiting:
         """Return no rows."""
-        none = np.zeros(0, np.int64)
-        return Waiting(EventTable.empty(), none, *(np.zeros(0, dtype) for dtype in ROW_COLUMNS.values()))
+        queue, event, score, expires, matched = (np.zeros(0, dtype) for dtype in ROW_COLUMNS.values())
+        return Waiting(EventTable.empty(), np.zeros(0, np.int64), queue, event, score, expires, matched)
 
     @staticmethod
     def joined(parts: Sequence[Waiting]) -> Waiting:
-        """Return the rows of all parts."""
+        """Return the rows of all parts, written down."""
+        parts = [part.whole() for part in parts]
         if not parts:
             return Waiting.none()
         if len(parts) == 1:
@@ -71,17 +103,35 @@ class Waiting:
             self.score[rows],
             self.expires[rows],
             self.matched[rows],
+            None if self.dense is None else self.dense.of_events(is_chosen),
         )
 
     def rows_of(self, is_chosen: Array) -> Waiting:
-        """Return all events, and the rows of the marked ones."""
+        """Return all events, and the rows of the marked ones; all are written down."""
         rows = np.flatnonzero(is_chosen[self.event])
         columns = (self.queue, self.event, self.score, self.expires, self.matched)
-        return Waiting(self.events, self.variant, *(column[rows] for column in columns))
+        queue, event, score, expires, matched = (column[rows] for column in columns)
+        return Waiting(self.events, self.variant, queue, event, score, expires, matched)
 
     def columns(self) -> dict[str, Array]:
         """Return the columns of the rows by name, as they are packed."""
         return {name: getattr(self, name).astype(dtype, copy=False) for name, dtype in ROW_COLUMNS.items()}
+
+
+def release_steps(parts: Sequence[Waiting], since: int, watermark: int) -> list[int]:
+    """Return the watermarks after one to go by, the given one last, so that few dense rows are worked out at once.
+
+    That is no more than `DENSE_ROWS`; rows of one time are released together, however many they are.
+    """
+    known = [(part.events.time, len(part.dense.table)) for part in parts if part.dense is not None]
+    if not known:
+        return [watermark]
+    times = np.concatenate([time for time, _ in known])
+    rows = np.repeat([queues for _, queues in known], [len(time) for time, _ in known])
+    order = np.argsort(times, kind="stable")
+    steps = np.cumsum(rows[order]) // DENSE_ROWS
+    firsts = times[order][np.flatnonzero(np.diff(steps, prepend=0))]
+    return [*np.unique(firsts[(firsts > since) & (firsts < watermark)]).tolist(), watermark]
 
 
 def _concatenated(parts: list[Array], dtype: type[np.generic]) -> Array:

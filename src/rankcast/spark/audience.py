@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from rankcast.matching.index import Index
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.model.notifying import AtOnce
 from rankcast.model.policies import Policy
-from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.batch_table import Ranking, RankTable
 from rankcast.storage.index_files import load_arrays, load_index, save_arrays, save_index
 from rankcast.storage.policy_documents import policy_from_document, policy_to_document
@@ -42,6 +43,10 @@ KIND, VERSION = "audience", 1
 
 KEPT = 4
 """Audiences that a process keeps: the current one, and those of batches that are repeated or end late."""
+
+
+FEWEST_APART = 16
+"""Subscriptions that every event matches and that are kept apart: fewer are not worth it."""
 
 
 class QueueKey(NamedTuple):
@@ -142,9 +147,17 @@ class Audience:
     """One version of the subscribers; see the module."""
 
     def __init__(
-        self, index: Index, ranking: Ranking, position: Array, queues: Queues, needs_hub: str | None = None
+        self,
+        index: Index,
+        ranking: Ranking,
+        position: Array,
+        queues: Queues,
+        needs_hub: str | None = None,
+        apart: Array | None = None,
     ) -> None:
         self.index = index
+        self.apart: Array = np.zeros(0, np.int64) if apart is None else apart
+        """Subscriptions that every event matches, which are not in the index; see `takes_everything`."""
         self.needs_hub = needs_hub
         """Why these subscribers can be matched but not notified by a pipeline, if that is so."""
         self.ranking = ranking
@@ -154,9 +167,12 @@ class Audience:
         self.reader = index.reader()
 
     @staticmethod
-    def of(subscribers: Iterable[Subscriber]) -> Audience:
-        """Return the audience of some subscribers; raise PriorityCycleError for contradictory priorities."""
-        return _Building(subscribers).audience()
+    def of(subscribers: Iterable[Subscriber], *, apart: bool = False) -> Audience:
+        """Return the audience of some subscribers; raise PriorityCycleError for contradictory priorities.
+
+        With `apart`, subscriptions that every event matches are kept out of the index, if they are many.
+        """
+        return _Building(subscribers).audience(apart=apart)
 
     @property
     def subscribers(self) -> int:
@@ -164,7 +180,31 @@ class Audience:
         return int((np.diff(self.queues.subscription.starts) == 0).sum())
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self.index) + len(self.apart)
+
+    def with_apart(self, offsets: Array, numbers: Array) -> tuple[Array, Array]:
+        """Return what the index finds of a batch of events with what every one of them matches."""
+        if not len(self.apart):
+            return offsets, numbers
+        ends = offsets + np.arange(len(offsets)) * len(self.apart)
+        joined = np.empty(int(ends[-1]), np.int64)
+        is_apart = np.zeros(len(joined), bool)
+        is_apart[(ends[1:, None] - len(self.apart) + np.arange(len(self.apart))).ravel()] = True
+        joined[is_apart], joined[~is_apart] = np.tile(self.apart, len(offsets) - 1), numbers
+        return ends, joined
+
+    def table_apart(self, shard: int, shards: int) -> RankTable:
+        """Return the ranks of what is apart in a shard, by the numbers that queues have there."""
+        if (shard, shards) not in self._tables:
+            table = self.ranking.table
+            own = self.apart[table.queue[self.apart] % shards == shard]
+            chosen = table.chosen(own)
+            self._tables[shard, shards] = replace(chosen, queue=chosen.queue // shards)
+        return self._tables[shard, shards]
+
+    @cached_property
+    def _tables(self) -> dict[tuple[int, int], RankTable]:
+        return {}
 
     @cached_property
     def _numbers(self) -> dict[QueueKey, int]:
@@ -217,6 +257,7 @@ class Audience:
         queues = self.queues
         arrays = {f"ranks.{name}": array for name, array in self.ranking.table.to_arrays().items()}
         arrays |= {"position": self.position, "policy": queues.policy, "name_start": queues.name_start}
+        arrays |= {"apart": self.apart}
         for name in _TEXTS:
             texts: Ragged = getattr(queues, name)
             arrays |= {f"{name}.starts": texts.starts, f"{name}.values": texts.values}
@@ -243,7 +284,7 @@ class Audience:
         queues = Queues(policy=arrays["policy"], policies=policies, name_start=arrays["name_start"], **texts)
         ranking = Ranking(RankTable.from_arrays(ranks), tuple(metadata["numbers"]), tuple(metadata["vectors"]))
         index, needs_hub = load_index(folder / "index", verify=verify), metadata.get("needs_hub")
-        return Audience(index, ranking, arrays["position"], queues, needs_hub)
+        return Audience(index, ranking, arrays["position"], queues, needs_hub, arrays.get("apart"))
 
 
 _TEXTS = ("subscriber", "subscription", "name")
@@ -277,6 +318,16 @@ def needs_hub(subscriber: Subscriber) -> str | None:
     )
 
 
+def takes_everything(subscriber: Subscriber, one: Subscription) -> bool:
+    """Whether a subscription is matched by every event and only ranks it, so that its rows need not be written down.
+
+    It accepts everything at all times and has a relevance function, and its scores do not decay; it also has to be the
+    only one of its queue.
+    """
+    is_always = one.active_from is None and one.active_until is None
+    return is_always and one.relevance is not None and subscriber.decay is None and one.filter.accepts_everything
+
+
 class _Building:
     """Collects subscribers: gives queues and numbers to them."""
 
@@ -306,9 +357,23 @@ class _Building:
             self._queue.append(queue)
             self._position.append(names.setdefault(one.id, len(names)))
 
-    def audience(self) -> Audience:
+    def audience(self, *, apart: bool) -> Audience:
         """Return everything collected."""
+        numbers = self._apart() if apart else np.zeros(0, np.int64)
+        kept_out = set(numbers.tolist())
+        entries = [entry for entry in self._entries if entry.number not in kept_out]
         ranking = Ranking.of(self._subscribers, self._queue)
         queues = Queues.of(list(self._keys), self._policies, [list(names) for names in self._names])
         unfit = next(filter(None, map(needs_hub, self._subscribers)), None)
-        return Audience(Index(self._entries), ranking, np.array(self._position, np.int32), queues, unfit)
+        return Audience(Index(entries), ranking, np.array(self._position, np.int32), queues, unfit, numbers)
+
+    def _apart(self) -> Array:
+        """Return the subscriptions that every event matches, each the only one of its queue; none if they are few."""
+        owned = ((subscriber, one) for subscriber in self._subscribers for one in subscriber.subscriptions)
+        sizes = Counter(self._queue)
+        found = [
+            number
+            for number, ((subscriber, one), queue) in enumerate(zip(owned, self._queue, strict=True))
+            if sizes[queue] == 1 and takes_everything(subscriber, one)
+        ]
+        return np.array(found if len(found) >= FEWEST_APART else [], np.int64)

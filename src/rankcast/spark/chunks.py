@@ -21,11 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.delivery.batch_layout import Array
+from rankcast.delivery.dense_rows import DenseRows, event_digests
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.kernels_tables import digests
 from rankcast.delivery.packing import SETS, Chunk
 from rankcast.matching.compiled import compiled, inlined
-from rankcast.ranking.batch import RankedRows
+from rankcast.ranking.batch import Features, RankedRows
+from rankcast.ranking.batch_table import RankTable
 from rankcast.spark.audience import Audience
 
 MASK_BITS = SETS.bit_length() - 1
@@ -46,6 +48,13 @@ class Packed(NamedTuple):
     chunk: Chunk
 
 
+class Apart(NamedTuple):
+    """What is known of events beside their rows: what relevance functions look at, and when they say they expire."""
+
+    features: Features
+    expires: Array
+
+
 def chunks_of(
     events: EventTable,
     rows: RankedRows,
@@ -54,11 +63,13 @@ def chunks_of(
     shards: int,
     reporting: int,
     position: Array | None = None,
+    apart: Apart | None = None,
 ) -> Iterator[Packed]:
     """Divide ranked rows among the shards; the chunk of shard `reporting` has whole events, to report late ones.
 
     `position` says where in its queue what matched is, by the audience's numbers of subscriptions unless it is given.
-    Then an event's rows may be divided among several chunks, and of what they say nothing is left out.
+    Then an event's rows may be divided among several chunks, and of what they say nothing is left out. `apart` is what
+    the rows of subscriptions that every event matches are worked out from, where they are not among the rows.
     """
     if not len(events):
         return
@@ -68,13 +79,16 @@ def chunks_of(
     bounds = np.searchsorted(shard[order], np.arange(shards + 1))
     decaying = audience.decays(rows.queue)
     variant, newest = variants(events, rows, matched) if position is None else None, int(events.time.max())
+    if apart is not None and variant is not None:
+        variant ^= event_digests(*apart)
     for at in range(shards):
         own = order[bounds[at] : bounds[at + 1]]
         reports = at == reporting
         event = rows.event[own]
         named = np.zeros(len(events), bool)
         named[event] = True
-        table = events if reports else events.bare_unless(named)
+        dense = None if apart is None else dense_rows(events, apart, audience.table_apart(at, shards))
+        table = events if reports or dense is not None else events.bare_unless(named)
         if len(table.payload.values) or decaying[own].any():
             table = _with_ranks(table, own[decaying[own]], rows)
         chunk = Chunk(
@@ -88,8 +102,17 @@ def chunks_of(
             version,
             reports,
             variant,
+            dense,
         )
         yield Packed(at, newest, chunk)
+
+
+def dense_rows(events: EventTable, apart: Apart, table: RankTable) -> DenseRows | None:
+    """Return the rows of the subscriptions of a table with all events; None when there is no subscription."""
+    if not len(table):
+        return None
+    only = np.ones(len(table), np.int32)  # the mask of the only position
+    return DenseRows(table, only, events.time, apart.expires, apart.features)
 
 
 def variants(events: EventTable, rows: RankedRows, matched: Array) -> Array:

@@ -23,7 +23,7 @@ from rankcast.delivery.batch_layout import NEVER, Array
 from rankcast.delivery.contents import WantedContent
 from rankcast.model.errors import InvalidEventError, shown
 from rankcast.model.schema import Schema
-from rankcast.ranking.batch import RankedRows, rank_batch
+from rankcast.ranking.batch import Features, RankedRows, rank_batch
 from rankcast.spark.audience import Audience
 from rankcast.spark.event_batches import EventBatch
 from rankcast.spark.event_reader import EventReader
@@ -106,16 +106,22 @@ def _source(audience: Audience | AudienceSource, events: DataFrame) -> AudienceS
 
 
 class Piece(NamedTuple):
-    """Some events with everything that is known of them, and the rows beside them that are none."""
+    """Some events with everything that is known of them, and the rows beside them that are none.
+
+    `rows` has no rows of subscriptions that every event matches if these are kept `apart`.
+    """
 
     batch: pa.RecordBatch
     events: EventBatch
     rows: RankedRows
     rejected: list[Rejected]
+    features: Features
 
 
-def matched_pieces(batches: Iterator[pa.RecordBatch], reader: EventReader, audience: Audience) -> Iterator[Piece]:
-    """Read, match and rank batches, in pieces of a bounded number of matches."""
+def matched_pieces(
+    batches: Iterator[pa.RecordBatch], reader: EventReader, audience: Audience, *, apart: bool = False
+) -> Iterator[Piece]:
+    """Read, match and rank batches, in pieces of a bounded number of matches; what is `apart` may be left out."""
     size = FIRST_EVENTS
     for given in batches:
         batch, start = reader.named(given), 0
@@ -124,7 +130,11 @@ def matched_pieces(batches: Iterator[pa.RecordBatch], reader: EventReader, audie
             start += part.num_rows
             events, rejected = reader.read(part)
             offsets, numbers = events.matched(audience.reader)
-            yield Piece(part, events, ranked(events, audience, offsets, numbers), rejected)
+            if not apart:
+                offsets, numbers = audience.with_apart(offsets, numbers)
+            features = events.features(audience.ranking)
+            rows = rank_batch(audience.ranking, offsets, numbers, events.times, events.expires, features)
+            yield Piece(part, events, rows, rejected, features)
             size = max(FEWEST_EVENTS, MATCHES * part.num_rows // max(len(numbers), part.num_rows))
 
 

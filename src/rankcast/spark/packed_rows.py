@@ -18,9 +18,9 @@ from pyspark import TaskContext
 
 from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.event_tables import EventTable
-from rankcast.ranking.batch import RankedRows
+from rankcast.ranking.batch import Features, RankedRows
 from rankcast.spark.audience import Audience
-from rankcast.spark.chunks import chunks_of
+from rankcast.spark.chunks import Apart, chunks_of, dense_rows
 from rankcast.spark.delivery_input import Kind, counts_to_bytes, packed_plan
 from rankcast.spark.event_reader import EventReader
 from rankcast.spark.event_values import Rejected
@@ -31,6 +31,9 @@ from rankcast.spark.top_subscribers import TopSubscribers
 
 ROWS = 4_000_000
 """Ranked rows that are gathered before they are packed: some 250 MB."""
+
+ROWS_APART = 8
+"""So many rows that are not written down count as one: they take room only where they are taken in."""
 
 _SCHEMA = pa.schema(
     [("shard", pa.int32()), ("time", pa.timestamp("us", "UTC")), ("kind", pa.int8()), ("data", pa.binary())]
@@ -52,12 +55,20 @@ class _Gathered:
 
     events: list[EventTable] = field(default_factory=list)
     rows: list[RankedRows] = field(default_factory=list)
+    apart: list[Apart] = field(default_factory=list)
     count: int = 0
 
-    def add(self, events: EventTable, rows: RankedRows) -> None:
+    def add(self, events: EventTable, rows: RankedRows, apart: Apart, others: int) -> None:
+        """Add a piece; with each of its events go so many rows that are not written down."""
         self.events.append(events)
         self.rows.append(rows)
-        self.count += len(rows.event)
+        self.apart.append(apart)
+        self.count += len(rows.event) + len(events) * others // ROWS_APART
+
+    def joined_apart(self) -> Apart:
+        """Return what the rows that are not written down are worked out from."""
+        features = Features.joined([one.features for one in self.apart])
+        return Apart(features, np.concatenate([one.expires for one in self.apart]))
 
     def joined(self) -> tuple[EventTable, RankedRows]:
         if len(self.rows) == 1:
@@ -92,12 +103,18 @@ class PackTask:
         yield from map(as_batch, changes_for(self.source, self.shards, version))
         reporting = task_partition() % self.shards
         gathered, events, matches, ends = _Gathered(), 0, 0, list[pa.RecordBatch]()
-        for piece in matched_pieces(without_ends(batches, self.reader, ends), self.reader, audience):
+        apart = self.top is None
+        given = without_ends(batches, self.reader, ends)
+        for piece in matched_pieces(given, self.reader, audience, apart=apart):
             table = piece.events.table(audience.queues.wanted_content)
             rows = self._selected(piece, table, audience)
-            gathered.add(table, rows)
+            known = Apart(piece.features, piece.events.expires)
+            gathered.add(table, rows, known, len(audience.apart) * apart)
             events += len(table)
             matches += len(rows.event)
+            if apart and len(audience.apart):
+                everybody = dense_rows(table, known, audience.table_apart(0, 1))
+                matches += 0 if everybody is None else everybody.count()
             if piece.rejected:
                 yield as_batch(PackedRow(reporting, None, Kind.REJECTED, rejected_to_bytes(piece.rejected)))
             if gathered.count >= ROWS:
@@ -121,7 +138,8 @@ class PackTask:
     def _packed(
         self, gathered: _Gathered, audience: Audience, version: int, reporting: int
     ) -> Iterator[pa.RecordBatch]:
-        for packed in chunks_of(*gathered.joined(), audience, version, self.shards, reporting):
+        apart = gathered.joined_apart() if self.top is None and len(audience.apart) else None
+        for packed in chunks_of(*gathered.joined(), audience, version, self.shards, reporting, apart=apart):
             yield as_batch(PackedRow(packed.shard, packed.newest, Kind.CHUNK, packed.chunk.to_bytes()))
 
 

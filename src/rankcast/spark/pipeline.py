@@ -96,7 +96,7 @@ class Pipeline:
         elif isinstance(subscribers, DataFrame):
             self._take_file(subscribers_of_rows(subscribers))
         elif isinstance(subscribers, Iterable):
-            self._audience = Audience.of(map(self._checked, unique_subscribers(subscribers).values()))
+            self._audience = Audience.of(map(self._checked, unique_subscribers(subscribers).values()), apart=True)
         else:
             self._source = subscribers
 
@@ -112,7 +112,7 @@ class Pipeline:
     def _take_file(self, found: SubscriberFile) -> None:
         self.problems = found.problems
         self.schema = self.schema or found.schema
-        self._audience = Audience.of(map(self._checked, found.subscribers))
+        self._audience = Audience.of(map(self._checked, found.subscribers), apart=True)
 
     def source(self, spark: SparkSession) -> AudienceSource:
         """Return what tasks get their audience from."""
