@@ -2,7 +2,8 @@
 
 The published setting: 500 subscriptions, 1,000,000 events in two dimensions, uniform, a window of 20,000. Cost is CPU
 time of one thread. The limit is the fastest of three plain passes that only evaluate the distances, in the same run.
-Deliveries are compared with those of the k-skyband, another exact algorithm, for a few subscriptions and events.
+Deliveries are compared with those of the k-skyband, another exact algorithm, for a few subscriptions and events. Then
+the same kind of subscriptions in a hub (`topkw_hub`), and what a pipeline sends for them (`topkw_shipping`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from rankcast.bench import topkw_hub, topkw_shipping
 from rankcast.bench.registry import Settings
 from rankcast.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast.bench.timing import best_of_each
@@ -53,8 +55,12 @@ def run(settings: Settings) -> Report:
         _measure(case, points, ideals, k, passes, report)
         if full:
             _judge(case, k, report)
+    topkw_hub.measure(settings, report)
+    topkw_shipping.measure(settings, report)
     if not full:
-        report.notes.append(f"Nothing is promised but for {SUBSCRIPTIONS} subscriptions and {EVENTS:,} events.")
+        report.notes.append(
+            f"Of the kernel, nothing is promised but for {SUBSCRIPTIONS} subscriptions and {EVENTS:,} events."
+        )
     return report
 
 
