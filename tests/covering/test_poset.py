@@ -8,6 +8,8 @@ from rankcast.covering.poset import Poset
 from rankcast.covering.relation import covers
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import UnknownIdError
+from rankcast.model.schema import Schema
+from rankcast.model.values import ValueType
 from rankcast.testing.strategies import attributes, filters
 
 GRID = (
@@ -83,3 +85,12 @@ def test_what_lies_below_a_filter_that_does_not_accept_is_never_asked():
     for number, text in enumerate(["city = 'Porto'", "city = 'Porto' and rent < 900", "rent < 500"]):
         poset.add(number, parse_filter(text))
     assert poset.walk({"city": "Braga", "rent": 700}) == ([], 2)
+
+
+def test_under_a_schema_filters_that_mean_the_same_lie_one_below_the_other():
+    """Two nodes with the same box: the one that came first is above, and its parents are not parents of the second."""
+    poset = Poset(Schema({"x": ValueType.INT}))
+    texts = ["x > 0", "x > 2", "x >= 3", "x > 5"]
+    nodes = [poset.add(number, parse_filter(text)) for number, text in enumerate(texts)]
+    assert [poset.parents(node) for node in nodes] == [set(), {nodes[0]}, {nodes[1]}, {nodes[2]}]
+    assert [poset.depth(node) for node in nodes] == [1, 2, 3, 4]

@@ -93,31 +93,33 @@ def only_outranking(
 
 
 @njit(cache=True, nogil=True)
-def outermost(starts: Array, ends: Array, count: int, inwards: bool, kept: Array) -> int:
-    """Write the positions of the boxes that contain no other one (inwards) or that no other one contains.
+def nearest(starts: Array, ends: Array, numbers: Array, upwards: bool, kept: Array) -> int:
+    """Write those of some subscriptions that are above no other of them (upwards) or below no other; return how many.
 
-    `starts` and `ends` have a line per box, sorted so that no box comes before one that contains it; when looking
-    inwards, the other way round. So a box can be related in the unwanted way only to one that comes before it, and then
-    to one that is kept.
+    `starts` and `ends` have a line per number. Each one is compared with those kept so far, which are few: it is
+    dropped when one of them is nearer, and else drops those that it is nearer than.
     """
     total = 0
-    for at in range(count):
-        free = True
-        for place in range(total):
+    for number in numbers:
+        place, dropped = 0, False
+        while place < total:
             other = kept[place]
-            outer, inner = (at, other) if inwards else (other, at)
-            related = True
+            contains, contained = True, True
             for attribute in range(starts.shape[1]):
-                if (
-                    starts[outer, attribute] > starts[inner, attribute]
-                    or ends[outer, attribute] < ends[inner, attribute]
-                ):
-                    related = False
-                    break
-            if related:
-                free = False
+                low, high = starts[number, attribute], ends[number, attribute]
+                contains &= (low <= starts[other, attribute]) & (high >= ends[other, attribute])
+                contained &= (low >= starts[other, attribute]) & (high <= ends[other, attribute])
+            if contains and contained:  # of equal boxes the lower number is above
+                contains, contained = number < other, number > other
+            if contains if upwards else contained:
+                dropped = True
                 break
-        if free:
-            kept[total] = at
+            if contained if upwards else contains:
+                total -= 1
+                kept[place] = kept[total]
+            else:
+                place += 1
+        if not dropped:
+            kept[total] = number
             total += 1
     return total

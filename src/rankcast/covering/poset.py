@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from rankcast.covering.kernels_order import outermost
+from rankcast.covering.kernels_order import nearest
 from rankcast.covering.order import Group, Order
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.model.filters import Filter
@@ -176,11 +176,11 @@ class Poset:
         for child in node.children:
             # What was above the node is above the child: an edge is due where nothing else lies between.
             others = self._order.above(child, self._all)
-            nearest = self._nearest(others, upwards=True)
-            for parent in nearest - self._nodes[child].parents:
+            parents = self._nearest(others, upwards=True)
+            for parent in parents - self._nodes[child].parents:
                 self._nodes[parent].children.add(child)
-            self._nodes[child].parents = nearest
-            if not nearest:
+            self._nodes[child].parents = parents
+            if not parents:
                 self._roots.add(child)
         self._order.remove(number)
 
@@ -188,12 +188,9 @@ class Poset:
         """Return, of the nodes above (or below) one, those with none of the others in between."""
         if self._order.partial[related].any():
             return self._nearest_one_by_one(related, upwards=upwards)
-        ordered = self._order.top_down(related)
-        if upwards:
-            ordered = ordered[::-1]
-        starts, ends = self._order.boxes.starts[ordered], self._order.boxes.ends[ordered]
-        kept = np.empty(len(ordered), np.int64)
-        return set(ordered[kept[: outermost(starts, ends, len(ordered), upwards, kept)]].tolist())
+        kept = np.empty(len(related), np.int64)
+        count = nearest(self._order.boxes.starts, self._order.boxes.ends, related, upwards, kept)
+        return set(kept[:count].tolist())
 
     def _nearest_one_by_one(self, related: Array, *, upwards: bool) -> set[int]:
         group = Group(self._order)
