@@ -32,6 +32,14 @@ class Classes:
         """How many subscribers each class has."""
         return np.bincount(self.members, minlength=len(self.allowed))
 
+    def listed(self) -> tuple[Array, Array]:
+        """Return the brokers of all classes one after the other, and where those of each class start.
+
+        Both are contiguous in any case: kernels are compiled anew for any other layout of their arrays.
+        """
+        rows, brokers = np.nonzero(self.allowed)
+        return np.ascontiguousarray(brokers), np.searchsorted(rows, np.arange(len(self.allowed) + 1))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:

@@ -69,11 +69,12 @@ def made_placement(problem: Problem, column_of: Array, filters: Filters) -> Plac
 
 def _greedy(problem: Problem, candidates: Array, *, offline: bool) -> Placement:
     classes = classes_of(candidates, problem.site_of)
-    groups, columns = np.nonzero(classes.allowed)
-    starts = np.searchsorted(groups, np.arange(len(classes.allowed) + 1))
+    columns, starts = classes.listed()
     choices = Choices(starts, columns, problem.tree.leaves, problem.shares_of_leaves)
     interests = problem.interests
-    demands = Demands(interests.offsets, interests.sides, problem.interest_of, classes.members)
+    queue_starts = np.concatenate([[0], np.cumsum(classes.sizes)])
+    queues = np.argsort(classes.members, kind="stable")
+    demands = Demands(interests.offsets, interests.sides, problem.interest_of, classes.members, queue_starts, queues)
     scratch = scratch_for(int(problem.boxes_of_brokers.max()), interests.sides.shape[1])
     place = place_scarcest_first if offline else place_in_order
     for factor in load_factors(problem):

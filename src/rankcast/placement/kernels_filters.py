@@ -71,6 +71,20 @@ def contains(outer: Array, inner: Array) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def copy_into(target: Array, source: Array) -> None:
+    """Copy a box. Assignment to slices does the same and takes numba far longer to compile."""
+    for side in range(len(source)):
+        target[side] = source[side]
+
+
+@njit(cache=True, nogil=True)
+def widen(target: Array, source: Array) -> None:
+    """Enlarge a box to contain another one."""
+    for side in range(len(source)):
+        target[side] = max(target[side], source[side])
+
+
+@njit(cache=True, nogil=True)
 def _meet(common: Array, depth: int, box: Array) -> float:
     """Write what a box has in common with an intersection to the next row; return its volume."""
     attributes = len(box) // 2
@@ -137,18 +151,18 @@ def best_slot(filters: Filters, broker: int, box: Array, events: Events, scratch
         return 0.0, CONTAINED
     used = filters.used[broker]
     trial = scratch.trial
-    trial[:used] = filters.boxes[broker, :used]
+    for at in range(used):
+        copy_into(trial[at], filters.boxes[broker, at])
     best, slot = np.inf, CONTAINED
     if used < filters.most[broker]:
-        trial[used] = box
+        copy_into(trial[used], box)
         best, slot = measure(trial, used + 1, events, scratch) - filters.measures[broker], used
     for at in range(used):
-        for side in range(len(box)):
-            trial[at, side] = max(trial[at, side], box[side])
+        widen(trial[at], box)
         grown = measure(trial, used, events, scratch) - filters.measures[broker]
         if grown < best:
             best, slot = grown, at
-        trial[at] = filters.boxes[broker, at]
+        copy_into(trial[at], filters.boxes[broker, at])
     return max(best, 0.0), slot
 
 
@@ -156,7 +170,7 @@ def best_slot(filters: Filters, broker: int, box: Array, events: Events, scratch
 def path_growth(filters: Filters, leaf: int, box: Array, bound: float, events: Events, scratch: Scratch) -> float:
     """Return how much all filters from a leaf up grow to let a box in; more than `bound` may be any such number."""
     growing = scratch.box
-    growing[:] = box
+    copy_into(growing, box)
     total = 0.0
     broker = leaf
     while broker >= 0:
@@ -167,8 +181,7 @@ def path_growth(filters: Filters, leaf: int, box: Array, bound: float, events: E
         if total > bound:
             break
         if slot < filters.used[broker]:
-            for side in range(len(box)):
-                growing[side] = max(growing[side], filters.boxes[broker, slot, side])
+            widen(growing, filters.boxes[broker, slot])
         broker = filters.parents[broker]
     return total
 
@@ -177,7 +190,7 @@ def path_growth(filters: Filters, leaf: int, box: Array, bound: float, events: E
 def let_in(filters: Filters, leaf: int, box: Array, events: Events, scratch: Scratch) -> float:
     """Let a box into all filters from a leaf up; return how much they have grown."""
     growing = scratch.box
-    growing[:] = box
+    copy_into(growing, box)
     total = 0.0
     broker = leaf
     while broker >= 0:
@@ -186,11 +199,10 @@ def let_in(filters: Filters, leaf: int, box: Array, events: Events, scratch: Scr
             break
         total += grown
         if slot < filters.used[broker]:
-            for side in range(len(box)):
-                growing[side] = max(growing[side], filters.boxes[broker, slot, side])
+            widen(growing, filters.boxes[broker, slot])
         else:
             filters.used[broker] += 1
-        filters.boxes[broker, slot] = growing
+        copy_into(filters.boxes[broker, slot], growing)
         filters.measures[broker] = measure(filters.boxes[broker], filters.used[broker], events, scratch)
         broker = filters.parents[broker]
     return total

@@ -17,16 +17,21 @@ import numpy as np
 from numba import njit
 
 from rankcast.placement.boxes import Array
-from rankcast.placement.kernels_filters import Events, Filters, Scratch, holds, let_in, path_growth
+from rankcast.placement.kernels_filters import Events, Filters, Scratch, copy_into, holds, let_in, path_growth
 
 
 class Demands(NamedTuple):
-    """Interests as in `Interests`, and by subscriber its interest and its group."""
+    """Interests as in `Interests`, and by subscriber its interest and its group; and the subscribers of each group.
+
+    Those of group g are `queues[queue_starts[g] : queue_starts[g + 1]]`, ascending.
+    """
 
     offsets: Array
     sides: Array
     interest_of: Array
     group_of: Array
+    queue_starts: Array
+    queues: Array
 
 
 class Choices(NamedTuple):
@@ -55,6 +60,23 @@ def _holds_all(filters: Filters, broker: int, demands: Demands, interest: int) -
 
 
 @njit(cache=True, nogil=True)
+def _save_path(filters: Filters, leaf: int, boxes: Array, used: Array, measures: Array, save: bool) -> None:
+    """Save the filters from a leaf up, or bring back what was saved."""
+    depth, broker = 0, leaf
+    while broker >= 0:
+        if save:
+            used[depth], measures[depth] = filters.used[broker], filters.measures[broker]
+        else:
+            filters.used[broker], filters.measures[broker] = used[depth], measures[depth]
+        for at in range(used[depth]):
+            if save:
+                copy_into(boxes[depth, at], filters.boxes[broker, at])
+            else:
+                copy_into(filters.boxes[broker, at], boxes[depth, at])
+        depth, broker = depth + 1, filters.parents[broker]
+
+
+@njit(cache=True, nogil=True)
 def _growth(
     filters: Filters, leaf: int, demands: Demands, interest: int, bound: float, events: Events, scratch: Scratch
 ) -> float:
@@ -62,13 +84,16 @@ def _growth(
     first, last = demands.offsets[interest], demands.offsets[interest + 1]
     if last - first == 1:
         return path_growth(filters, leaf, demands.sides[first], bound, events, scratch)
-    saved_boxes, saved_used, saved_measures = filters.boxes.copy(), filters.used.copy(), filters.measures.copy()
+    depth, broker = 0, leaf
+    while broker >= 0:
+        depth, broker = depth + 1, filters.parents[broker]
+    boxes = np.empty((depth, filters.boxes.shape[1], filters.boxes.shape[2]))
+    used, measures = np.empty(depth, np.int64), np.empty(depth)
+    _save_path(filters, leaf, boxes, used, measures, True)
     total = 0.0
     for part in range(first, last):
         total += let_in(filters, leaf, demands.sides[part], events, scratch)
-    filters.boxes[:] = saved_boxes
-    filters.used[:] = saved_used
-    filters.measures[:] = saved_measures
+    _save_path(filters, leaf, boxes, used, measures, False)
     return total
 
 
@@ -173,11 +198,7 @@ def place_scarcest_first(
 ) -> int:
     """Place those with the fewest live candidates first; return how many had to go to a broker without room."""
     groups = len(choices.starts) - 1
-    queue_starts = np.zeros(groups + 1, np.int64)
-    for group in demands.group_of:
-        queue_starts[group + 1] += 1
-    queue_starts = np.cumsum(queue_starts)
-    queues = np.argsort(demands.group_of, kind="mergesort")  # by number within a group
+    queues, queue_starts = demands.queues, demands.queue_starts
     heads = queue_starts[:-1].copy()
     live = np.zeros(groups, np.int64)
     for group in range(groups):

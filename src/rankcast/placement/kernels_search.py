@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from rankcast.placement.boxes import Array
-from rankcast.placement.kernels_filters import Events, Scratch, contains, measure
+from rankcast.placement.kernels_filters import Events, Scratch, contains, copy_into, measure, widen
 
 NOWHERE = -1
 
@@ -131,9 +131,10 @@ def _remember_broker(broker: int, state: State, undo: Undo) -> None:
     undo.brokers_at[broker] = undo.sizes[MOVE]
     undo.brokers[undo.sizes[BROKERS]] = broker
     undo.sizes[BROKERS] += 1
-    undo.boxes[broker] = state.boxes[broker]
-    undo.counts[broker] = state.counts[broker]
-    undo.upper[broker] = state.upper[broker]
+    for slot in range(state.counts.shape[1]):
+        copy_into(undo.boxes[broker, slot], state.boxes[broker, slot])
+    copy_into(undo.counts[broker], state.counts[broker])
+    copy_into(undo.upper[broker], state.upper[broker])
     undo.measures[broker] = state.measures[broker]
 
 
@@ -167,13 +168,12 @@ def _measure_with(
     used = 0
     for slot in range(terms.most[broker]):
         if state.counts[broker, slot] > 0:
-            scratch.trial[used] = state.boxes[broker, slot]
+            copy_into(scratch.trial[used], state.boxes[broker, slot])
             if slot == changed:
-                for side in range(len(box)):
-                    scratch.trial[used, side] = max(scratch.trial[used, side], box[side])
+                widen(scratch.trial[used], box)
             used += 1
         elif slot == changed:
-            scratch.trial[used] = box
+            copy_into(scratch.trial[used], box)
             used += 1
     return measure(scratch.trial, used, events, scratch)
 
@@ -212,13 +212,12 @@ def _growth(leaf: int, box: Array, bound: float, terms: Terms, state: State, eve
         return 0.0
     total, slot = _cheapest(leaf, box, terms, state, events, scratch)
     growing = scratch.box
-    growing[:] = box
+    copy_into(growing, box)
     broker = leaf
     while terms.parents[broker] >= 0 and total <= bound:
         above = terms.parents[broker]
         if state.counts[broker, slot] > 0:
-            for side in range(len(box)):
-                growing[side] = max(growing[side], state.boxes[broker, slot, side])
+            widen(growing, state.boxes[broker, slot])
             upper = state.upper[broker, slot]
             if contains(state.boxes[above, upper], growing):
                 break
@@ -238,7 +237,7 @@ def _raise(
 ) -> None:
     """Add a box to a slot of a leaf, and let the filters above contain what has grown, as `_growth` reckons."""
     growing = scratch.box
-    growing[:] = box
+    copy_into(growing, box)
     broker, slot, arrives = leaf, leaf_slot, True
     while True:
         _remember_broker(broker, state, undo)
@@ -246,10 +245,9 @@ def _raise(
         changes = is_new or not contains(state.boxes[broker, slot], growing)
         if changes:
             if not is_new:
-                for side in range(len(box)):
-                    growing[side] = max(growing[side], state.boxes[broker, slot, side])
+                widen(growing, state.boxes[broker, slot])
             state.measures[broker] = _measure_with(broker, slot, growing, terms, state, events, scratch)
-            state.boxes[broker, slot] = growing
+            copy_into(state.boxes[broker, slot], growing)
         if arrives:
             state.counts[broker, slot] += 1
         above = terms.parents[broker]
@@ -269,18 +267,18 @@ def _refit_above(leaf: int, terms: Terms, state: State, undo: Undo, events: Even
     broker = terms.parents[leaf]
     while broker >= 0:
         _remember_broker(broker, state, undo)
-        state.counts[broker] = 0
+        for slot in range(terms.most[broker]):
+            state.counts[broker, slot] = 0
         for place in range(terms.child_starts[broker], terms.child_starts[broker + 1]):
             child = terms.children[place]
             for slot in range(terms.most[child]):
                 if state.counts[child, slot] == 0:
                     continue
                 upper = state.upper[child, slot]
-                for side in range(state.boxes.shape[2]):
-                    reach = state.boxes[child, slot, side]
-                    if state.counts[broker, upper] > 0:
-                        reach = max(reach, state.boxes[broker, upper, side])
-                    state.boxes[broker, upper, side] = reach
+                if state.counts[broker, upper] > 0:
+                    widen(state.boxes[broker, upper], state.boxes[child, slot])
+                else:
+                    copy_into(state.boxes[broker, upper], state.boxes[child, slot])
                 state.counts[broker, upper] += 1
         state.measures[broker] = _measure_with(broker, NOWHERE, scratch.box, terms, state, events, scratch)
         broker = terms.parents[broker]
@@ -323,7 +321,8 @@ def _take_out_slab(
         _remember(taken[place], terms, state, undo)
         _take_out(taken[place], terms, state)
     for at in range(terms.most[leaf]):
-        state.boxes[leaf, at] = -np.inf
+        for other in range(terms.sides.shape[1]):
+            state.boxes[leaf, at, other] = -np.inf
     for place in range(state.loads[column]):
         subscriber = state.members[column, place]
         first = terms.offsets[terms.interest_of[subscriber]]
@@ -470,10 +469,29 @@ def _undo(terms: Terms, state: State, undo: Undo) -> None:
         _put_in(subscriber, undo.columns[subscriber], terms, state)
     for at in range(undo.sizes[BROKERS]):
         broker = undo.brokers[at]
-        state.boxes[broker] = undo.boxes[broker]
-        state.counts[broker] = undo.counts[broker]
-        state.upper[broker] = undo.upper[broker]
+        for slot in range(state.counts.shape[1]):
+            copy_into(state.boxes[broker, slot], undo.boxes[broker, slot])
+        copy_into(state.counts[broker], undo.counts[broker])
+        copy_into(state.upper[broker], undo.upper[broker])
         state.measures[broker] = undo.measures[broker]
+
+
+@njit(cache=True, nogil=True)
+def _sort_largest_first(taken: Array, count: int, terms: Terms) -> None:
+    """Sort subscribers by the size of their interests, by shell sort: numpy's sorting takes seconds to compile."""
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for place in range(gap, count):
+            subscriber = taken[place]
+            size = terms.sizes[terms.interest_of[subscriber]]
+            at = place
+            while at >= gap and terms.sizes[terms.interest_of[taken[at - gap]]] < size:
+                taken[at] = taken[at - gap]
+                at -= gap
+            taken[at] = subscriber
+        gap //= 3
 
 
 @njit(cache=True, nogil=True)
@@ -499,10 +517,8 @@ def _move(
         limit = -np.inf
     begin(undo)
     count = _take_out_slab(column, slot, side, limit, taken, terms, state, undo, events, scratch)
-    sizes = np.empty(count)
+    _sort_largest_first(taken, count, terms)
     for place in range(count):
-        sizes[place] = -terms.sizes[terms.interest_of[taken[place]]]
-    for place in np.argsort(sizes, kind="mergesort"):
         subscriber = taken[place]
         target, full = _free_column(subscriber, terms, state, NOWHERE)
         if (

@@ -156,7 +156,7 @@ class _Walk:
 
 def _terms(problem: Problem, loads: Array) -> Terms:
     groups = classes_of(problem.candidates, problem.site_of)
-    rows, columns = np.nonzero(groups.allowed)
+    columns, starts = groups.listed()
     tree, interests = problem.tree, problem.interests
     order = np.argsort(tree.parents, kind="stable")
     factor = problem.beta if (loads <= problem.rooms(problem.beta)).all() else problem.beta_max
@@ -167,7 +167,7 @@ def _terms(problem: Problem, loads: Array) -> Terms:
         problem.interest_of,
         groups.members,
         np.concatenate([[0], np.cumsum(problem.parts_of)]),
-        np.searchsorted(rows, np.arange(len(groups.allowed) + 1)),
+        starts,
         columns,
         tree.leaves,
         problem.rooms(factor),

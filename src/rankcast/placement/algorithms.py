@@ -1,0 +1,51 @@
+"""All placement algorithms by name."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from rankcast.placement.baselines import balance, closest, closest_without_balance
+from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
+from rankcast.placement.local_search import improved
+from rankcast.placement.problem import Problem
+from rankcast.placement.slp import placed_by_programme
+from rankcast.placement.solution import Placement
+
+MOVES_PER_SUBSCRIBER, FEWEST_MOVES = 10, 20_000
+"""How long local search goes on unless it is told."""
+
+
+class Algorithm(Enum):
+    """The algorithms; what the paper calls them is said beside each."""
+
+    GREEDY_ONLINE = "greedy-online"  # Gr
+    GREEDY_OFFLINE = "greedy-offline"  # Gr*
+    GREEDY_WITHOUT_LATENCY = "greedy-without-latency"  # Gr-l
+    CLOSEST_WITHOUT_BALANCE = "closest-without-balance"  # Closest-b
+    CLOSEST = "closest"  # Closest
+    BALANCE = "balance"  # Balance
+    PROGRAMME = "programme"  # SLP1 on one level, SLP on several
+    LOCAL_SEARCH = "local-search"  # not in the paper; starts from greedy-offline
+
+
+def place(problem: Problem, algorithm: Algorithm, random: np.random.Generator, moves: int | None = None) -> Placement:
+    """Place by an algorithm; `moves` are those of local search. The same generator gives the same placement."""
+    match algorithm:
+        case Algorithm.GREEDY_ONLINE:
+            return greedy_online(problem)
+        case Algorithm.GREEDY_OFFLINE:
+            return greedy_offline(problem)
+        case Algorithm.GREEDY_WITHOUT_LATENCY:
+            return greedy_without_latency(problem)
+        case Algorithm.CLOSEST_WITHOUT_BALANCE:
+            return closest_without_balance(problem, random)
+        case Algorithm.CLOSEST:
+            return closest(problem, random)
+        case Algorithm.BALANCE:
+            return balance(problem, random)
+        case Algorithm.PROGRAMME:
+            return placed_by_programme(problem, random).placement
+    tried = max(FEWEST_MOVES, MOVES_PER_SUBSCRIBER * len(problem)) if moves is None else moves
+    return improved(problem, greedy_offline(problem), random, tried)
