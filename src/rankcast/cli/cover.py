@@ -102,7 +102,8 @@ def cover_file(asked: Asked) -> int:
         found = [reduced(strategy, filters, loaded.schema, asked.k, bar) for strategy in asked.strategies]
     if asked.plot is not None:
         panels = [Shown(one.title, one.covered) for one in found]
-        draw_file(asked.plot, panels, names, filters, loaded.schema, asked.attributes)
+        with progress("drawing", quiet=asked.as_json):
+            draw_file(asked.plot, panels, names, filters, loaded.schema, asked.attributes)
     if asked.as_json:
         write_json(_document(asked, found, names))
     else:

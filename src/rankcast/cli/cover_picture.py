@@ -8,7 +8,7 @@ from half a unit below it to half a unit above, so that neighbours touch. There 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,9 @@ from rankcast.studies.plotting import BLUE, GREEN, ORANGE, PURPLE, RED, save_pic
 
 Border: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 """What part of the plane is drawn: from where to where, across and up."""
+
+Corners: TypeAlias = tuple[float, float, float, float]
+"""Left, right, bottom and top of a rectangle that is drawn."""
 
 COLOURS = (BLUE, GREEN, RED, PURPLE, ORANGE, "#56B4E9")
 FADED = "#9A9A9A"
@@ -41,6 +44,14 @@ class Shown:
 
     title: str
     covered: Mapping[int, tuple[int, ...]]
+
+
+class Look(NamedTuple):
+    """How a rectangle is drawn; `whole`: the two attributes are all that its filter asks for."""
+
+    colour: str
+    covered: bool
+    whole: bool
 
 
 class Rectangle(NamedTuple):
@@ -143,14 +154,18 @@ def _draw_panel(
     axes.set_ylim(*border[1])
     active = [number for number in range(len(names)) if number not in panel.covered]
     labels = Labels(axes, border) if len(names) <= MOST_LABELS else None
+    looks: dict[Look, list[Corners]] = defaultdict(list)
     for number in [*active, *sorted(panel.covered)]:
         covered = number in panel.covered
         colour = FADED if covered else COLOURS[number % len(COLOURS)] if labels is not None else BLUE
-        for place, one in enumerate(rectangles[number]):
-            seen = _draw_rectangle(axes, one, border, colour, covered=covered, many=labels is None)
-            if labels is not None and place == 0:
-                labels.write(names[number], seen, "#707070" if covered else colour, covered=covered)
-    tidy(axes, f"{panel.title}: {len(active)} of {len(names)} forwarded", *attributes)
+        for one in rectangles[number]:
+            looks[Look(colour, covered, one.whole)].append(_drawn(one, border))
+        if labels is not None and rectangles[number]:
+            place = _visible(_drawn(rectangles[number][0], border), border)
+            labels.write(names[number], place, "#707070" if covered else colour, covered=covered)
+    for look, corners in looks.items():
+        _draw_rectangles(axes, look, corners, many=labels is None)
+    tidy(axes, f"{panel.title}: {len(active):,} of {len(names):,} forwarded", *attributes)
     axes.title.set_fontsize(10)
     drawn = [one for some in rectangles for one in some]
     for axis, sides in ((axes.xaxis, ("left", "right")), (axes.yaxis, ("bottom", "top"))):
@@ -159,45 +174,46 @@ def _draw_panel(
             axis.get_major_locator().set_params(integer=True)  # only whole numbers are drawn
 
 
-def _draw_rectangle(
-    axes: Any,
-    one: Rectangle,
-    border: Border,
-    colour: str,
-    *,
-    covered: bool,
-    many: bool,
-) -> tuple[float, float, float, float]:
-    """Draw one rectangle; return what of it is visible: left, right, bottom, top."""
-    from matplotlib.patches import Rectangle as Patch  # noqa: PLC0415 (an extra)
-
-    sides = []
+def _drawn(one: Rectangle, border: Border) -> Corners:
+    """Return where the sides of a rectangle are drawn: left, right, bottom, top."""
+    sides: list[float] = []
     for (low, high), (least, most) in zip(((one.left, one.right), (one.bottom, one.top)), border, strict=True):
         thin = LINE * (most - least)
         beyond = 0.02 * (most - least)  # the side of an open end lies outside the panel, where it is not seen
         start = least - beyond if low == -math.inf else low
         end = most + beyond if high == math.inf else high
-        sides.append((start - thin / 2, thin) if end - start < thin else (start, end - start))
-    (left, width), (bottom, height) = sides
-    style = "-" if one.whole else "--"
-    opacity = (0.03 if many else 0.10) if covered else (0.10 if many else 0.22)
-    below = 1 if covered else 2
-    axes.add_patch(Patch((left, bottom), width, height, linewidth=0, zorder=below, facecolor=colour, alpha=opacity))
-    axes.add_patch(
-        Patch(
-            (left, bottom),
-            width,
-            height,
-            fill=False,
-            edgecolor=colour,
-            linestyle=style,
-            linewidth=0.8 if covered else 1.8,
-            alpha=0.55 if covered else 1.0,
-            zorder=3 if covered else 4,
+        sides += (start, end) if end - start >= thin else (start - thin / 2, start + thin / 2)
+    return sides[0], sides[1], sides[2], sides[3]
+
+
+def _visible(corners: Corners, border: Border) -> Corners:
+    (first, last), (lowest, highest) = border
+    left, right, bottom, top = corners
+    return max(left, first), min(right, last), max(bottom, lowest), min(top, highest)
+
+
+def _draw_rectangles(axes: Any, look: Look, drawn: Sequence[Corners], *, many: bool) -> None:
+    """Draw rectangles that look alike, at once: thousands one by one would take minutes."""
+    from matplotlib.collections import PolyCollection  # noqa: PLC0415 (an extra)
+
+    shapes = [[(left, low), (right, low), (right, high), (left, high)] for left, right, low, high in drawn]
+    # Many lie on top of each other: each is the fainter, so that one still sees where most of them are.
+    opacity = max(0.006, 1.2 / len(drawn)) if many else 0.10 if look.covered else 0.22
+    if not (many and look.covered):
+        filled = PolyCollection(shapes, facecolors=look.colour, edgecolors="none", alpha=min(0.22, opacity))
+        filled.set_zorder(1 if look.covered else 2)
+        axes.add_collection(filled)
+    axes.add_collection(
+        PolyCollection(
+            shapes,
+            facecolors="none",
+            edgecolors=look.colour,
+            linestyles="-" if look.whole else "--",
+            linewidths=(0.4 if many else 0.8) if look.covered else (1.0 if many else 1.8),
+            alpha=0.55 if look.covered else 1.0,
+            zorder=3 if look.covered else 4,
         )
     )
-    (first, last), (lowest, highest) = border
-    return max(left, first), min(left + width, last), max(bottom, lowest), min(bottom + height, highest)
 
 
 class Labels:
@@ -207,9 +223,9 @@ class Labels:
         self._axes = axes
         inches = axes.get_window_extent().size / axes.figure.dpi
         self._unit = [(most - least) / size for (least, most), size in zip(border, inches, strict=True)]
-        self._taken: list[tuple[float, float, float, float]] = []
+        self._taken: list[Corners] = []
 
-    def write(self, name: str, seen: tuple[float, float, float, float], colour: str, *, covered: bool) -> None:
+    def write(self, name: str, seen: Corners, colour: str, *, covered: bool) -> None:
         """Write a name into the visible part of a rectangle: left, right, bottom, top."""
         from matplotlib.patheffects import withStroke  # noqa: PLC0415 (an extra)
 
