@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
@@ -13,11 +14,14 @@ from rankcast.model.filters import Filter
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.overlay.strategies import Strategy
 from rankcast.testing.arrivals import Arrivals, HubOfArrivals, arrivals, check_arrivals
 from rankcast.testing.conformance import Case, HubEngine, IndexEngine, cases, check
+from rankcast.testing.overlay_engine import OverlayEngine
 from rankcast.workloads.feeds import FEEDS
 
 ENGINES = {"hub": HubEngine(), "index": IndexEngine(), "growing-index": IndexEngine(incremental=True)}
+OVERLAYS = {f"overlay-{strategy.value}": OverlayEngine(strategy) for strategy in Strategy}
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
@@ -64,10 +68,17 @@ def test_the_suite_notices_an_engine_that_takes_repetitions_or_hides_late_events
             check_arrivals(Careless(careless), arrived)
 
 
-@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+@pytest.mark.parametrize("engine", (ENGINES | OVERLAYS).values(), ids=ENGINES | OVERLAYS)
 @pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
 def test_generated_feeds(engine, feed):
     check(engine, Case(tuple(feed.subscribers(20, seed=5)), tuple(feed.events(150, seed=6))))
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@settings(max_examples=15)
+@given(case=cases(), brokers=st.integers(1, 7), seed=st.integers(0, 99))
+def test_random_cases_on_overlays_of_every_strategy(strategy, case, brokers, seed):
+    check(OverlayEngine(strategy, brokers, seed), case)
 
 
 def test_the_suite_notices_an_engine_that_loses_or_invents_a_delivery():

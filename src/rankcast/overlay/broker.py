@@ -198,7 +198,7 @@ class Broker:
         before, inbox.peer = inbox.peer, connect.session.incarnation
         if not neighbour.is_up:
             effects += self.connect(link, now)
-        elif before is not None and before != inbox.peer:
+        elif before is not None and before != inbox.peer and inbox.next:
             effects.append(Send(link, inbox.ask()))
         state: list[PeerMessage] = [Reset(), *self.routing.told(link), Synced()]
         return effects + self._sent([(link, one) for one in state])

@@ -39,7 +39,7 @@ class Record:
 
 
 class Table:
-    """Records by number, and by source and key."""
+    """Records by number, and by source and key; `searched` and `found` count the work of matching so far."""
 
     def __init__(self) -> None:
         self._records: dict[int, Record] = {}
@@ -50,6 +50,8 @@ class Table:
         self._reader = self._index.reader()
         self._indexed = 0
         self._changes: dict[int, Entry | None] = {}
+        self.searched = 0
+        self.found = 0
 
     def __len__(self) -> int:
         return len(self._records)
@@ -96,7 +98,10 @@ class Table:
         """Return the records whose filters accept an event, oldest first."""
         if self._changes:
             self._follow()
-        return [self._records[number] for number in sorted(self._reader.match_one(event.attributes).tolist())]
+        numbers = sorted(self._reader.match_one(event.attributes).tolist())
+        self.searched += len(self._records)
+        self.found += len(numbers)
+        return [self._records[number] for number in numbers]
 
     def _follow(self) -> None:
         if len(self._changes) > max(MANY, self._indexed // 4):

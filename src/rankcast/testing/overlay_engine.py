@@ -1,0 +1,66 @@
+"""The broker overlay as an engine of the conformance suite: subscribers spread over a tree, events from any broker.
+
+All brokers route by one strategy, and links take no time, so that every event reaches its subscribers at its own time.
+Each source of events is a publisher somewhere, who advertises everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import numpy as np
+
+from rankcast.model.advertisements import Advertisement, AdvertisementId
+from rankcast.model.expressions import Constant
+from rankcast.model.filters import Filter
+from rankcast.overlay.broker import Settings
+from rankcast.overlay.effects import Deliver
+from rankcast.overlay.messages import Advertise
+from rankcast.overlay.simulate import START, Simulation
+from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.topologies import random_tree
+from rankcast.testing.conformance import Case
+from rankcast.testing.definitions import Delivery
+
+_FOREVER = timedelta(days=365_000)
+
+
+class OverlayEngine:
+    """An overlay of some brokers; `seed` decides how they are joined, and who is where."""
+
+    def __init__(self, strategy: Strategy, brokers: int = 5, seed: int = 0) -> None:
+        self.strategy = strategy
+        self.brokers = brokers
+        self.seed = seed
+
+    def deliveries(self, case: Case) -> Iterable[Delivery]:
+        """Let everybody subscribe and publish the events one after the other."""
+        random = np.random.default_rng(self.seed)
+        found: list[Deliver] = []
+        topology = random_tree(self.brokers, random, delay=timedelta(0))
+        settings = Settings(self.strategy, heartbeat=_FOREVER, link_lease=_FOREVER)
+        start = min((event.time for event in case.events if event.time is not None), default=START)
+        overlay = Simulation(
+            topology, settings, seed=self.seed, start=start, delivered=lambda _, one: found.append(one)
+        )
+        homes: dict[str, str] = {}
+        for source in dict.fromkeys(event.source for event in case.events):
+            homes[source] = str(random.choice(topology.brokers))
+            everything = Advertisement(AdvertisementId(source), source, Filter.of(Constant(True)))
+            overlay.advertise(homes[source], Advertise(everything))
+        for subscriber in case.subscribers:
+            overlay.subscribe(str(random.choice(topology.brokers)), subscriber)
+        overlay.settle()
+        for event in case.events:
+            if event.time is not None:
+                overlay.run_until(event.time)
+            overlay.publish(homes[event.source], AdvertisementId(event.source), event)
+            overlay.settle()
+        overlay.finish()
+        return [delivery_of(one) for one in found]
+
+
+def delivery_of(one: Deliver) -> Delivery:
+    """Return a broker's delivery as the suite compares it."""
+    return Delivery(one.subscriber, one.event.identity, one.rank, one.matched, one.time, one.subscription)

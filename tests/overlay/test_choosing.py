@@ -1,0 +1,132 @@
+"""Who of the matching subscriptions gets an event; random choices have the stated probabilities.
+
+Statistical tests use fixed seeds, so they do not flicker; a bound of 5 standard deviations would be exceeded by chance
+with a probability below 1e-6 for each number looked at, were the seed drawn anew.
+"""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.language.parser import parse_filter
+from rankcast.model.events import Event
+from rankcast.model.relevance import Closeness, Target
+from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.overlay.choosing import chosen, is_relevant, quotas, shuffled
+from rankcast.overlay.distances import distances
+from rankcast.overlay.messages import Interest
+from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.tables import Record
+
+EVENT = Event("1", "/s", data={"x": 5})
+RUNS = 20_000
+
+
+def record(name, score=1.0, text="x > 0", relevance=None):
+    return Record(0, None, Interest(SubscriptionKey(name, "1"), parse_filter(text), score, relevance))
+
+
+def names(records):
+    return [one.interest.key.subscriber for one in records]
+
+
+def is_near(count, probability):
+    deviation = (RUNS * probability * (1 - probability)) ** 0.5
+    return abs(count - RUNS * probability) <= 5 * deviation
+
+
+def test_the_weighted_shuffle_takes_each_next_in_proportion_to_its_weight_among_those_left():
+    weights, random = np.array([1.0, 2.0, 5.0]), np.random.default_rng(1)
+    found = [tuple(shuffled(weights, random)) for _ in range(RUNS)]
+    for order in permutations(range(3)):
+        probability, left = 1.0, weights.sum()
+        for at in order:
+            probability *= weights[at] / left
+            left -= weights[at]
+        assert is_near(found.count(order), probability)
+
+
+@given(st.lists(st.floats(0.1, 100), max_size=20), st.integers(0, 99))
+def test_a_shuffle_is_a_permutation(weights, seed):
+    assert sorted(shuffled(np.array(weights), np.random.default_rng(seed))) == list(range(len(weights)))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 20), st.integers(0, 99))
+def test_quotas_fit_their_groups_and_add_up(counts, k, seed):
+    drawn = quotas(counts, k, np.random.default_rng(seed))
+    assert sum(drawn) == min(k, sum(counts))
+    assert all(0 <= one <= count for one, count in zip(drawn, counts, strict=True))
+
+
+def test_quotas_make_every_member_as_likely_as_any_other():
+    random, counts, k = np.random.default_rng(2), [1, 3, 6], 2
+    sums = np.sum([quotas(counts, k, random) for _ in range(RUNS)], axis=0)
+    assert is_near(sums[0], k / sum(counts))  # of one member the share is its probability
+    assert np.allclose(sums / RUNS, np.array(counts) * k / sum(counts), atol=0.05)
+
+
+def test_scores_come_first_and_keys_or_chance_decide_between_equals():
+    records, random = [record("c", 0.5), record("b"), record("a", 0.5), record("d", 0.1)], np.random.default_rng(3)
+    by_id = AudienceRanking(Scoring.PREFERENCE, Ties.BY_ID)
+    assert names(chosen(records, 3, by_id, EVENT, random)) == ["b", "a", "c"]
+    assert names(chosen(records, 2, AudienceRanking(Scoring.NONE, Ties.BY_ID), EVENT, random)) == ["a", "b"]
+    fair = AudienceRanking(Scoring.PREFERENCE, Ties.FAIR)
+    second = [names(chosen(records, 2, fair, EVENT, random)) for _ in range(RUNS)]
+    assert {one[0] for one in second} == {"b"}
+    assert is_near(sum(one[1] == "a" for one in second), 1 / 2)
+
+
+def test_by_relevance_the_score_depends_on_the_event():
+    near, far = (record(str(at), 0.9, relevance=Closeness([Target("x", at, scale=10)])) for at in (4, 0))
+    plain, ranking = record("plain", 0.7), AudienceRanking(Scoring.RELEVANCE, Ties.BY_ID)
+    assert names(chosen([far, plain, near], 3, ranking, EVENT, np.random.default_rng(1))) == ["4", "plain", "0"]
+    assert not is_relevant(near, Event("2", "/s"))
+    assert is_relevant(plain, Event("2", "/s"))
+
+
+def test_by_diversity_those_come_first_that_nobody_resembles():
+    records = [record(f"same{at}", text="x between 0 and 10") for at in range(3)]
+    records += [record("other", text="x between 4 and 100")]
+    assert names(chosen(records, 1, AudienceRanking(Scoring.DIVERSITY), EVENT, np.random.default_rng(1))) == ["other"]
+
+
+BOXES = st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 3), st.integers(0, 3))
+
+
+def box(sides):
+    x1, x2, y1, y2 = sides
+    return parse_filter(f"x between {min(x1, x2)} and {max(x1, x2)} and y between {min(y1, y2)} and {max(y1, y2)}")
+
+
+@given(st.lists(BOXES, min_size=1, max_size=6))
+def test_the_distance_of_filters_is_a_metric(drawn):
+    found = distances([box(one) for one in drawn])
+    assert np.all(found >= 0)
+    assert np.all(found <= 1)
+    assert np.allclose(found, found.T)
+    equal = [[box(one) == box(other) for other in drawn] for one in drawn]
+    assert np.array_equal(found < 1e-12, equal)
+    for middle in range(len(drawn)):
+        assert np.all(found <= found[:, [middle]] + found[[middle], :] + 1e-9)
+
+
+@given(st.lists(BOXES, min_size=1, max_size=6))
+def test_the_distance_does_not_depend_on_units(drawn):
+    grown = [(x1**3, x2**3, 7 * y1, 7 * y2) for x1, x2, y1, y2 in drawn]
+    assert np.array_equal(distances([box(one) for one in drawn]), distances([box(one) for one in grown]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("x < 5", "x < 5", 0.0),
+        ("x < 5", "x > 5", 1.0),
+        ("x = 1", "y = 1", 1 - 1 / 5),  # of 3 x 3 cells each has a row of 3, and they share 1
+        ("name prefix 'a'", "name prefix 'ab'", 1 - 1 / 3),
+    ],
+)
+def test_distances_count_cells(one, other, expected):
+    assert distances([parse_filter(one), parse_filter(other)])[0, 1] == pytest.approx(expected)

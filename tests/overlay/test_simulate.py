@@ -1,0 +1,209 @@
+"""A whole overlay in simulated time."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement
+from rankcast.model.errors import InvalidValueError, UnknownIdError
+from rankcast.model.events import Event
+from rankcast.model.expressions import attr
+from rankcast.model.filters import Filter
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.overlay.broker import Settings
+from rankcast.overlay.measures import Sizes
+from rankcast.overlay.messages import Advertise, Forward, Interest, Packet, Session
+from rankcast.overlay.simulate import Processing, Simulation
+from rankcast.overlay.strategies import Strategy, Weighing
+from rankcast.overlay.topologies import Link, Topology, chain, random_tree, star
+from rankcast.overlay.wire import encoded
+
+MILLISECOND = timedelta(milliseconds=1)
+EVERYTHING = parse_filter("true")
+
+
+def overlay(strategy, topology=None, people=60, k=None, seed=0, **options):
+    """Return an overlay with a publisher at its first broker and subscribers of intervals all over."""
+    topology = chain(3, 2) if topology is None else topology
+    settings = options.pop("settings", None) or Settings(strategy)
+    made = Simulation(topology, settings, seed=seed, **options)
+    made.advertise(topology.brokers[0], Advertise(Advertisement("a", "/a", EVERYTHING, k=k)))
+    random = np.random.default_rng(seed)
+    for number in range(people):
+        width = random.uniform(0.3, 0.6)
+        start = random.uniform(0, 1 - width)
+        wanted = Subscription("1", Filter.of(attr("x").between(float(start), float(start + width))))
+        made.subscribe(topology.brokers[number % len(topology.brokers)], Subscriber(f"s{number}", (wanted,)))
+    made.settle()
+    return made
+
+
+def publish(made, count, seed=1):
+    random = np.random.default_rng(seed)
+    home = made.topology.brokers[0]
+    for number in range(count):
+        made.publish(home, "a", Event(f"{seed}-{number}", "/a", data={"x": float(random.uniform())}))
+        made.settle()
+
+
+def test_the_same_seed_gives_the_same_simulation():
+    runs = []
+    for _ in range(2):
+        made = overlay(Strategy.ANCESTOR_FAIR_K, k=3, jitter=MILLISECOND)
+        publish(made, 20)
+        made.run_for(timedelta(seconds=30))
+        publish(made, 20, seed=2)
+        runs.append(made.measures)
+    assert runs[0] == runs[1]
+
+
+def test_latency_is_links_and_work_and_hops_are_counted():
+    topology = Topology(("a", "b", "c"), (Link("a", "b", 10 * MILLISECOND), Link("b", "c", 5 * MILLISECOND)))
+    for processing, expected in ((None, 0.015), (Processing(message=0.001), 0.018)):
+        made = Simulation(topology, Settings(), processing=processing)
+        made.advertise("a", Advertise(Advertisement("a", "/a", EVERYTHING)))
+        made.subscribe("c", Subscriber("ana", (Subscription("1", EVERYTHING),)))
+        made.settle()
+        made.run_for(timedelta(seconds=1))
+        made.publish("a", "a", Event("1", "/a"))
+        made.settle()
+        assert made.measures.latencies == pytest.approx([expected])
+        assert made.measures.hops == {2: 1}
+        assert made.measures.deliveries == {SubscriptionKey("ana", "1"): 1}
+        assert made.table_sizes() == {"a": 1, "b": 1, "c": 1}
+        assert made.matching_work()["b"] == (1, 1)
+        assert made.measures.messages["Publish"] == 2
+        assert made.measures.over_links["a", "b"] == 5  # Connect, Reset, Synced, Advertise, Publish
+
+
+def test_a_busy_broker_lets_messages_wait():
+    quiet = Settings(heartbeat=timedelta(days=1), link_lease=timedelta(days=9))
+    made = overlay(Strategy.REGULAR_COVER, star(1), people=0, settings=quiet, processing=Processing(message=1.0))
+    made.run_for(timedelta(seconds=60))
+    made.subscribe("edge0", Subscriber("ana", (Subscription("1", EVERYTHING),)))
+    made.settle()
+    made.run_for(timedelta(seconds=60))
+    for number in range(3):
+        made.publish("core", "a", Event(str(number), "/a"))
+    made.settle()
+    assert made.measures.latencies == pytest.approx([2.001, 3.001, 4.001])
+
+
+def test_bytes_are_those_of_the_wire():
+    sizes = Sizes()
+    interest = Interest(SubscriptionKey("ana", "1"), parse_filter("city = 'Évora'"))
+    for session, number, weights in (
+        (Session(1, 2), 3, ()),
+        (Session(12, 345), 67890, ()),
+        (Session(1, 1), 1, (("a", 2.5),)),
+    ):
+        packet = Packet(session, number, Forward(interest, weights))
+        assert sizes.of(packet) == len(encoded(packet))
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_links_that_reorder_change_no_delivery(strategy):
+    runs = []
+    for jitter in (timedelta(0), 20 * MILLISECOND):
+        made = overlay(strategy, random_tree(8, np.random.default_rng(3)), jitter=jitter)
+        publish(made, 30)
+        runs.append(made.measures.deliveries)
+        assert not made.measures.rejected
+    assert runs[0] == runs[1]
+    assert sum(runs[0].values()) > 300
+
+
+def test_cut_links_and_crashed_brokers_come_back():
+    made = overlay(Strategy.REGULAR_COVER, chain(3, 1))
+    publish(made, 10, seed=1)
+    before = dict(made.measures.deliveries)
+    made.cut("core0", "core1")
+    publish(made, 10, seed=2)
+    near = {key for key, count in made.measures.deliveries.items() if count > before.get(key, 0)}
+    at_hand = set(made.brokers["core0"].desk.seats) | set(made.brokers["edge0.0"].desk.seats)
+    assert {key.subscriber for key in near} <= at_hand
+    made.mend("core0", "core1")
+    made.settle()
+    made.crash("core1", keeps_state=True)
+    made.run_for(timedelta(minutes=2))
+    made.restart("core1")
+    made.settle()
+    before = made.measures.deliveries.copy()
+    publish(made, 10, seed=1)
+    # The events of seed 1 have been published before, and are replays; those of seed 3 reach everybody again.
+    assert made.measures.deliveries == before
+    assert made.measures.rejected["replay"] == 10
+    publish(made, 200, seed=3)
+    assert {key for key in made.measures.deliveries if made.measures.deliveries[key] > before[key]} == {
+        SubscriptionKey(f"s{number}", "1") for number in range(60)
+    }
+
+
+def test_a_broker_that_lost_everything_learns_it_again_from_its_neighbours_and_clients():
+    made = overlay(Strategy.ANCESTOR_COVER_K, chain(3, 1), k=2)
+    sizes = made.table_sizes()
+    seats = {name: broker.desk.seats for name, broker in made.brokers.items()}
+    made.crash("core1")
+    with pytest.raises(UnknownIdError, match="no running broker"):
+        made.received("core1")
+    made.restart("core1")
+    for seat in seats["core1"].values():
+        made.subscribe("core1", seat.subscriber)
+    made.settle()
+    assert made.table_sizes() == sizes
+
+
+def test_mistakes_are_named():
+    made = overlay(Strategy.FLOODING, people=0)
+    with pytest.raises(InvalidValueError, match="is not cut"):
+        made.mend("core0", "core1")
+    with pytest.raises(InvalidValueError, match="has not crashed"):
+        made.restart("core0")
+    with pytest.raises(UnknownIdError, match="no subscriber"):
+        made.unsubscribe("nobody")
+    with pytest.raises(UnknownIdError, match="no broker"):
+        made.publish("nowhere", "a", Event("1", "/a"))
+
+
+def deviation(strategy, weighing=Weighing.SPLIT, *, weigh=True, seed=0, k=3):
+    """Return by how much the deliveries of 250 events differ from what each subscription should expect."""
+    settings = Settings(strategy, weighing, weigh=weigh)
+    made = overlay(strategy, chain(3, 2), people=90, k=k, seed=seed, settings=settings)
+    made.run_for(timedelta(seconds=60))
+    expected = dict.fromkeys(range(90), 0.0)
+    random = np.random.default_rng(1)
+    filters = {
+        int(key.subscriber[1:]): one.interest.filter
+        for broker in made.brokers.values()
+        for key, one in broker.routing.table.of(None).items()
+    }
+    for _ in range(250):
+        x = float(random.uniform())
+        matching = [number for number, wanted in filters.items() if wanted.accepts({"x": x})]
+        for number in matching:
+            expected[number] += min(1, k / len(matching))
+    publish(made, 250)
+    found = made.measures.deliveries
+    return sum(abs(found[SubscriptionKey(f"s{number}", "1")] - due) for number, due in expected.items())
+
+
+def test_exact_fairness_is_as_fair_as_knowing_everything_and_weights_come_near():
+    """Seeds are fixed, so this does not flicker.
+
+    Over ten seeds one run gave, as mean and standard deviation: 181 and 12 with everything known, 191 and 22 with
+    counts, 196 and 16 with weights, 262 and 19 without.
+    """
+    sums = {
+        strategy: sum(deviation(strategy, seed=seed) for seed in range(2))
+        for strategy in (Strategy.REGULAR_K, Strategy.EXACT_FAIR, Strategy.ANCESTOR_FAIR_K, Strategy.ANCESTOR_COVER_K)
+    }
+    floor = sums[Strategy.REGULAR_K]
+    assert 0.8 * floor < sums[Strategy.EXACT_FAIR] < 1.2 * floor
+    assert sums[Strategy.ANCESTOR_FAIR_K] < 0.85 * sums[Strategy.ANCESTOR_COVER_K]
+    assert sums[Strategy.ANCESTOR_COVER_K] > 1.2 * floor
+
+
+def test_the_tables_of_exact_fairness_are_those_of_plain_covering():
+    assert overlay(Strategy.EXACT_FAIR, k=5).table_sizes() == overlay(Strategy.REGULAR_COVER).table_sizes()
