@@ -220,10 +220,10 @@ def test_an_instant_that_waits_goes_along_and_only_for_those_who_took_something_
 
 
 def test_more_columns_and_more_events_than_there_was_room_for():
-    policy = TopKWindow(2, timedelta(seconds=150))
+    policy = TopKWindow(2, timedelta(seconds=75))
     both = Both(policy)
-    for number in range(300):
-        if number < 200:
+    for number in range(90):
+        if number < dense_windows.FEWEST_COLUMNS + 6:
             both.join(wanted(number % 6), new_queue(policy))
         both.move_on(START + timedelta(seconds=number), closed=False)
         both.arrive(event(number, number * 7 % 6), START + timedelta(seconds=number), True)

@@ -121,7 +121,7 @@ def forgetful(monkeypatch):
     monkeypatch.setattr(core, "REMEMBERED", 2)
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(
     st.lists(NAMES.flatmap(subscribers), max_size=6, unique_by=lambda one: one.id),
     st.sampled_from((None, None, timedelta(0), timedelta(seconds=2))),

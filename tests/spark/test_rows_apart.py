@@ -136,7 +136,7 @@ def apart_from_one_on(monkeypatch):
     monkeypatch.setattr(audiences, "FEWEST_APART", 1)
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(people(), streams(), st.integers(1, 3), st.integers(1, 6), st.sampled_from((None, TopSubscribers(2))))
 @pytest.mark.usefixtures("apart_from_one_on")
 def test_everything_is_as_if_all_rows_were_sent(everybody, events, shards, size, top):
