@@ -16,15 +16,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import spark_stream_program  # noqa: E402
-from crashing_programs import Program, files_under  # noqa: E402 (found by the line above)
+from crashing_programs import Program, files_under, until  # noqa: E402 (found by the line above)
 
 KILLS_PER_RUN = 4
+ATTEMPTS = 5
 
 
 def main() -> int:
@@ -67,12 +69,26 @@ def _killed(folder: Path, moments: list[float]) -> list[str]:
     watched = (folder / "checkpoint", folder / "out")
     phases = []
     for moment in moments:
-        program = _started(folder)
-        if not program.killed_when(lambda moment=moment: files_under(*watched) >= moment):
-            break  # it came to its end, or failed, before the moment: the last start tells which
+        if not _killed_when(folder, lambda moment=moment: files_under(*watched) >= moment):
+            break
         phases.append(_phase(folder))
     _finish(folder)
     return phases
+
+
+def _killed_when(folder: Path, moment: Callable[[], bool]) -> bool:
+    """Start a stream and kill it at a moment; return False when it came to its end before.
+
+    A start may fail where the machine is busy, because Spark gives a Python worker ten seconds to start; the stream is
+    started again then, as its user would.
+    """
+    for _ in range(ATTEMPTS):
+        program = _started(folder)
+        if program.killed_when(moment):
+            return True
+        if program.wait() == 0:
+            return False
+    raise SystemExit(f"the stream failed:\n{_said(folder)}")
 
 
 def _phase(folder: Path) -> str:
@@ -93,9 +109,12 @@ def _started(folder: Path) -> Program:
 
 
 def _finish(folder: Path) -> None:
-    program = _started(folder)
-    if program.wait() != 0:
-        raise SystemExit(f"the stream failed:\n{program.said()[-3000:]}")
+    if not until(lambda: _started(folder).wait() == 0, ATTEMPTS):
+        raise SystemExit(f"the stream failed:\n{_said(folder)}")
+
+
+def _said(folder: Path) -> str:
+    return (folder / "log").read_text("utf-8", "replace")[-3000:]
 
 
 def counted(outputs: dict[str, list[str]]) -> str:

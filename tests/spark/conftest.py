@@ -5,6 +5,7 @@ import warnings
 import pytest
 
 from rankcast.spark.session import spark_session
+from spark_stream_program import QUICK_JVM
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +19,7 @@ def spark():
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",  # does not ask a name server
             "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": QUICK_JVM,
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
         },
