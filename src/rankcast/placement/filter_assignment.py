@@ -18,7 +18,7 @@ from rankcast.placement.boxes import Array, grown, hull, lengths
 from rankcast.placement.filter_candidates import Products, superinterests
 from rankcast.placement.greedy import load_factors
 from rankcast.placement.linear_programme import Programme, solved
-from rankcast.placement.rounding import Sample, by_broker, has_room, pruned, rounded
+from rankcast.placement.rounding import Sample, by_broker, has_room, rounded, simplified
 from rankcast.placement.stage import Stage
 
 INVALID = 1 / 8
@@ -89,9 +89,9 @@ def assign_filters(stage: Stage, random: np.random.Generator, sampling: Sampling
         starts = by_broker(owners, len(stage.brokers))
         missed = ~stage.covers(np.arange(len(weights)), starts, boxes).any(axis=1)
         if not missed.any():
-            kept = pruned(stage, sample, starts, boxes)
+            owners, boxes = simplified(stage, sample, owners, boxes)
             yardstick = Yardstick(fractional.objective, fractional.bound, len(sample.demands), len(weights), rounds)
-            return Preliminary(by_broker(owners[kept], len(stage.brokers)), boxes[kept], yardstick)
+            return Preliminary(by_broker(owners, len(stage.brokers)), boxes, yardstick)
         if weights[missed].sum() <= INVALID * weights.sum():
             weights[missed] *= sampling.reweight
         if rounds % sampling.rounds == 0:

@@ -6,7 +6,8 @@ are cheap for their share.
 
 So many boxes are taken that some are not needed, and that filters have more than they may, which then have to be
 merged at a cost. So, once all demands are covered, boxes are dropped without which they still are and the sampled load
-still has room: first those whose broker saves most by it, what merging costs included.
+still has room: first those whose broker saves most by it, what merging costs included. The rest is merged, and pruned
+once more.
 """
 
 from __future__ import annotations
@@ -93,6 +94,22 @@ def rounded(
 def by_broker(owners: Array, brokers: int) -> Array:
     """Return where the boxes of each broker start, given whose they are in ascending order."""
     return np.searchsorted(owners, np.arange(brokers + 1))
+
+
+def simplified(stage: Stage, sample: Sample, owners: Array, boxes: Array) -> tuple[Array, Array]:
+    """Return fewer boxes, as many as filters may have, with their owners; all demands stay covered.
+
+    Merged boxes cover more than those they come from, so that after merging some of the others are not needed.
+    """
+    brokers = len(stage.brokers)
+    kept = pruned(stage, sample, by_broker(owners, brokers), boxes)
+    joined = [
+        merged(boxes[kept & (owners == broker)], int(most), stage.problem.density)
+        for broker, most in enumerate(stage.most)
+    ]
+    owners, boxes = np.repeat(np.arange(brokers), [len(own) for own in joined]), np.concatenate(joined)
+    kept = pruned(stage, sample, by_broker(owners, brokers), boxes)
+    return owners[kept], boxes[kept]
 
 
 def pruned(stage: Stage, sample: Sample, starts: Array, boxes: Array) -> Array:
