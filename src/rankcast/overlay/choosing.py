@@ -10,6 +10,7 @@ drawn at once from all that match, each as likely as any other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -73,8 +74,8 @@ def _scores(records: Sequence[Record], scoring: Scoring, event: Event) -> Sequen
     if scoring is Scoring.NONE:
         return None
     if scoring is Scoring.DIVERSITY:
-        sums: list[float] = distances([record.interest.filter for record in records]).sum(axis=1).tolist()
-        return sums
+        # Rounded once, so that sums do not depend on the order in which a broker knows its interests.
+        return [math.fsum(row) for row in distances([record.interest.filter for record in records]).tolist()]
     if scoring is Scoring.PREFERENCE:
         return [record.interest.score for record in records]
     return [_relevance(record, event) for record in records]

@@ -1,0 +1,140 @@
+"""Through a whole overlay, the audience of an event is the one that a central broker with all subscriptions chooses."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankcast.language.parser import parse_filter
+from rankcast.matching.naive import matches
+from rankcast.model.advertisements import Advertisement
+from rankcast.model.errors import InvalidMessageError
+from rankcast.model.events import Event
+from rankcast.model.policies import Continuous, Sliding
+from rankcast.model.relevance import Closeness, Cosine, Target
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.overlay.broker import Settings
+from rankcast.overlay.choosing import chosen, is_relevant
+from rankcast.overlay.messages import Advertise, Interest
+from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.simulate import Simulation
+from rankcast.overlay.snapshots import restored, snapshot
+from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.tables import Record
+from rankcast.overlay.topologies import chain, random_tree
+
+COUNTING = (Strategy.REGULAR_K, Strategy.RANK_COVER_K, Strategy.ANCESTOR_COVER_K, Strategy.ANCESTOR_FAIR_K)
+EVERYTHING = parse_filter("true")
+
+
+@st.composite
+def subscriptions(draw):
+    low, high = sorted((draw(st.integers(0, 9)), draw(st.integers(0, 9))))
+    near = Closeness([Target("y", draw(st.integers(0, 3)), scale=4)])
+    alike = Cosine("v", (1.0, draw(st.sampled_from([-1.0, 0.5]))))
+    relevance = draw(st.sampled_from([None, None, near, alike]))
+    rank = draw(st.sampled_from([0.25, 0.5, 1.0]))
+    return Subscription("1", parse_filter(f"x between {low} and {high}"), rank, relevance=relevance)
+
+
+@st.composite
+def published(draw):
+    data = {"x": draw(st.integers(0, 9))}
+    if draw(st.booleans()):
+        data["y"] = draw(st.integers(0, 3))
+    if draw(st.booleans()):
+        data["v"] = [1, draw(st.integers(0, 2))]
+    return data
+
+
+@pytest.mark.parametrize("scoring", Scoring)
+@settings(max_examples=25)
+@given(
+    strategy=st.sampled_from(COUNTING),
+    wanted=st.lists(subscriptions(), max_size=12),
+    events=st.lists(published(), min_size=1, max_size=4),
+    k=st.integers(1, 3),
+    seed=st.integers(0, 9),
+)
+def test_the_audience_is_the_one_a_central_broker_chooses(scoring, strategy, wanted, events, k, seed):
+    random, found = np.random.default_rng(seed), []
+    topology = random_tree(5, random)
+    ranking = AudienceRanking(scoring, Ties.BY_ID)
+    overlay = Simulation(topology, Settings(strategy), delivered=lambda _, one: found.append(one))
+    overlay.advertise("b3", Advertise(Advertisement("a", "/a", EVERYTHING, k=k), ranking))
+    records = []
+    for number, one in enumerate(wanted):
+        overlay.subscribe(str(random.choice(topology.brokers)), Subscriber(f"s{number}", (one,)))
+        records.append((one, Record(number, None, Interest.of(f"s{number}", one, one.rank))))
+    overlay.settle()
+    for number, data in enumerate(events):
+        event = Event(str(number), "/a", data=data)
+        matching = [record for one, record in records if matches(one, event) and is_relevant(record, event)]
+        best = chosen(matching, k, ranking, event, random)
+        found.clear()
+        overlay.publish("b3", "a", event)
+        overlay.settle()
+        assert sorted(one.subscriber for one in found) == sorted(one.interest.key.subscriber for one in best)
+
+
+@pytest.mark.parametrize("strategy", [*COUNTING, Strategy.EXACT_FAIR])
+def test_one_event_may_ask_for_a_smaller_audience(strategy):
+    overlay = Simulation(chain(3, 1), Settings(strategy))
+    overlay.advertise("core0", Advertise(Advertisement("a", "/a", EVERYTHING, k=4)))
+    for number, broker in enumerate(overlay.topology.brokers * 3):
+        overlay.subscribe(broker, Subscriber(f"s{number}", (Subscription("1", EVERYTHING),)))
+    overlay.settle()
+    for k in (None, 3, 1, 0):
+        before = overlay.measures.delivered
+        overlay.publish("core0", "a", Event(f"with {k}", "/a"), k)
+        overlay.settle()
+        assert overlay.measures.delivered - before == (4 if k is None else k)
+
+
+def test_the_consumers_k_counts_among_what_the_producers_k_lets_through():
+    """The best of two gets every event of a k of 1; its own policy then delivers only what is better than before."""
+    found = []
+    ranking = AudienceRanking(Scoring.PREFERENCE, Ties.BY_ID)
+    overlay = Simulation(chain(2, 1), Settings(Strategy.ANCESTOR_COVER_K), delivered=lambda _, one: found.append(one))
+    overlay.advertise("core0", Advertise(Advertisement("a", "/a", EVERYTHING, k=1), ranking))
+    good, better = (
+        Subscription("good", parse_filter("x >= 0"), 0.5),
+        Subscription("better", parse_filter("x >= 5"), 0.9),
+    )
+    overlay.subscribe("edge1.0", Subscriber("ana", (good, better), Continuous(1)))
+    overlay.subscribe("edge0.0", Subscriber("bo", (Subscription("1", EVERYTHING, 0.1),)))
+    overlay.settle()
+    for number, x in enumerate((1, 7, 2, 8)):
+        overlay.publish("core0", "a", Event(str(number), "/a", data={"x": x}))
+        overlay.settle()
+    assert [(one.subscriber, one.event.id, one.rank) for one in found] == [
+        ("ana", "0", 0.5),
+        ("ana", "1", 0.9),
+        ("ana", "3", 0.9),
+    ]
+    assert overlay.measures.deliveries[SubscriptionKey("bo", "1")] == 0
+
+
+@given(st.data())
+def test_a_damaged_snapshot_is_refused_or_is_another_broker(data):
+    overlay = Simulation(chain(2, 1), Settings(Strategy.EXACT_FAIR))
+    overlay.advertise("core0", Advertise(Advertisement("a", "/a", EVERYTHING, k=2)))
+    overlay.subscribe("core1", Subscriber("ana", (Subscription("1", EVERYTHING),), Sliding(1, 3)))
+    overlay.subscribe("edge1.0", Subscriber("bo", (Subscription("1", EVERYTHING),)))
+    overlay.settle()
+    overlay.publish("core0", "a", Event("1", "/a", data={"x": 1}))
+    overlay.settle()
+    plain = json.loads(snapshot(overlay.brokers["core1"]))
+    place, path = plain, ["state"]
+    while isinstance(place[path[-1]], dict | list) and place[path[-1]] and data.draw(st.integers(0, 9)):
+        place = place[path[-1]]
+        names = sorted(place) if isinstance(place, dict) else range(len(place))
+        path.append(data.draw(st.sampled_from(list(names))))
+    place[path[-1]] = data.draw(st.sampled_from([None, -1, 2**70, "", "x", [], {}, [[]], True]))
+    try:
+        back = restored(json.dumps(plain).encode())
+    except InvalidMessageError:
+        return
+    assert restored(snapshot(back)).name == back.name
