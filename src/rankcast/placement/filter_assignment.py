@@ -35,13 +35,15 @@ REDRAWS = 3
 class Sampling:
     """How the programme is cut to size.
 
-    `load_sample` and `superinterests` are per broker; `guess` is the first guess of a certificate's size, per broker,
-    and doubles after `rounds` rounds. Weights of what is not covered are multiplied by `reweight`: the paper's 2 needs
-    many programmes until a rare demand is drawn.
+    `load_sample` and `superinterests` are per broker, and so is `final_load_sample`, by which it is decided which boxes
+    are not needed: a small one would leave too little room for all. `guess` is the first guess of a certificate's size,
+    per broker, and doubles after `rounds` rounds. Weights of what is not covered are multiplied by `reweight`: the
+    paper's 2 needs many programmes until a rare demand is drawn.
     """
 
     epsilon: float = 0.1
     load_sample: int = 30
+    final_load_sample: int = 150
     superinterests: int = 5
     guess: float = 3.0
     rounds: int = 4
@@ -89,7 +91,8 @@ def assign_filters(stage: Stage, random: np.random.Generator, sampling: Sampling
         starts = by_broker(owners, len(stage.brokers))
         missed = ~stage.covers(np.arange(len(weights)), starts, boxes).any(axis=1)
         if not missed.any():
-            owners, boxes = simplified(stage, sample, owners, boxes)
+            load = _drawn_load(stage, np.zeros(0, np.int64), sampling.final_load_sample, stage.problem.beta, random)
+            owners, boxes = simplified(stage, load, owners, boxes)
             yardstick = Yardstick(fractional.objective, fractional.bound, len(sample.demands), len(weights), rounds)
             return Preliminary(by_broker(owners, len(stage.brokers)), boxes, yardstick)
         if weights[missed].sum() <= INVALID * weights.sum():
@@ -107,20 +110,24 @@ def random_demands(weights: Array, count: int, random: np.random.Generator) -> A
 
 def _with_load(stage: Stage, drawn: Array, random: np.random.Generator, sampling: Sampling) -> Sample:
     """Add a uniform sample of subscribers to stand for load, one that has room at the least load factor possible."""
-    members = len(stage.members)
-    size = min(members, sampling.load_sample * len(stage.brokers))
     for factor in load_factors(stage.problem).tolist():
-        rooms = stage.rooms(factor) * (size / members)
         for _ in range(REDRAWS):
-            of_load = stage.demand_of[random.choice(members, size, replace=False)]
-            demands = np.union1d(drawn, of_load)
-            loads = np.bincount(np.searchsorted(demands, of_load), minlength=len(demands))
-            sample = Sample(demands, loads, rooms)
-            if has_room(stage.allowed[demands], sample):
+            sample = _drawn_load(stage, drawn, sampling.load_sample, factor, random)
+            if has_room(stage.allowed[sample.demands], sample):
                 return sample
-    while not has_room(stage.allowed[demands], sample):
-        sample = replace(sample, rooms=sample.rooms * 1.1 + 1 / len(rooms))
+    while not has_room(stage.allowed[sample.demands], sample):
+        sample = replace(sample, rooms=sample.rooms * 1.1 + 1 / len(sample.rooms))
     return sample
+
+
+def _drawn_load(stage: Stage, others: Array, per_broker: int, factor: float, random: np.random.Generator) -> Sample:
+    """Draw subscribers alike to stand for load, so many per broker, and add other demands that stand for none."""
+    members = len(stage.members)
+    size = min(members, per_broker * len(stage.brokers))
+    of_load = stage.demand_of[random.choice(members, size, replace=False)]
+    demands = np.union1d(others, of_load)
+    loads = np.bincount(np.searchsorted(demands, of_load), minlength=len(demands))
+    return Sample(demands, loads, stage.rooms(factor) * (size / members))
 
 
 def _programme(stage: Stage, sample: Sample, random: np.random.Generator, sampling: Sampling) -> Programme:
