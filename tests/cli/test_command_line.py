@@ -15,7 +15,7 @@ from rankcast.storage.event_files import read_events
 from rankcast.storage.subscriber_files import load_subscribers
 from rankcast.workloads.feeds import FEEDS, flats
 
-COMMANDS = ("match", "explain", "generate", "check", "cover", "demo", "version")
+COMMANDS = ("match", "explain", "generate", "check", "cover", "place", "demo", "version")
 
 PEOPLE = """\
 version: 1

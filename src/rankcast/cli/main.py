@@ -320,6 +320,28 @@ def cover(
     raise typer.Exit(cover_file(asked))
 
 
+@app.command(epilog="Example: rankcast place problem.yaml --algorithm greedy-offline --out plan.json")
+def place(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Problem file (.yaml or .json).")],
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Which algorithm, or all; may be repeated. greedy-offline and local-search."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the best plan there, as JSON.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same plan.")] = 0,
+    moves: Annotated[int | None, typer.Option(min=1, help="Moves of local search; else 10 per subscriber.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+) -> None:
+    """Decide which broker serves which subscriber: little traffic, short ways, balanced load.
+
+    Every result is audited from scratch. The best one is that which breaks the fewest limits and has the least traffic;
+    the exit code is 1 when even that breaks one.
+    """
+    from rankcast.cli.place import checked_algorithms, place_file
+
+    raise typer.Exit(place_file(file, checked_algorithms(algorithm or ()), out, seed, moves, as_json=json))
+
+
 @app.command(epilog="Example: rankcast demo --small")
 def demo(
     small: Annotated[bool, typer.Option("--small", help="Show a small one, without Spark.")] = False,

@@ -1,0 +1,106 @@
+"""`rankcast place`: a problem file in, algorithms compared by the audit, a plan out."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from rankcast.cli.main import app
+
+PROBLEM = """\
+publisher: [0, 0]
+brokers:
+  - {name: lisbon, at: [10, 0]}
+  - {name: porto, at: [10, 5]}
+attributes: {rent: [0, 2000], rooms: [1, 6]}
+subscribers:
+  - {name: ana, at: [12, 1], wants: "rent < 500"}
+  - {name: bob, at: [12, 4], wants: "rent > 1500 and rooms > 2"}
+  - {name: eva, at: [12, 1], wants: "rent between 300 and 600"}
+  - {name: rui, at: [12, 4], wants: "rent >= 1400", limit: 40}
+delay: 0.5
+beta: 1
+beta_max: 1
+alpha: 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "problem.yaml").write_text(PROBLEM)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["place", *map(str, arguments)], env={"COLUMNS": "100"})
+
+
+def test_a_plan_says_whom_each_broker_serves_and_what_it_lets_through(folder):
+    result = run("problem.yaml", "--algorithm", "greedy-offline", "--out", "plan.json")
+    assert result.exit_code == 0, result.stderr
+    assert "4 subscribers on 2 leaves of 2 brokers" in result.stdout
+    assert "plan.json: the plan of greedy-offline" in result.stdout
+    plan = json.loads((folder / "plan.json").read_text())
+    assert sorted(sorted(broker["subscribers"]) for broker in plan["brokers"]) == [["ana", "eva"], ["bob", "rui"]]
+    (of_ana,) = (broker for broker in plan["brokers"] if "ana" in broker["subscribers"])
+    assert of_ana["filter"] == [{"rent": [0, 600], "rooms": [1, 6]}]
+    assert of_ana["traffic"] == 3000
+    assert plan["traffic"] == 6000
+    assert plan["violations"] == []
+
+
+def test_algorithms_are_compared(folder):
+    result = run("problem.yaml", "--json", "--algorithm", "all", "--moves", 50)
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert len(found["algorithms"]) == 8
+    traffic = {one["algorithm"]: one["traffic"] for one in found["algorithms"] if not one["violations"]}
+    assert traffic[found["best"]] == min(traffic.values()) == 6000
+
+
+def test_a_seed_gives_one_plan_and_a_workload_can_be_drawn(folder):
+    (folder / "drawn.yaml").write_text("{workload: '2', subscribers: 300, brokers: 100, seed: 3}")
+    for name in ("one.json", "two.json"):
+        assert (
+            run("drawn.yaml", "--algorithm", "local-search", "--moves", 200, "--seed", 7, "--out", name).exit_code == 0
+        )
+    assert (folder / "one.json").read_text() == (folder / "two.json").read_text()
+
+
+def test_a_plan_that_breaks_a_limit_has_exit_code_1_and_says_which(folder):
+    (folder / "far.yaml").write_text(PROBLEM.replace("at: [10, 5]", "at: [90, 5]"))
+    result = run("far.yaml", "--algorithm", "greedy-offline")
+    assert result.exit_code == 1
+    assert "broken: load" in result.stdout
+    assert "broker 0: 4 subscribers, 2 times its share; at most 1 times are allowed" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("at: [10, 5]", "att: [10, 5]", "problem.yaml:4: missing: 'at'"),
+        ("at: [10, 5]", "at: [10, 5], cost: 1", "problem.yaml:4: unknown key 'cost'; expected name, at, below"),
+        ("at: [10, 5]", "at: [10, 5], below: faro", "problem.yaml:4: there is no broker 'faro'"),
+        ("at: [10, 5]", "at: [10]", "porto: at [10]; expected 2 numbers"),
+        ("name: porto", "name: lisbon", "problem.yaml:4: there is another 'lisbon'"),
+        ("rent < 500", "rent <", "problem.yaml:7: column 7"),
+        ("rent < 500", "rent > 5000", "filter 0: matches nothing"),
+        ("limit: 40", "limit: 4", "no broker is near enough to rui"),
+        ("alpha: 1", "alpha: none", "problem.yaml:14: 'none' is not a whole number of at least 1"),
+        ("at: [10, 5]", "at: [10, 5], share: 1", "share: some leaves have one and some do not"),
+        ("publisher: [0, 0]", "publisher: here", "problem.yaml:1: 'here' is not a list of numbers"),
+    ],
+)
+def test_what_is_wrong_with_a_problem_is_said_with_its_place(folder, old, new, message):
+    (folder / "problem.yaml").write_text(PROBLEM.replace(old, new, 1))
+    result = run("problem.yaml", "--out", "plan.json")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert not (folder / "plan.json").exists()
+
+
+def test_an_unknown_algorithm_is_named(folder):
+    result = run("problem.yaml", "--algorithm", "magic")
+    assert result.exit_code == 1
+    assert "--algorithm: there is no 'magic'; expected greedy-online" in result.stderr
