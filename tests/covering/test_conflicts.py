@@ -231,7 +231,7 @@ def test_box_and_rows_have_the_same_attributes():
 
 @pytest.mark.parametrize("name", covering.__all__)
 def test_every_public_name_is_there(name):
-    assert getattr(covering, name).__name__ == name
+    assert getattr(getattr(covering, name), "__name__", name) == name  # a constant has no name of its own
     assert name in dir(covering)
 
 
