@@ -342,6 +342,27 @@ def place(
     raise typer.Exit(place_file(file, checked_algorithms(algorithm or ()), out, seed, moves, as_json=json))
 
 
+@app.command(epilog="Example: rankcast simulate network.yaml --plot network.svg")
+def simulate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The network and its load (.yaml or .json).")],
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the network with its loads (.png, .svg, .pdf).")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Rows of the table of brokers.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+) -> None:
+    """Simulate a network of brokers: what it sends, what each broker must know, and what is delivered.
+
+    The file names a topology, a routing strategy, how many subscribers there are and how many events are published.
+    """
+    from rankcast.bench.plotting import check_plot
+    from rankcast.cli.simulate import simulate_file
+
+    if plot is not None:
+        check_plot(plot)
+    raise typer.Exit(simulate_file(file, plot, limit=limit, as_json=json))
+
+
 @app.command(epilog="Example: rankcast demo --small")
 def demo(
     small: Annotated[bool, typer.Option("--small", help="Show a small one, without Spark.")] = False,

@@ -1,0 +1,228 @@
+"""The file of `rankcast simulate`: how brokers are joined, how they route, and who subscribes and publishes.
+
+    topology: {shape: chain, cores: 10, edges: 5, delay: 1ms}
+    strategy: AncestorCoverK
+    k: 10
+    subscribers: 1000
+    publications: 100
+
+Whatever is wrong is reported with its line, what is there and what was expected.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from rankcast.model.advertisements import Advertisement, AdvertisementId
+from rankcast.model.errors import RankcastError, shown
+from rankcast.model.expressions import attr
+from rankcast.model.filters import Filter
+from rankcast.overlay.effects import RefusedError
+from rankcast.overlay.messages import Advertise
+from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.topologies import DELAY, Link, Topology, balanced_tree, chain, random_tree, star
+from rankcast.storage.documents import Document, DocumentFormat, parse_document
+from rankcast.storage.durations import parse_duration
+from rankcast.storage.texts import invalid_file, read_text
+from rankcast.workloads.covering import WIDTHS
+
+Kind = TypeVar("Kind", bound=Enum)
+Made = TypeVar("Made")
+
+SHAPES: Mapping[str, tuple[str, ...]] = {
+    "chain": ("cores", "edges"),
+    "star": ("edges",),
+    "tree": ("branching", "depth"),
+    "random": ("brokers",),
+}
+"""The shapes of topologies, and the numbers that each needs."""
+
+MOST_BROKERS = 10_000
+KEYS = ("topology", "links", "strategy", "k", "ranking", "subscribers", "widths", "publications", "publisher", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be simulated."""
+
+    topology: Topology
+    strategy: Strategy
+    k: int | None
+    ranking: AudienceRanking
+    subscribers: int
+    widths: tuple[float, float]
+    publications: int
+    publisher: str
+    seed: int
+
+
+def load_plan(path: Path) -> Plan:
+    """Read a file; raise InvalidFileError, with the line, when something is wrong with it."""
+    format_ = DocumentFormat.JSON if path.suffix == ".json" else DocumentFormat.YAML
+    return _Reader(parse_document(read_text(path), format_, str(path))).plan()
+
+
+class _Reader:
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def plan(self) -> Plan:
+        root = self._document.value
+        if not isinstance(root, dict):
+            self._refuse((), f"{shown(root)} is not a mapping with a topology")
+        self._check_keys(root, (), KEYS)
+        seed = self._number(root, "seed", 0, default=1)
+        topology = self._topology(root, seed)
+        publisher = root.get("publisher", topology.edges[0])
+        if publisher not in topology.brokers:
+            self._refuse(("publisher",), f"there is no broker {shown(publisher)}")
+        strategy = self._enum(root, (), "strategy", Strategy, Strategy.REGULAR_COVER)
+        k = self._number(root, "k", 1) if "k" in root else None
+        plan = Plan(
+            topology,
+            strategy,
+            k,
+            self._ranking(root),
+            self._number(root, "subscribers", 0, default=1000),
+            self._widths(root),
+            self._number(root, "publications", 0, default=100),
+            publisher,
+            seed,
+        )
+        self._check_strategy(plan)
+        return plan
+
+    def _topology(self, root: dict[str, Any], seed: int) -> Topology:
+        if ("topology" in root) == ("links" in root):
+            self._refuse((), "expected a topology or a list of links")
+        if "links" in root:
+            return self._made(("links",), lambda: _of_links(self._links(root["links"])))
+        given = root["topology"]
+        path = ("topology",)
+        if not isinstance(given, dict) or given.get("shape") not in SHAPES:
+            self._refuse(path, f"{shown(given)} has no shape; expected one of {', '.join(SHAPES)}")
+        shape = given["shape"]
+        self._check_keys(given, path, ("shape", "delay", *SHAPES[shape]))
+        delay = self._duration(given["delay"], (*path, "delay")) if "delay" in given else DELAY
+        counts = [self._number(given, name, 0, path=path, most=MOST_BROKERS) for name in SHAPES[shape]]
+        if _size(shape, counts) > MOST_BROKERS:
+            self._refuse(path, f"more than {MOST_BROKERS:,} brokers")
+        return self._made(path, lambda: _shaped(shape, counts, delay, seed))
+
+    def _links(self, given: object) -> list[Link]:
+        if not isinstance(given, list):
+            self._refuse(("links",), f"{shown(given)} is not a list of links such as [porto, lisbon, 5ms]")
+        links: list[Link] = []
+        for at, one in enumerate(given):
+            path = ("links", at)
+            if not isinstance(one, list) or len(one) not in (2, 3) or not all(isinstance(end, str) for end in one[:2]):
+                self._refuse(path, f"{shown(one)} is not a link; expected such as [porto, lisbon, 5ms]")
+            links.append(Link(one[0], one[1], self._duration(one[2], path) if len(one) == 3 else DELAY))
+        return links
+
+    def _ranking(self, root: dict[str, Any]) -> AudienceRanking:
+        given = root.get("ranking", {})
+        if not isinstance(given, dict):
+            self._refuse(("ranking",), f"{shown(given)} is not a mapping with scoring and ties")
+        self._check_keys(given, ("ranking",), ("scoring", "ties"))
+        return AudienceRanking(
+            self._enum(given, ("ranking",), "scoring", Scoring, Scoring.NONE),
+            self._enum(given, ("ranking",), "ties", Ties, Ties.FAIR),
+        )
+
+    def _widths(self, root: dict[str, Any]) -> tuple[float, float]:
+        given = root.get("widths", list(WIDTHS))
+        are_numbers = isinstance(given, list) and all(
+            isinstance(one, int | float) and not isinstance(one, bool) for one in given
+        )
+        if not are_numbers or len(given) != 2 or not 0 <= given[0] <= given[1] <= 1:
+            self._refuse(("widths",), f"{shown(given)} is not two shares of the domain; expected such as [0.3, 0.6]")
+        return float(given[0]), float(given[1])
+
+    def _check_strategy(self, plan: Plan) -> None:
+        try:
+            plan.strategy.check(Advertise(advertisement_of(plan), plan.ranking))
+        except RefusedError as error:
+            self._refuse(("strategy",), str(error))
+
+    def _number(
+        self,
+        given: dict[str, Any],
+        name: str,
+        least: int,
+        *,
+        path: tuple[str, ...] = (),
+        most: int = 10_000_000,
+        default: int | None = None,
+    ) -> int:
+        value = given.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            self._refuse((*path, name), f"{name}: {shown(value)} is not a whole number from {least} to {most:,}")
+        return value
+
+    def _enum(self, given: dict[str, Any], path: tuple[str, ...], name: str, kind: type[Kind], default: Kind) -> Kind:
+        value = given.get(name, default.value)
+        found = next((member for member in kind if member.value == value), None)
+        if found is None:
+            expected = ", ".join(str(member.value) for member in kind)
+            self._refuse((*path, name), f"{name}: {shown(value)} is not known; expected one of {expected}")
+        return found
+
+    def _duration(self, value: Any, path: tuple[str | int, ...]) -> timedelta:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            self._refuse(path, f"{shown(value)} is not a duration such as 5ms")
+        return self._made(path, lambda: parse_duration(value))
+
+    def _check_keys(self, given: dict[str, Any], path: tuple[str, ...], known: tuple[str, ...]) -> None:
+        for name in given:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
+                self._refuse((*path, name), f"unknown key {shown(name)}; {hint}")
+
+    def _made(self, path: tuple[str | int, ...], make: Callable[[], Made]) -> Made:
+        try:
+            return make()
+        except RankcastError as error:
+            self._refuse(path, str(error))
+
+    def _refuse(self, path: tuple[str | int, ...], message: str) -> NoReturn:
+        raise invalid_file(self._document.file, self._document.lines([path])[path], message)
+
+
+def advertisement_of(plan: Plan) -> Advertisement:
+    """Return what the publisher of a plan advertises: values of one attribute, and how far they should reach."""
+    return Advertisement(AdvertisementId("simulated"), "/simulated", Filter.of(attr("a0").between(0.0, 1.0)), k=plan.k)
+
+
+def _shaped(shape: str, counts: list[int], delay: timedelta, seed: int) -> Topology:
+    if shape == "chain":
+        return chain(counts[0], counts[1], delay)
+    if shape == "star":
+        return star(counts[0], delay)
+    if shape == "tree":
+        return balanced_tree(counts[0], counts[1], delay)
+    return random_tree(counts[0], np.random.default_rng(seed), delay)
+
+
+def _size(shape: str, counts: list[int]) -> int:
+    """Return how many brokers a shape has, as far as it matters whether they are too many."""
+    if shape == "chain":
+        return counts[0] * (1 + counts[1])
+    if shape == "tree":
+        return sum(counts[0] ** level for level in range(min(counts[1], 20) + 1)) if counts[0] > 1 else counts[1] + 1
+    return counts[0] + 1
+
+
+def _of_links(links: list[Link]) -> Topology:
+    names = dict.fromkeys(name for link in links for name in (link.one, link.other))
+    return Topology(tuple(names), tuple(links))

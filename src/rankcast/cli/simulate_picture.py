@@ -1,0 +1,100 @@
+"""The picture of `rankcast simulate`: the tree of brokers with their loads.
+
+Brokers lie on circles around the middle of the tree, each branch in a sector as wide as it has ends. The area of a
+broker says how many subscriptions it knows, its colour how many of them are its own, the width of a link how many
+messages went over it.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from rankcast.overlay.simulate import Simulation
+from rankcast.overlay.topologies import Topology
+from rankcast.studies.plotting import BLUE, ORANGE, RED, save_picture
+
+MOST_NAMES = 40
+"""Brokers with names beside them; more could not be read."""
+
+LARGEST = 900
+"""The area of the broker that knows most, in square points."""
+
+
+def draw_network(path: Path, overlay: Simulation, publisher: str) -> None:
+    """Draw the brokers of a simulation."""
+    places = placed(overlay.topology)
+
+    def draw(figure: Any) -> None:
+        panel = figure.subplots()
+        _links(panel, overlay, places)
+        _brokers(panel, overlay, places, publisher)
+        panel.set_aspect("equal")
+        panel.margins(0.12)
+        panel.axis("off")
+        panel.legend(loc="upper left", fontsize=9, frameon=False)
+        panel.set_title(
+            f"{overlay.settings.strategy.value}: area = subscriptions known, width of links = messages",
+            loc="left",
+            fontsize=11,
+        )
+
+    save_picture(draw, (9.0, 8.0), path)
+
+
+def placed(topology: Topology) -> dict[str, tuple[float, float]]:
+    """Return where each broker is drawn."""
+    centre = min(topology.brokers, key=lambda name: max(topology.hops(name, edge) for edge in topology.edges))
+    ends: dict[str, int] = {}
+    order: list[tuple[str, str | None]] = [(centre, None)]
+    for name, parent in order:
+        order += [(child, name) for child in topology.neighbours(name) if child != parent]
+    for name, parent in reversed(order):
+        children = [child for child in topology.neighbours(name) if child != parent]
+        ends[name] = sum(ends[child] for child in children) or 1
+    places = {centre: (0.0, 0.0)}
+    sectors = {centre: (0.0, 2 * math.pi)}
+    radius = {centre: 0}
+    for name, parent in order:
+        start, width = sectors[name]
+        for child in topology.neighbours(name):
+            if child == parent:
+                continue
+            share = width * ends[child] / ends[name]
+            sectors[child], radius[child] = (start, share), radius[name] + 1
+            angle = start + share / 2
+            places[child] = radius[child] * math.cos(angle), radius[child] * math.sin(angle)
+            start += share
+    return places
+
+
+def _links(panel: Any, overlay: Simulation, places: dict[str, tuple[float, float]]) -> None:
+    over = overlay.measures.over_links
+    most = max(over.values(), default=1)
+    for link in overlay.topology.links:
+        count = max(over[link.one, link.other], over[link.other, link.one])
+        across, up = zip(places[link.one], places[link.other], strict=True)
+        panel.plot(across, up, color="#B0B0B0", linewidth=0.6 + 7 * count / most, solid_capstyle="round", zorder=1)
+
+
+def _brokers(panel: Any, overlay: Simulation, places: dict[str, tuple[float, float]], publisher: str) -> None:
+    sizes = overlay.table_sizes()
+    most = max(sizes.values(), default=0) or 1
+    own = {name: sizes[name] - overlay.received(name) for name in sizes}
+    for has_own, colour, label in ((False, BLUE, "without subscribers"), (True, ORANGE, "with subscribers")):
+        names = [name for name in sizes if bool(own[name]) is has_own]
+        if names:
+            across, up = zip(*(places[name] for name in names), strict=True)
+            areas = [25 + LARGEST * sizes[name] / most for name in names]
+            panel.scatter(across, up, s=areas, color=colour, edgecolors="white", linewidths=1, zorder=2)
+            panel.scatter([], [], s=70, color=colour, label=label)  # of one size in the legend
+    star = {"marker": "*", "s": 170, "color": RED, "edgecolors": "white"}
+    panel.scatter(*places[publisher], **star, label="publisher", zorder=4)
+    if len(sizes) <= MOST_NAMES:
+        for name, place in places.items():
+            panel.annotate(
+                f"{name}\n{sizes.get(name, 0):,}", place, (0, -20), textcoords="offset points",
+                fontsize=8, ha="center", va="top", zorder=3,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+            )  # fmt: skip

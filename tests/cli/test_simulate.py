@@ -1,0 +1,119 @@
+"""`rankcast simulate`: a network of brokers from a file, in tables, JSON and a picture."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from rankcast.cli.main import app
+from rankcast.cli.simulate_picture import placed
+from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.topologies import balanced_tree, chain
+
+NETWORK = """\
+topology: {shape: chain, cores: 3, edges: 2, delay: 5ms}
+strategy: AncestorCoverK
+k: 3
+subscribers: 40
+widths: [1, 1]
+publications: 10
+publisher: edge0.0
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["simulate", *map(str, arguments)], env={"COLUMNS": "100"})
+
+
+@pytest.fixture
+def network(tmp_path):
+    path = tmp_path / "network.yaml"
+    path.write_text(NETWORK)
+    return path
+
+
+def test_it_tells_what_is_known_sent_and_delivered(network):
+    result = run(network, "--limit", 2)
+    assert result.exit_code == 0
+    assert "AncestorCoverK, k=3: 9 brokers" in result.stdout
+    assert "10 events published, 30 deliveries" in result.stdout
+    assert "Publish" in result.stdout
+    assert len(re.findall(r"^(?:core|edge)\d", result.stdout, re.MULTILINE)) == 3  # two rows, and who publishes
+
+
+def test_json_has_everything_and_the_same_file_gives_the_same(network):
+    first, second = (run(network, "--json") for _ in range(2))
+    assert first.stdout == second.stdout
+    found = json.loads(first.stdout)
+    assert found["deliveries"] == sum(found["hops"].values()) == 30
+    assert sum(one["own"] for one in found["brokers"].values()) == 40
+    assert found["messages"].keys() == found["bytes"].keys()
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_every_strategy_can_be_named(network, strategy):
+    text = NETWORK.replace("AncestorCoverK", strategy.value)
+    network.write_text(text if strategy.takes_k else text.replace("k: 3\n", ""))
+    found = json.loads(run(network, "--json").stdout)
+    assert found["deliveries"] == (30 if strategy.takes_k else 400)  # everybody wants everything
+
+
+@pytest.mark.parametrize(
+    ("topology", "brokers"),
+    [
+        ("topology: {shape: star, edges: 4}", 5),
+        ("topology: {shape: tree, branching: 2, depth: 2}", 7),
+        ("topology: {shape: random, brokers: 6}", 6),
+        ("links: [[porto, lisbon, 5ms], [porto, braga]]", 3),
+    ],
+)
+def test_every_shape_can_be_simulated_and_drawn(tmp_path, topology, brokers):
+    path, picture = tmp_path / "network.yaml", tmp_path / "network.svg"
+    path.write_text(f"{topology}\nsubscribers: 20\npublications: 2\n")
+    result = run(path, "--plot", picture)
+    assert f"{brokers} brokers" in result.stdout
+    assert picture.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize("topology", [chain(4, 3), balanced_tree(3, 2)], ids=["chain", "tree"])
+def test_no_two_brokers_are_drawn_in_one_place(topology):
+    places = placed(topology)
+    assert places.keys() == set(topology.brokers)
+    assert len({(round(across, 6), round(up, 6)) for across, up in places.values()}) == len(places)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[]", "1: [] is not a mapping"),
+        ("subscribers: 1", "1: expected a topology or a list of links"),
+        ("topology: {shape: ring}", "1: {'shape': 'ring'} has no shape; expected one of chain, star, tree, random"),
+        ("topology: {shape: chain, cores: 2}", "edges: None is not a whole number from 0"),
+        ("topology: {shape: chain, cores: 0, edges: 2}", "cores: 0 is not a whole number of at least 1"),
+        ("topology: {shape: chain, cores: 9999, edges: 9999}", "more than 10,000 brokers"),
+        ("topology: {shape: star, edges: 2, delay: soon}", "'soon' is not a duration"),
+        ("topology: {shape: star, edges: 2}\nstrateg: Flooding", "2: unknown key 'strateg'; did you mean 'strategy'?"),
+        ("topology: {shape: star, edges: 2}\nstrategy: Fast", "2: strategy: 'Fast' is not known; expected one of Floo"),
+        ("topology: {shape: star, edges: 2}\nk: 2", "RegularCover does not know"),
+        ("topology: {shape: star, edges: 2}\nk: 0", "2: k: 0 is not a whole number from 1"),
+        ("topology: {shape: star, edges: 2}\npublisher: nowhere", "2: there is no broker 'nowhere'"),
+        ("topology: {shape: star, edges: 2}\nwidths: [0.6, 0.3]", "2: [0.6, 0.3] is not two shares"),
+        ("topology: {shape: star, edges: 2}\nranking: {scoring: luck}", "scoring: 'luck' is not known"),
+        ("links: [[a, b], [b, c], [c, a]]", "do not join 3 brokers to a tree"),
+        ("links: [[a, b], [b]]", "['b'] is not a link"),
+        ("links: []", "at least one"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path, text, problem):
+    path = tmp_path / "network.yaml"
+    path.write_text(text)
+    result = run(path)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    assert result.stderr.startswith(f"{path}:")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_picture_that_cannot_be_written_is_told_before_any_work(network):
+    assert "is not a picture" in run(network, "--plot", "network.doc").stderr
