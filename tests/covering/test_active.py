@@ -112,7 +112,7 @@ class Mirror:
 
 
 @given(CHECKINGS, SCHEMAS, st.lists(TEXTS, min_size=1, max_size=10), st.data())
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_active_ones_accept_what_all_accept_whatever_happens(checking, schema, texts, data):
     mirror = Mirror(checking, schema)
     for number, text in enumerate(texts):
@@ -131,7 +131,7 @@ def test_active_ones_accept_what_all_accept_whatever_happens(checking, schema, t
 
 
 @given(SCHEMAS, st.lists(TEXTS, max_size=8), TEXTS)
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_a_no_has_a_witness_and_the_oracle_agrees(schema, texts, tested):
     """Of expressions as written, not of normal forms: the event is one that only the tested filter accepts."""
     union = Union(schema)
