@@ -1,6 +1,7 @@
 """Through a whole overlay, the audience of an event is the one that a central broker with all subscriptions chooses."""
 
 import json
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -138,3 +139,37 @@ def test_a_damaged_snapshot_is_refused_or_is_another_broker(data):
     except InvalidMessageError:
         return
     assert restored(snapshot(back)).name == back.name
+
+
+def share_of_the_lone(strategy, events=600, **options):
+    """Return which share of the events goes to one subscription of 101, where 99 others hide behind the last."""
+    overlay = Simulation(chain(2, 1), Settings(strategy, **options))
+    overlay.advertise("core0", Advertise(Advertisement("a", "/a", EVERYTHING, k=1)))
+    overlay.settle()
+    overlay.subscribe("edge0.0", Subscriber("lone", (Subscription("1", EVERYTHING),)))
+    for number in range(100):
+        overlay.subscribe("edge1.0", Subscriber(f"s{number}", (Subscription("1", EVERYTHING),)))
+    overlay.settle()
+    assert overlay.table_sizes()["core0"] == 2
+    overlay.run_for(timedelta(seconds=20))
+    for number in range(events):
+        overlay.publish("core0", "a", Event(str(number), "/a"))
+        overlay.settle()
+    assert overlay.measures.delivered == events
+    return overlay.measures.deliveries[SubscriptionKey("lone", "1")] / events
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "expected"),
+    [
+        (Strategy.EXACT_FAIR, {}, 1 / 101),
+        (Strategy.ANCESTOR_FAIR_K, {}, 1 / 101),
+        (Strategy.ANCESTOR_FAIR_K, {"weigh": False}, 1 / 2),
+        (Strategy.ANCESTOR_COVER_K, {}, 1 / 2),
+    ],
+    ids=["counted", "weighed", "stale weights", "not weighed"],
+)
+def test_one_that_hides_99_does_not_count_as_one(strategy, options, expected):
+    """The seed is fixed; five standard deviations would be exceeded by chance once in a million seeds."""
+    deviation = (expected * (1 - expected) / 600) ** 0.5
+    assert abs(share_of_the_lone(strategy, **options) - expected) < 5 * deviation
