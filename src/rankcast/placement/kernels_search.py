@@ -36,13 +36,14 @@ EJECTIONS = 12
 class Terms(NamedTuple):
     """What does not change: the problem as kernels take it.
 
-    Interests and their size; by subscriber the interest, the group of candidates, and where its slots start; candidate
-    columns by group; by column the broker and its room; by broker the one above, the boxes allowed, and the children.
+    Interests; by subscriber a rank (the larger its interest the lower; the same for equal interest and candidates), the
+    interest, the group of candidates, and where its slots start; candidate columns by group; by column the broker and
+    its room; by broker the one above, the boxes allowed, and the children.
     """
 
     offsets: Array
     sides: Array
-    sizes: Array
+    ranks: Array
     interest_of: Array
     group_of: Array
     slot_starts: Array
@@ -478,16 +479,16 @@ def _undo(terms: Terms, state: State, undo: Undo) -> None:
 
 @njit(cache=True, nogil=True)
 def _sort_largest_first(taken: Array, count: int, terms: Terms) -> None:
-    """Sort subscribers by the size of their interests, by shell sort: numpy's sorting takes seconds to compile."""
+    """Sort subscribers by their ranks, by shell sort: numpy's sorting takes seconds to compile."""
     gap = 1
     while gap < count // 3:
         gap = 3 * gap + 1
     while gap > 0:
         for place in range(gap, count):
             subscriber = taken[place]
-            size = terms.sizes[terms.interest_of[subscriber]]
+            rank = terms.ranks[subscriber]
             at = place
-            while at >= gap and terms.sizes[terms.interest_of[taken[at - gap]]] < size:
+            while at >= gap and terms.ranks[taken[at - gap]] > rank:
                 taken[at] = taken[at - gap]
                 at -= gap
             taken[at] = subscriber
@@ -518,9 +519,13 @@ def _move(
     begin(undo)
     count = _take_out_slab(column, slot, side, limit, taken, terms, state, undo, events, scratch)
     _sort_largest_first(taken, count, terms)
+    target, target_rank = NOWHERE, NOWHERE
     for place in range(count):
         subscriber = taken[place]
-        target, full = _free_column(subscriber, terms, state, NOWHERE)
+        full = NOWHERE
+        # Where one has gone another with the same interest and candidates is contained, too: no need to look again.
+        if target_rank != terms.ranks[subscriber] or state.loads[target] >= terms.rooms[target]:
+            target, full = _free_column(subscriber, terms, state, NOWHERE)
         if (
             target == NOWHERE
             and full not in (NOWHERE, column)
@@ -534,6 +539,7 @@ def _move(
             _undo(terms, state, undo)
             return False
         _put(subscriber, target, terms, state, undo, events, scratch)
+        target_rank = terms.ranks[subscriber]
     if _change(state, undo) > allowance:
         _undo(terms, state, undo)
         return False

@@ -163,7 +163,7 @@ def _terms(problem: Problem, loads: Array) -> Terms:
     return Terms(
         interests.offsets,
         interests.sides,
-        problem.density.measures(interests.hulls),
+        _ranks(-problem.density.measures(interests.hulls)[problem.interest_of], problem.interest_of, groups.members),
         problem.interest_of,
         groups.members,
         np.concatenate([[0], np.cumsum(problem.parts_of)]),
@@ -176,6 +176,15 @@ def _terms(problem: Problem, loads: Array) -> Terms:
         np.searchsorted(tree.parents[order], np.arange(len(tree) + 1)),
         order,
     )
+
+
+def _ranks(*keys: Array) -> Array:
+    """Return by subscriber the place of its keys among all different ones."""
+    order = np.lexsort(keys[::-1])
+    changes = np.any([np.diff(key[order], prepend=key[order[:1]]) != 0 for key in keys], axis=0)
+    found = np.empty(len(order), np.int64)
+    found[order] = np.cumsum(changes)
+    return found
 
 
 def _empty_state(problem: Problem, width: int) -> State:
