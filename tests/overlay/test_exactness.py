@@ -343,7 +343,7 @@ def test_an_overlay_delivers_what_a_central_matcher_would(strategy, k, ranking):
 
 
 @CASES
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_an_overlay_delivers_what_a_central_matcher_would_for_long(strategy, k, ranking, seed):
     overlay = Overlay()
     overlay.strategy, overlay.k, overlay.ranking = strategy, k, ranking
