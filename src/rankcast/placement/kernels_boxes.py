@@ -1,4 +1,4 @@
-"""Many boxes against many boxes: what each candidate box contains, and which brokers cover which demands."""
+"""Many boxes against many boxes: what each candidate box contains."""
 
 from __future__ import annotations
 
@@ -82,25 +82,3 @@ def contained(parts: Array, boxes: Array) -> tuple[Array, Array]:
                 numbers[at] = part
                 at += 1
     return offsets, numbers
-
-
-@njit(cache=True, nogil=True)
-def coverage(
-    offsets: Array, sides: Array, interest_of: Array, allowed: Array, starts: Array, boxes: Array, covers: Array
-) -> None:
-    """Write which brokers cover each demand: allowed, and every part in a box of `boxes[starts[b] : starts[b + 1]]`."""
-    for demand in range(len(interest_of)):
-        interest = interest_of[demand]
-        for broker in range(len(starts) - 1):
-            holds_all = bool(allowed[demand, broker])
-            if holds_all:
-                for part in range(offsets[interest], offsets[interest + 1]):
-                    held = False
-                    for box in range(starts[broker], starts[broker + 1]):
-                        if contains(boxes[box], sides[part]):
-                            held = True
-                            break
-                    if not held:
-                        holds_all = False
-                        break
-            covers[demand, broker] = holds_all

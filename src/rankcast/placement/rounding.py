@@ -121,6 +121,7 @@ def pruned(stage: Stage, sample: Sample, starts: Array, boxes: Array) -> Array:
     kept = np.ones(len(boxes), bool)
     covers = stage.covers(np.arange(len(stage.sizes)), starts, boxes)
     counts = covers.sum(axis=1)
+    every = np.arange(len(stage.problem.interests))
     while not has_room(covers[sample.demands], sample):
         sample = replace(sample, rooms=sample.rooms * 1.05 + 1 / len(sample.rooms))
     savings = np.full(len(boxes), -np.inf)
@@ -134,7 +135,7 @@ def pruned(stage: Stage, sample: Sample, starts: Array, boxes: Array) -> Array:
         others = np.flatnonzero(kept & (owners == broker))
         others = others[others != box]
         concerned = np.flatnonzero(covers[:, broker])
-        lost = concerned[~_covered_by(stage, concerned, broker, boxes[others])]
+        lost = concerned[~stage.held(every, boxes[others])[stage.interests[concerned]]]
         covers[lost, broker] = False
         if (counts[lost] < 2).any() or not has_room(covers[sample.demands], sample):
             covers[lost, broker] = True
@@ -144,13 +145,6 @@ def pruned(stage: Stage, sample: Sample, starts: Array, boxes: Array) -> Array:
         waiting = savings[others] > -np.inf
         savings[others[waiting]] = _savings(stage, broker, boxes[others])[waiting]
     return kept
-
-
-def _covered_by(stage: Stage, demands: Array, broker: int, boxes: Array) -> Array:
-    """Return which demands a broker covers if it has these boxes."""
-    starts = np.where(np.arange(len(stage.brokers) + 1) > broker, len(boxes), 0)
-    found: Array = stage.covers(demands, starts, boxes)[:, broker]
-    return found
 
 
 def _savings(stage: Stage, broker: int, boxes: Array) -> Array:

@@ -15,7 +15,6 @@ import numpy as np
 
 from rankcast.placement.boxes import Array
 from rankcast.placement.flow import classes_of
-from rankcast.placement.kernels_boxes import coverage
 from rankcast.placement.problem import Problem
 
 
@@ -61,7 +60,19 @@ class Stage:
 
     def covers(self, demands: Array, starts: Array, boxes: Array) -> Array:
         """Return by which brokers demands are covered, given the boxes of each broker: a row per demand."""
-        made = np.zeros((len(demands), len(self.brokers)), bool)
-        wanted = self.problem.interests
-        coverage(wanted.offsets, wanted.sides, self.interests[demands], self.allowed[demands], starts, boxes, made)
+        wanted, which = np.unique(self.interests[demands], return_inverse=True)
+        made = self.allowed[demands]
+        for broker in range(len(self.brokers)):
+            made[:, broker] &= self.held(wanted, boxes[starts[broker] : starts[broker + 1]])[which.reshape(-1)]
         return made
+
+    def held(self, interests: Array, boxes: Array) -> Array:
+        """Return of which interests every part lies in one of some boxes."""
+        offsets = self.problem.interests.offsets
+        counts = offsets[interests + 1] - offsets[interests]
+        firsts = np.cumsum(counts) - counts
+        parts = self.problem.interests.sides[np.repeat(offsets[interests] - firsts, counts) + np.arange(counts.sum())]
+        inside = np.zeros(len(parts), bool)
+        for box in boxes:
+            inside |= (parts <= box).all(axis=1)
+        return np.logical_and.reduceat(inside, firsts) if len(firsts) else inside
