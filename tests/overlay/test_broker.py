@@ -14,6 +14,7 @@ from rankcast.model.policies import Continuous, Periodic
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import ValueType
+from rankcast.overlay import routing
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Reason, Rejected, Send
 from rankcast.overlay.messages import (
@@ -398,6 +399,16 @@ def test_a_rejected_message_of_a_neighbour_takes_its_number_and_changes_nothing_
     assert rejected(other.peer("left", Withdraw(SubscriptionKey("nobody", "0")))) == [Reason.UNKNOWN]
     assert snapshot(bench.broker) == snapshot(other.broker)
     assert sent(bench.peer("left", flats("next"))) == [("right", flats("next"))]
+
+
+def test_a_neighbour_cannot_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(routing, "MAX_INTERESTS", 2)
+    monkeypatch.setattr(routing, "MAX_ADVERTISEMENTS", 1)
+    bench = Bench()
+    told = [flats(), flats("more"), *(Forward(interest(name)) for name in ("bo", "cy", "di"))]
+    assert [rejected(bench.peer("left", one)) for one in told] == [[], [Reason.TOO_MANY], [], [], [Reason.TOO_MANY]]
+    assert rejected(bench.peer("left", Forward(interest("bo", "rent < 1")))) == []
+    assert rejected(bench.peer("left", flats(text="rent < 5"))) == []
 
 
 def test_counting_is_not_for_every_strategy():

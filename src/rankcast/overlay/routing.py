@@ -23,6 +23,10 @@ from rankcast.overlay.outlets import Outlet
 from rankcast.overlay.strategies import Strategy, Weighing
 from rankcast.overlay.tables import Record, Source, Table
 
+MAX_INTERESTS = 5_000_000
+MAX_ADVERTISEMENTS = 100_000
+"""What one neighbour may tell: some gigabytes, far beyond every sensible network, but not without end."""
+
 Told: TypeAlias = list[tuple[str, PeerMessage]]
 """Messages, each with the link it goes over."""
 
@@ -77,6 +81,8 @@ class Routing:
         """Take an advertisement in, or as it is from now on."""
         self.strategy.check(advertise)
         name = advertise.advertisement.id
+        if source is not None and self.advertisement(source, name) is None:
+            _check_count("advertisements", sum(1 for _ in self.advertised(source)), MAX_ADVERTISEMENTS)
         if source is not None:
             self._stale_advertisements.get(source, set()).discard(name)
         if self.advertisement(source, name) == advertise:
@@ -107,6 +113,8 @@ class Routing:
         if source is not None:
             self._stale_keys.get(source, set()).discard(interest.key)
         known = self.table.of(source).get(interest.key)
+        if source is not None and known is None:
+            _check_count("interests", len(self.table.of(source)), MAX_INTERESTS)
         if known is not None and known.interest == interest:
             known.weights = dict(weights)
             return []
@@ -201,6 +209,11 @@ class Routing:
 
     def _settled(self) -> Told:
         return [(link, message) for link, outlet in self._outlets.items() for message in outlet.settled()]
+
+
+def _check_count(what: str, count: int, most: int) -> None:
+    if count >= most:
+        raise RefusedError(Reason.TOO_MANY, f"more than {most:,} {what} from one neighbour")
 
 
 def _unleased(advertise: Advertise) -> Advertise:
