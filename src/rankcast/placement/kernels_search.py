@@ -394,10 +394,13 @@ def _put(
     for slot in range(terms.slot_starts[subscriber], terms.slot_starts[subscriber + 1]):
         box = terms.sides[first + slot - terms.slot_starts[subscriber]]
         held = _holding(leaf, box, terms, state)
-        if held == NOWHERE:
+        if held != NOWHERE:  # the usual case: nothing grows
+            _remember_broker(leaf, state, undo)
+            state.counts[leaf, held] += 1
+        else:
             _, held = _cheapest(leaf, box, terms, state, events, scratch)
+            _raise(leaf, held, box, terms, state, undo, events, scratch)
         state.slots[slot] = held
-        _raise(leaf, held, box, terms, state, undo, events, scratch)
     _put_in(subscriber, column, terms, state)
 
 
