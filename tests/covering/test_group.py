@@ -186,3 +186,11 @@ def test_limits_are_checked():
         Checking(delta=0)
     with pytest.raises(InvalidValueError, match="budget"):
         Checking(budget=-1)
+
+
+def test_a_strategy_is_one_of_them_and_not_a_text():
+    """A text would be none of the sound ones, and so be answered by random points."""
+    with pytest.raises(InvalidValueError, match="strategy: 'exact' is not a Strategy"):
+        Checking("exact")
+    with pytest.raises(InvalidValueError, match="expected numbers from 0 to"):
+        Checking(budget=10**30)

@@ -1,5 +1,7 @@
 """Top-k covering: what is forwarded equals the definition, after any sequence of subscriptions and removals."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -169,3 +171,11 @@ def test_mistakes_are_named():
         covered.remove(2)
     with pytest.raises(InvalidValueError, match="k: 0"):
         CoverSet(Cover.ANCESTOR, 0)
+    with pytest.raises(InvalidValueError, match="cover: 'RegularCover' is not a Cover"):
+        CoverSet("RegularCover")
+    for number in (-1, True, 1.5, "1"):
+        with pytest.raises(InvalidValueError, match="is not a whole number of at least 0"):
+            CoverSet(Cover.ANCESTOR).add(number, parse_filter("x < 9"))
+    with pytest.raises(InvalidValueError, match="score of subscription 2: nan"):
+        covered.add(2, parse_filter("x < 8"), math.nan)
+    assert len(covered) == 1

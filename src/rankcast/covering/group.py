@@ -34,7 +34,7 @@ from rankcast.covering.boxes import Box, Boxed, Space
 from rankcast.covering.conflicts import ConflictTable, Decision, Estimate, Reason, exact_cover, random_cover
 from rankcast.covering.kernels_search import relations
 from rankcast.covering.rows import BoxRows
-from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError
+from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import Value, ValueType
@@ -45,6 +45,7 @@ BUDGET = 100_000
 """Rows that one search may look at: decided every check of the paper's comparison workload."""
 
 PROBES = 100
+_MOST_WORK = 2**63 - 1
 
 _ANY_VALUE: dict[ValueType, Value] = {
     ValueType.BOOL: False,
@@ -93,10 +94,14 @@ class Checking:
     printed_bound: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.strategy, Strategy):
+            raise InvalidValueError(f"strategy: {shown(self.strategy)} is not a Strategy")
         if not 0 < self.delta < 1:
             raise InvalidValueError(f"delta: {self.delta} is not a probability between 0 and 1")
-        if self.budget < 0 or self.probes < 0:
-            raise InvalidValueError(f"budget {self.budget} and probes {self.probes}: expected numbers of at least 0")
+        if not (0 <= self.budget <= _MOST_WORK and 0 <= self.probes <= _MOST_WORK):
+            raise InvalidValueError(
+                f"budget {shown(self.budget)} and probes {shown(self.probes)}: expected numbers from 0 to {_MOST_WORK}"
+            )
 
 
 class Union:

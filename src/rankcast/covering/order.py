@@ -16,6 +16,7 @@ patterns are compared one by one with those rows whose boxes leave it open.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -25,7 +26,7 @@ from rankcast.covering.boxes import Boxed
 from rankcast.covering.kernels_order import containing, only_outranking
 from rankcast.covering.relation import covers
 from rankcast.covering.rows import BoxRows, hull
-from rankcast.model.errors import DuplicateIdError, UnknownIdError
+from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 
@@ -75,6 +76,7 @@ class Order:
         """Take a subscription in and return its boxes. Its row is its number; rows are allocated up to the largest."""
         if number in self._filters:
             raise DuplicateIdError(f"there is a subscription {number} in the covering order already")
+        _check_added(number, score)
         lowered = self.boxes.space.lowered(wanted)
         boxed = self.boxes.space.boxed_as_lowered(lowered)
         self.boxes.write(number, hull(boxed.outer))
@@ -237,3 +239,11 @@ class Group:
         self._starts[:, :count] = self._order.boxes.starts[self.numbers].T
         self._ends[:, :count] = self._order.boxes.ends[self.numbers].T
         self._generation = self._order.boxes.generation
+
+
+def _check_added(number: object, score: float) -> None:
+    """Raise unless a subscription can have this number, which is that of a row, and this score."""
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 0:
+        raise InvalidValueError(f"number: {shown(number)} is not a whole number of at least 0")
+    if math.isnan(score):
+        raise InvalidValueError(f"score of subscription {number}: nan is above and below nothing; expected a number")

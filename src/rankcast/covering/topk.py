@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from rankcast.covering.order import Group, Order, Ranking
-from rankcast.model.errors import InvalidValueError
+from rankcast.model.errors import InvalidValueError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 
@@ -64,6 +64,8 @@ class CoverSet:
         ranking: Ranking = Ranking.AGNOSTIC,
         schema: Schema | None = None,
     ) -> None:
+        if not isinstance(cover, Cover):
+            raise InvalidValueError(f"cover: {shown(cover)} is not a Cover")
         if k < 1:
             raise InvalidValueError(f"k: {k} is not a whole number of at least 1")
         self.cover = cover
