@@ -150,6 +150,13 @@ class TestPicture:
             assert "wrote " in result.stdout
             path.unlink()
 
+    def test_the_largest_numbers_are_drawn_as_far_out_as_can_be(self, people, tmp_path):
+        ends = "rent between -1.7e308 and 1.7e308 and rooms between -1.7e308 and 1.7e308"
+        subscribers = PEOPLE[PEOPLE.index("subscribers") :]
+        people.write_text("version: 1\n" + subscribers.replace("rent < 900 and rooms <= 2", ends))
+        result = run(people, "--strategy", "exact", "--plot", tmp_path / "cover.png")
+        assert result.exit_code == 0, result.stderr
+
     def test_many_subscriptions_have_no_names(self, tmp_path):
         path = tmp_path / "many.yaml"
         filters = "".join(f"      - {{filter: 'x > {at} and y < {at}'}}\n" for at in range(40))

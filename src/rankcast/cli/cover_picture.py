@@ -34,6 +34,9 @@ MOST_LABELS = 14
 MOST_PIECES = 50
 """Rectangles drawn of one conjunction: a long list of values is a cloud anyway."""
 
+FARTHEST = 1e150
+"""Ends beyond are drawn here: what is drawn is also multiplied."""
+
 LINE = 0.006
 """The width of a single value, as a share of the panel."""
 
@@ -127,8 +130,13 @@ def _rectangles(wanted: Filter, first: str, second: str) -> Iterator[Rectangle]:
 def _ends(numbers: IntervalSet) -> Iterator[tuple[float, float]]:
     for start, end in numbers.pieces():
         shift = 0.5 if numbers.domain is Domain.INTEGER else 0.0  # a cut of integers lies just below its number
-        low = -math.inf if start == START else float(start[1]) - shift
-        yield low, math.inf if end == END else float(end[1]) - shift
+        low = -math.inf if start == START else _drawable(float(start[1])) - shift
+        yield low, math.inf if end == END else _drawable(float(end[1])) - shift
+
+
+def _drawable(end: float) -> float:
+    """Return the nearest number that can be drawn: differences and products of the largest are infinite."""
+    return max(-FARTHEST, min(FARTHEST, end))
 
 
 def _border(rectangles: Sequence[Rectangle]) -> Border:
