@@ -132,6 +132,18 @@ class TestSubscribers:
         with refused("subscription 'b' has a rank although there are priorities"):
             Subscriber("s", (subscription("a"), subscription("b", rank=0.5)), priorities=(Priority("a", "b"),))
 
+    @pytest.mark.parametrize(
+        ("wrong", "expected"),
+        [
+            ({"rank_by": "max"}, "rank_by: 'max' is not a RankBy"),
+            ({"most_specific": "no"}, "most_specific: 'no' is not True or False"),
+            ({"subscriptions": ("a",)}, "subscriptions: 'a' is not a Subscription"),
+        ],
+    )
+    def test_what_it_has_is_of_the_right_kind(self, wrong, expected):
+        with refused(expected):
+            Subscriber("s", **wrong)
+
     def test_the_defaults(self):
         plain = Subscriber("s")
         assert (plain.deliver, plain.rank_by, plain.most_specific) == (ALL_MATCHES, RankBy.MAX, False)

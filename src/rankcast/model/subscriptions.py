@@ -147,8 +147,11 @@ class Subscriber:
         check_id("subscriber", self.id)
         check_policy(self.deliver)
         check_notify(self.notify)
+        _check_kind("rank_by", self.rank_by, RankBy, "a RankBy")
+        _check_kind("most_specific", self.most_specific, bool, "True or False")
         known: set[str] = set()
         for subscription in self.subscriptions:
+            _check_kind("subscriptions", subscription, Subscription, "a Subscription")
             if subscription.id in known:
                 raise DuplicateIdError(f"subscriber {shown(self.id)} has two subscriptions {shown(subscription.id)}")
             known.add(subscription.id)
@@ -253,6 +256,11 @@ def check_id(kind: str, value: object) -> None:
         checked_value(value, f"{kind} id")
     except InvalidValueError as error:
         raise InvalidSubscriptionError(str(error)) from None
+
+
+def _check_kind(name: str, value: object, kind: type, expected: str) -> None:
+    if not isinstance(value, kind):
+        raise InvalidSubscriptionError(f"{name}: {shown(value)} is not {expected}")
 
 
 def _is_number(value: object) -> bool:
