@@ -388,7 +388,7 @@ class TestFailures:
         with Hub(path=path) as hub:
             assert hub.subscribers == ()
 
-    @pytest.mark.parametrize("options", [{"sync": "half"}, {"snapshot_every": 0}])
+    @pytest.mark.parametrize("options", [{"sync": "half"}, {"snapshot_every": 0}, {"snapshot_every": "often"}])
     def test_options_are_checked(self, path, options):
         with pytest.raises(InvalidValueError, match=next(iter(options))):
             Hub(path=path, **options)

@@ -88,7 +88,7 @@ class FileJournal:
         """Open or make the file of a hub; a file that was made under another schema or lateness is refused."""
         if sync not in (*Sync, *(kind.value for kind in Sync)):
             raise InvalidValueError(f"sync: {shown(sync)} is not one of {', '.join(kind.value for kind in Sync)}")
-        if every < 1:
+        if not _is_count(every):
             raise InvalidValueError(f"snapshot_every: {shown(every)} is not a whole number of at least 1")
         stated = {"schema": json.dumps(_schema_document(schema), sort_keys=True), "lateness": _shown_lateness(lateness)}
         log = HubLog.open(path, about=stated, sync=Sync(sync))
@@ -308,6 +308,10 @@ class Codec:
         if problems:
             raise InvalidSubscriptionError(problems[0])
         return found.subscribers
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 1
 
 
 def _schema_document(schema: Schema | None) -> dict[str, Any] | None:
