@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.hub.core import Core
+from rankcast.matching.reader import Reader
 from rankcast.model.cloudevents import event_from_json
 from rankcast.model.errors import Problem
 from rankcast.storage.event_files import read_events
@@ -139,6 +139,14 @@ class TestMatch:
         # Rents 1 and 1, rooms 1: copies of each other. Published at 0:20 and 0:30, delivered at 1:00.
         assert row[-3:] == ["0.00", "35.0", "min"]
 
+    def test_a_long_policy_is_wrapped_so_that_no_number_is_cut_off(self, people, events):
+        policy = "deliver: {policy: topkw, k: 1, window: 10000}\n    notify: {every: 90m}"
+        people.write_text(PEOPLE.replace("deliver: {policy: sliding, k: 1, window: 10}", policy))
+        report = run("match", events, "--subscribers", people).stdout.partition("First notifications")[0]
+        assert "…" not in report
+        assert "Matched   Delivered   Mean rank        Diversity" in report
+        assert "0.750 -> 0.900" in report
+
     def test_json_is_one_line_per_notification_and_nothing_else(self, people, events):
         result = run("match", events, "--subscribers", people, "--json")
         found = lines(result.stdout)
@@ -231,8 +239,8 @@ class TestMatch:
 
     def test_each_event_is_matched_once(self, people, events, monkeypatch):
         calls = []
-        found = Core.matches
-        monkeypatch.setattr(Core, "matches", lambda core, event: calls.append(event.id) or found(core, event))
+        match = Reader.match_one
+        monkeypatch.setattr(Reader, "match_one", lambda reader, one: calls.append(one["id"]) or match(reader, one))
         assert run("match", events, "--subscribers", people).exit_code == 0
         assert [name for name in calls if name in "abc"] == ["a", "b", "c"]
 

@@ -26,7 +26,8 @@ def matched(tmp_path, *options):
         for name, genre, rating in FILMS
     ]
     films.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
-    result = CliRunner().invoke(app, ["match", str(films), "--subscribers", str(people), *options])
+    arguments = ["match", str(films), "--subscribers", str(people), *options]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
     return result.stdout
 

@@ -88,8 +88,8 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
     subscribers = {subscriber.id: subscriber for subscriber in replay.hub.subscribers}
     busiest = sorted(replay.tallies, key=lambda name: (-replay.tallies[name].matched.events, name))
     columns = {
-        "Subscriber": "left",
-        "Delivery": "left",
+        "Subscriber": "wrap",
+        "Delivery": "wrap",
         "Matched": "right",
         "Delivered": "right",
         "Mean rank": "left",

@@ -159,6 +159,9 @@ def shown_policy(policy: Policy) -> str:
     'the best 3 of the last 100'
     >>> shown_policy(Sliding(k=3, window=100, diversity=Diversity()))
     'the diverse best 3 of the last 100'
+    >>> from rankcast.model.policies import TopKWindow
+    >>> shown_policy(TopKWindow(k=3, window=100))
+    'the best 3 at any time within 100 events'
     """
     best = "the best" if diversity_of(policy) is None else "the diverse best"
     if isinstance(policy, AllMatches):
@@ -169,7 +172,7 @@ def shown_policy(policy: Policy) -> str:
         return f"{best} {policy.k} of the last {policy.window}"
     if isinstance(policy, Periodic):
         return f"{best} {policy.k} every {format_duration(policy.period)}"
-    window = policy.window if isinstance(policy.window, int) else format_duration(policy.window)
+    window = f"{policy.window} events" if isinstance(policy.window, int) else format_duration(policy.window)
     return f"{best} {policy.k} at any time within {window}"
 
 

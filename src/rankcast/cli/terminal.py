@@ -79,14 +79,21 @@ class Progress:
 
 
 def table(title: str, columns: Mapping[str, str], rows: Iterable[Sequence[str]]) -> Table:
-    """Return a table; `columns` maps each heading to "left", "right", or "rest": whatever width is left over."""
+    """Return a table; `columns` maps each heading to "left", "right", "wrap" or "rest".
+
+    "rest" gets whatever width is left over. Where the width does not suffice, columns that "wrap" give way first, so
+    that numbers beside them are not cut off.
+    """
     made = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False
     )
     for heading, place in columns.items():
         justify: JustifyMethod = "right" if place == "right" else "left"
         ratio = 1 if place == "rest" else None
-        made.add_column(heading, justify=justify, ratio=ratio, no_wrap=True, overflow="ellipsis")
+        if place == "wrap":
+            made.add_column(heading, overflow="fold")
+        else:
+            made.add_column(heading, justify=justify, ratio=ratio, no_wrap=True, overflow="ellipsis")
     made.expand = "rest" in columns.values()
     for row in rows:
         made.add_row(*(Text(one_line(cell)) for cell in row))
