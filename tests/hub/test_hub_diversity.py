@@ -108,3 +108,19 @@ class TestRanksMustLieBetween0And1:
         hub.subscribe("ana", {"rank = 9": 0.5, "rank > 7": 0.5}, deliver=self.POLICY, rank_by="weighted_sum")
         with pytest.raises(InvalidSubscriptionError, match="a weighted sum can be"):
             hub.update("ana", subscriptions=RANKS)
+
+
+def test_explain_says_that_diversity_counts_too():
+    diverse = Diversity(weights={"genre": 1})
+    hub = Hub()
+    hub.subscribe("ana", RANKS, deliver=Sliding(2, 5, diverse))
+    hub.subscribe("eva", RANKS, deliver=Periodic(2, timedelta(minutes=1), diverse))
+    replay(hub, film(0, "war", 9), film(1, "drama", 7))
+    copy = film(2, "war", 8)
+    rows = [str(hub.explain(copy, name, now=copy.time)).splitlines()[-1] for name in ("ana", "eva")]
+    assert rows == [
+        "ana: not delivered now: with rank 0.8 it is not among the best by rank and diversity "
+        "(the 2 best by rank and diversity are delivered, the last of them event 1 with rank 0.7)",
+        "eva: not delivered now: with rank 0.8 it waits for the end of the period (not chosen so far, the 2 best by "
+        "rank and diversity are delivered at 2026-01-01T00:01:00Z, the last of them event 1 with rank 0.7)",
+    ]

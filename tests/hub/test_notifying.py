@@ -113,6 +113,12 @@ class TestReading:
             ["1"],
         ]
 
+    def test_explain_says_whether_it_would_be_on_the_list(self, hub):
+        hub.subscribe("ana", RANKS, deliver=Periodic(1, timedelta(seconds=60)), notify=OnDemand())
+        published(hub, 1, 1, x=1)
+        found = [hub.explain(Event("new", "/flats", time=at(2), data={"x": x}), "ana", now=at(2)) for x in (2, 0)]
+        assert [one.verdict for one in found] == [Verdict.ON_DEMAND, Verdict.OUTRANKED]
+
     def test_whoever_is_notified_can_read_too(self, hub):
         hub.subscribe("ana", RANKS, deliver=Continuous(2))
         for number, x in enumerate((1, 2, 0)):

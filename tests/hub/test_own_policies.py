@@ -147,3 +147,11 @@ def test_distances_need_no_company_of_their_kind_in_a_queue_of_their_own():
 def test_what_is_no_policy_is_refused():
     with pytest.raises(InvalidSubscriptionError, match="deliver: 5 is not a delivery policy"):
         wish("own", deliver=5)
+
+
+def test_explain_says_of_a_queue_of_one_subscription_that_this_does_not_match(hub):
+    hub.subscribe("ana", [wish("own", "x = 2", deliver=Continuous(1))])
+    assert (
+        str(hub.explain({"x": 1}, "ana")).splitlines()[-1]
+        == "ana [own]: not delivered: the subscription does not match"
+    )

@@ -41,6 +41,7 @@ class Outlook:
 
     `place` is its place in the order of those it competes with, itself included, and `k` how many of them are chosen;
     `competitor` is the last of the chosen others, the one to beat. `window` are all of them, in order of arrival.
+    With `diverse`, they are chosen by rank and diversity, and only what is chosen has a place.
     """
 
     fate: Fate
@@ -52,6 +53,7 @@ class Outlook:
     enters: datetime | None = None
     enters_after: int | None = None
     reopens: datetime | None = None
+    diverse: bool = False
 
 
 def outlook(queue: Queue, candidate: Candidate, now: datetime) -> Outlook:
@@ -76,7 +78,8 @@ def _standing(before: Queue, after: Queue, candidate: Candidate, now: datetime, 
         end = after.end or now
         window = tuple(one for one in after.arrivals if one.is_valid_at(end))
         place, competitor = _compared(window, candidate, after.policy.k, after.policy.diversity)
-        return Outlook(fate, after.policy.k, place, competitor, window, decided=end)
+        diverse = after.policy.diversity is not None
+        return Outlook(fate, after.policy.k, place, competitor, window, decided=end, diverse=diverse)
     if isinstance(after, SlidingQueue | TopKWindowQueue):
         return _windowed(after, candidate, fate)
     return Outlook(fate)
@@ -97,7 +100,7 @@ def _windowed(queue: SlidingQueue | TopKWindowQueue, candidate: Candidate, fate:
     policy, window = queue.policy, queue.held
     place, competitor = _compared(window, candidate, policy.k, policy.diversity)
     if place is None or fate is Fate.DELIVERED or not policy.k:
-        return Outlook(fate, policy.k, place, competitor, window)
+        return Outlook(fate, policy.k, place, competitor, window, diverse=policy.diversity is not None)
     ahead = best(window, place - 1)
     surplus = len(ahead) - policy.k  # of those ahead, one more than this has to leave
     enters = enters_after = None

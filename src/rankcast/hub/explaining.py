@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from rankcast.delivery.outlook import Fate
+from rankcast.delivery.outlook import Fate, Outlook
 from rankcast.hub.core import Core
 from rankcast.hub.members import Member, MemberQueue
 from rankcast.hub.results import Match, Outcome, Verdict
@@ -36,7 +36,7 @@ def _queue_outcome(
         return replace(found, rank=match.rank, verdict=unseen)
     ahead = queue.outlook(match, max(now, core.latest))
     competitor = None if ahead.competitor is None else queue.matches.get(ahead.competitor.identity)
-    verdict = _verdict(ahead.fate, queue.member.subscriber.notify)
+    verdict = _verdict(ahead, queue.member.subscriber.notify)
     return replace(found, rank=match.rank, verdict=verdict, outlook=ahead, competitor=competitor)
 
 
@@ -50,8 +50,10 @@ def _not_seen(core: Core, queue: MemberQueue, match: Match, now: datetime) -> Ve
     return Verdict.HELD if core.keeps_back else None
 
 
-def _verdict(fate: Fate, notify: Notify) -> Verdict:
-    """Return what becomes of an event for one who is notified in some way."""
+def _verdict(ahead: Outlook, notify: Notify) -> Verdict:
+    """Return what becomes of an event for one who is notified in some way; a list to be read has the best k only."""
+    fate = ahead.fate
     if isinstance(notify, OnDemand) and fate in (Fate.DELIVERED, Fate.WAITING):
-        return Verdict.ON_DEMAND
+        is_listed = ahead.place is None or ahead.k is None or ahead.place <= ahead.k
+        return Verdict.ON_DEMAND if is_listed else Verdict.OUTRANKED
     return Verdict.GATHERED if isinstance(notify, Gathered) and fate is Fate.DELIVERED else Verdict(fate.value)

@@ -120,7 +120,8 @@ class Outcome:
             case Verdict.DELIVERED:
                 return f"delivered with rank {rank}{self._standing}"
             case Verdict.NO_MATCH:
-                return "not delivered: no subscription matches"
+                which = "no subscription matches" if self.subscription is None else "the subscription does not match"
+                return f"not delivered: {which}"
             case Verdict.NO_RELEVANCE:
                 return "not delivered: the event lacks the numbers that its relevance is worked out from"
             case Verdict.REPEATED:
@@ -139,7 +140,8 @@ class Outcome:
                 return f"not handed over now: with rank {rank} it is gathered{self._standing}"
             case Verdict.ON_DEMAND:
                 return f"not handed over: with rank {rank} it is there to be read{self._standing}"
-        return f"not delivered now: with rank {rank} it is not among the best{self._standing}{self._chance}"
+        by = " by rank and diversity" if self.outlook is not None and self.outlook.diverse else ""
+        return f"not delivered now: with rank {rank} it is not among the best{by}{self._standing}{self._chance}"
 
     @property
     def _standing(self) -> str:
@@ -147,9 +149,13 @@ class Outcome:
         ahead = self.outlook
         if ahead is None or ahead.k is None:
             return ""
-        place = "" if ahead.place is None else f"place {ahead.place} of {max(ahead.place, len(ahead.window))}, "
+        place = "not chosen so far, " if ahead.diverse and self.verdict is Verdict.WAITING else ""
+        if ahead.place is not None:
+            place = f"place {ahead.place} of {max(ahead.place, len(ahead.window))}, "
         end = "" if ahead.decided is None else f" at {format_time(ahead.decided)}"
         chosen = "only the best is delivered" if ahead.k == 1 else f"the best {ahead.k} are delivered"
+        if ahead.diverse and ahead.k > 1:
+            chosen = f"the {ahead.k} best by rank and diversity are delivered"
         last = ""
         if ahead.competitor is not None:
             rank = ahead.competitor.score if self.competitor is None else self.competitor.rank
@@ -169,5 +175,6 @@ class Outcome:
         if ahead.enters is not None:
             chances.append(f"at {format_time(ahead.enters)}")
         if ahead.enters_after is not None:
-            chances.append(f"after {ahead.enters_after} more matches of lower rank")
+            matches = "match" if ahead.enters_after == 1 else "matches"
+            chances.append(f"after {ahead.enters_after} more {matches} of lower rank")
         return f"; if nothing better comes it enters {' or '.join(chances)}" if chances else ""
