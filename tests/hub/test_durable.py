@@ -4,7 +4,7 @@ import json
 import random
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import count, islice
 from pathlib import Path
 from threading import Event as Signal
@@ -39,6 +39,7 @@ from rankcast.testing.clock import FakeClock
 from rankcast.testing.strategies import notified_subscribers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+BEYOND_UTC = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))
 
 
 def at(seconds):
@@ -334,6 +335,7 @@ class TestFailures:
             (lambda hub: hub.publish({"x": {1, 2}}), InvalidEventError),
             (lambda hub: hub.publish({"x": [{1, 2}]}), InvalidEventError),
             (lambda hub: hub.publish({"x": [10**5000]}), InvalidEventError),
+            (lambda hub: hub.publish({"x": [BEYOND_UTC]}), InvalidEventError),
             (lambda hub: hub.advance(NOW.replace(tzinfo=None)), InvalidValueError),
             (lambda hub: hub.subscribe("ana", "true"), DuplicateIdError),
             (lambda hub: hub.update("ana", priorities=["1 before 2", "2 before 1"]), PriorityCycleError),

@@ -63,13 +63,20 @@ def _plain(value: Any, path: Path, types: list[tuple[Path, str]]) -> Any:
         return plain
     if isinstance(value, datetime) and value.tzinfo is not None:
         types.append((path, "time"))
-        return format_time(value)
+        return _time(value, path)
     if isinstance(value, date) and not isinstance(value, datetime):
         types.append((path, "date"))
         return value.isoformat()
     raise InvalidEventError(
         f"{_place(path)}: {shown(value)} cannot be stored; expected what JSON can hold, or a time with its zone"
     )
+
+
+def _time(value: datetime, path: Path) -> str:
+    try:
+        return format_time(value)
+    except OverflowError:  # in its zone it is in the calendar, but not in UTC
+        raise InvalidEventError(f"{_place(path)}: {shown(value)} cannot be stored: its UTC time is none") from None
 
 
 def _key(key: object, path: Path) -> str:
