@@ -158,6 +158,8 @@ class TestSubscribers:
         assert list(unique_subscribers([one, two])) == ["one", "two"]
         with pytest.raises(DuplicateIdError, match="there are two subscribers 'one'"):
             unique_subscribers([one, two, Subscriber("one")])
+        with pytest.raises(InvalidSubscriptionError, match=r"subscribers: 'people\.yaml' is no Subscriber"):
+            unique_subscribers("people.yaml")
 
     def test_a_key_names_one_subscription(self):
         assert SubscriptionKey("s", "a") == ("s", "a")

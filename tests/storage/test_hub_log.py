@@ -123,11 +123,11 @@ class TestFilesThatCannotBeUsed:
             opened(path)
 
     def test_no_such_folder(self, tmp_path):
-        with pytest.raises(InvalidFileError, match="cannot be opened"):
+        with pytest.raises(InvalidFileError, match=r"cannot be opened: there is no folder .*missing$"):
             opened(tmp_path / "missing" / "hub.log")
 
     def test_a_folder(self, tmp_path):
-        with pytest.raises(InvalidFileError, match="cannot be opened"):
+        with pytest.raises(InvalidFileError, match="cannot be opened: it is a folder; expected a file"):
             opened(tmp_path)
 
     def test_a_damaged_page(self, path, log):

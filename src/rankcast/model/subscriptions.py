@@ -242,6 +242,11 @@ def unique_subscribers(subscribers: Iterable[Subscriber]) -> dict[SubscriberId, 
     """Return subscribers by id; a second one with the same id is an error."""
     found: dict[SubscriberId, Subscriber] = {}
     for subscriber in subscribers:
+        if not isinstance(subscriber, Subscriber):
+            raise InvalidSubscriptionError(
+                f"subscribers: {shown(subscribers if isinstance(subscribers, str) else subscriber)} is no Subscriber; "
+                "expected a list of Subscribers"
+            )
         if subscriber.id in found:
             raise DuplicateIdError(f"there are two subscribers {shown(subscriber.id)}")
         found[subscriber.id] = subscriber

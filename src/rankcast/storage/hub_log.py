@@ -89,6 +89,7 @@ class HubLog:
     def open(path: str | os.PathLike[str], *, about: Mapping[str, str], sync: Sync = Sync.FULL) -> HubLog:
         """Open a log, or make a new one that says `about` of itself."""
         path = Path(path).absolute()
+        _check_place(path)
         try:
             connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         except (sqlite3.Error, ValueError) as error:  # a ValueError: a NUL character in the name
@@ -214,6 +215,14 @@ def _primary(error: sqlite3.Error) -> int:
     """Return the kind of an error, without SQLite's finer distinctions; 0 for an error of the Python module."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
+
+
+def _check_place(path: Path) -> None:
+    """Raise where no file can be; SQLite would not say why."""
+    if path.is_dir():
+        raise invalid_file(str(path), None, "cannot be opened: it is a folder; expected a file")
+    if not path.parent.is_dir():
+        raise invalid_file(str(path), None, f"cannot be opened: there is no folder {path.parent}")
 
 
 def _reason(error: sqlite3.Error) -> str:
