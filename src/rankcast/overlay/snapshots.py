@@ -159,7 +159,7 @@ def restored(data: bytes, *, incarnation: int | None = None) -> Broker:
         raise
     except RankcastError as error:
         raise InvalidMessageError(f"snapshot: {error}") from None
-    except (LookupError, TypeError, ValueError) as error:  # parts that each are well-formed, but not together
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # each well-formed, but not together
         raise InvalidMessageError(f"snapshot: its parts do not fit together ({error!r})") from None
 
 
