@@ -256,7 +256,7 @@ def _command(run: Run, checkpoint: str) -> list[str]:
 def _show_summary(run: Run, progress: Progress, seconds: float) -> None:
     counts = progress.counts
     told = [
-        counted(progress.rows, "event"),
+        counted(counts.events, "event"),
         counted(counts.matches, "match", "matches"),
         f"{counts.delivered:,} delivered",
         f"{counts.late:,} late",

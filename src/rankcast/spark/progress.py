@@ -66,7 +66,7 @@ class Progress:
         lag = "-" if newest is None else shown_lag(newest)
         return (
             "all",
-            *_counted(self.rows, self.counts),
+            *_counted(self.counts),
             f"{self.rows_per_second:,.0f}",
             state,
             lag,
@@ -77,7 +77,7 @@ class Progress:
 def _cells(metrics: BatchMetrics) -> Sequence[str]:
     return (
         str(metrics.batch),
-        *_counted(metrics.rows, metrics.counts),
+        *_counted(metrics.counts),
         f"{metrics.rows_per_second:,.0f}",
         shown_state(metrics),
         shown_lag(metrics),
@@ -85,8 +85,9 @@ def _cells(metrics: BatchMetrics) -> Sequence[str]:
     )
 
 
-def _counted(rows: int, counts: Counts) -> Sequence[str]:
-    return tuple(f"{number:,}" for number in (rows, counts.matches, counts.delivered, counts.late, counts.rejected))
+def _counted(counts: Counts) -> Sequence[str]:
+    numbers = counts.events, counts.matches, counts.delivered, counts.late, counts.rejected
+    return tuple(f"{number:,}" for number in numbers)
 
 
 def shown_state(metrics: BatchMetrics) -> str:
