@@ -185,6 +185,7 @@ class TestStrictJson:
             ("", "not JSON: Expecting value at column 1"),
             ("  ", "not JSON: Expecting value at column 3"),
             ('{"a": 1', "not JSON: Expecting ',' delimiter at column 8"),
+            ('{"a', "not JSON: Unterminated string starting at column 2"),
             ('{"a": 1}\n{', "not JSON: Extra data at line 2 column 1"),
             ('{"a": "x', "not JSON: Unterminated string"),
             ("{'a': 1}", "not JSON: Expecting property name"),

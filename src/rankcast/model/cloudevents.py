@@ -37,7 +37,7 @@ def parse_json(text: str | bytes) -> Any:
         )
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-        raise InvalidEventError(f"not JSON: {error.msg} at {place}") from None
+        raise InvalidEventError(f"not JSON: {error.msg.removesuffix(' at')} at {place}") from None
     except UnicodeDecodeError as error:
         raise InvalidEventError(f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}") from None
     except RecursionError:
