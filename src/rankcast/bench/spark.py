@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from rankcast.bench.memory import MEGABYTE
 from rankcast.bench.registry import Settings
 from rankcast.bench.report import Bound, Comparison, Figure, Report, Row
-from rankcast.bench.spark_delivery import MATCHES_PER_EVENT, DeliveryWork, measure
+from rankcast.bench.spark_delivery import MATCHES_PER_EVENT, DeliveryWork, measure, state_bytes
 from rankcast.bench.spark_memory import peak_memory
 from rankcast.bench.spark_plain import run_plain
 from rankcast.bench.spark_stream import match_seconds, run_sql, run_stream, session, written
@@ -194,9 +194,11 @@ def _deliver(sizes: Sizes, settings: Settings, report: Report, spark: SparkSessi
     settings.say(f"{case}: {work.batches} batches of {work.rows:,} rows")
     found = measure(spark, work, folder / "growth")
     _compare_deliveries(case, work, found.is_equal, found.delivered, report)
-    third = len(found.state_bytes) // 3
-    middle, end = max(found.state_bytes[third : 2 * third]), max(found.state_bytes[-third:])
-    report.figures.append(Figure(case, f"state after {work.batches} batches", found.state_bytes[-1] / MEGABYTE, "MB"))
+    third = work.batches // 3
+    batches = range(third, work.batches)
+    sizes_then = [state_bytes(spark, folder / "growth", batch) for batch in batches]
+    middle, end = max(sizes_then[:third]), max(sizes_then[-third:])
+    report.figures.append(Figure(case, f"state after {work.batches} batches", sizes_then[-1] / MEGABYTE, "MB"))
     name = f"{case}: state in the last third of {work.batches} batches / in the middle third"
     report.require(name, Bound.AT_MOST, MOST_GROWTH, end / max(middle, 1))
 

@@ -16,14 +16,21 @@ _SHARE = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 
 class Peak:
-    """The largest sample so far, in bytes; 0 where the system does not tell."""
+    """The largest sample so far, in bytes; 0 where the system does not tell.
+
+    Processes count from the second sample on in which they are: one that has just been made for another program is
+    still the memory of its parent, which would count twice.
+    """
 
     def __init__(self) -> None:
         self.bytes = 0
+        self._known = {os.getpid()}
 
     def sample(self) -> None:
         """Look once."""
-        self.bytes = max(self.bytes, sum(map(_bytes_of, _family(os.getpid()))))
+        family = set(_family(os.getpid()))
+        self.bytes = max(self.bytes, sum(map(_bytes_of, family & self._known)))
+        self._known = family
 
 
 @contextmanager

@@ -29,8 +29,8 @@ from rankcast.spark.matching import Piece, matched_pieces, timestamps, without_e
 from rankcast.spark.shipping import AudienceSource
 from rankcast.spark.top_subscribers import TopSubscribers
 
-ROWS = 4_000_000
-"""Ranked rows that are gathered before they are packed: some 250 MB."""
+ROWS = 2_000_000
+"""Ranked rows that are gathered before they are packed: some 125 MB."""
 
 ROWS_APART = 8
 """So many rows that are not written down count as one: they take room only where they are taken in."""
