@@ -1,10 +1,11 @@
 """Merging segments gives what building one segment of the survivors gives."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from costly import costly
+from rankcast.language.parser import parse_filter
 from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.naive import evaluate
@@ -38,6 +39,8 @@ def test_a_merged_segment_equals_the_oracle_on_what_is_alive(held, found):
 
 @costly
 @given(st.lists(filters(max_leaves=5), max_size=6))
+@example([parse_filter("not (s like 'a%a' and n = -1)")])
+@example([parse_filter("n = -1 or s like 'a%b%a'")])
 def test_a_merge_keeps_no_cut_that_only_the_dead_used(wanted):
     entries = [Entry.of(number, one) for number, one in enumerate(wanted)]
     alive = np.arange(len(entries)) % 2 == 0

@@ -44,6 +44,18 @@ class _Cuts:
     suffixes: set[str] = field(default_factory=set)
     substrings: set[str] = field(default_factory=set)
 
+    def add_patterns(self, values: ValueSet) -> None:
+        """Take note of the literals that `RangeWriter` asks for when it writes the patterns of a value set."""
+        for pattern in values.strings.required:
+            self.suffixes.update(_suffix(pattern))
+            if not _has_other_kinds(values):
+                self.substrings.update(_substring(pattern))
+        for pattern in values.strings.forbidden:
+            if pattern.kind is PatternKind.SUFFIX:
+                self.suffixes.add(pattern.literal)
+            elif pattern.kind is PatternKind.CONTAINS:
+                self.substrings.add(pattern.literal)
+
 
 class CutCollector:
     """Collects the cuts of many value sets, by attribute."""
@@ -60,9 +72,7 @@ class CutCollector:
             cuts.numbers.update((value, above) for end, value, above in values.numbers.cuts if not end)
         if values.strings.ranges.cuts:
             cuts.strings.update(value for end, value, _ in values.strings.ranges.cuts if not end)
-            for pattern in (*values.strings.required, *values.strings.forbidden):
-                cuts.suffixes.update(_suffix(pattern))
-                cuts.substrings.update(_substring(pattern))
+            cuts.add_patterns(values)
         if values.times.cuts:
             cuts.times.update(value for end, value, _ in values.times.cuts if not end)
 
@@ -104,6 +114,11 @@ def reversed_range(suffix: str) -> tuple[bytes, bytes]:
     """
     data = suffix.encode()[::-1]
     return data, data[:-1] + bytes((data[-1] + 1,))
+
+
+def _has_other_kinds(values: ValueSet) -> bool:
+    """Whether a value set has anything but strings."""
+    return bool(values.missing or values.numbers or values.bools or values.times)
 
 
 def _suffix(pattern: Pattern) -> tuple[str, ...]:
@@ -194,7 +209,7 @@ class RangeWriter:
     def _write_patterns(
         self, at: int, values: ValueSet, written: list[tuple[int, Ranges]], residues: list[Residue]
     ) -> None:
-        others = bool(values.missing or values.numbers or values.bools or values.times)
+        others = _has_other_kinds(values)
         turned: Ranges | None = None
         for pattern in sorted(values.strings.required, key=lambda pattern: pattern.text):
             exact = pattern.kind is PatternKind.SUFFIX
