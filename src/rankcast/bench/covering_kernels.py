@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
+
+from rankcast.compiling import compiled
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pairwise_counts(starts: Array, ends: Array, most: int) -> Array:
     """Return how many ranges contain each one, ties by number; counting stops at `most`."""
     count, attributes = starts.shape

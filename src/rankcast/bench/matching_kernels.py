@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.bench.matching_work import Array
-from rankcast.matching.compiled import compiled
+from rankcast.compiling import compiled
 
 STREAMS = 10
 """Rows that the bandwidth kernel reads at once. Measured with 2, 4, 5, 10 and 20."""

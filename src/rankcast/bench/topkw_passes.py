@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.compiling import compiled
 from rankcast.delivery.topkw_dense_distances import Array
-from rankcast.matching.compiled import compiled
 
 BLOCK = 8192
 """Events of a block: 128 KB of coordinates."""

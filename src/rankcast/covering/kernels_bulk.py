@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
+
+from rankcast.compiling import compiled
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -22,7 +23,7 @@ BLOCK = 512
 """Boxes compared at a time: when none of them is left, their other attributes need not be looked at."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def levels_on_a_line(places: Array, by_chain: bool, levels: Array) -> None:
     """Write how many boxes before each one end no earlier, or how long the longest chain of such boxes is.
 
@@ -43,7 +44,7 @@ def levels_on_a_line(places: Array, by_chain: bool, levels: Array) -> None:
             node += node & -node
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def levels_in_space(starts: Array, ends: Array, by_chain: bool, most: int, levels: Array) -> None:
     """Write the same for boxes of several attributes, a line of `starts` and `ends` each; stop at `most`.
 

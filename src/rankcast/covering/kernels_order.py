@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
+
+from rankcast.compiling import compiled
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -23,7 +24,7 @@ BLOCK = 512
 """Subscriptions compared at a time: when none of them is left, their other attributes need not be looked at."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def containing(start: Array, end: Array, starts: Array, ends: Array, count: int, found: Array) -> int:
     """Write the positions of the boxes that contain a box; return how many.
 
@@ -50,7 +51,7 @@ def containing(start: Array, end: Array, starts: Array, ends: Array, count: int,
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def only_outranking(
     number: int,
     upwards: bool,
@@ -92,7 +93,7 @@ def only_outranking(
     return kept
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def nearest(starts: Array, ends: Array, numbers: Array, upwards: bool, kept: Array) -> int:
     """Write those of some subscriptions that are above no other of them (upwards) or below no other; return how many.
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
+
+from rankcast.compiling import compiled
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def probe(start: Array, end: Array, starts: Array, ends: Array, rows: Array, points: Array, point: Array) -> int:
     """Return which of some points, given as shares of the box's sides, is the first that no row contains; -1: none.
 
@@ -45,7 +46,7 @@ def probe(start: Array, end: Array, starts: Array, ends: Array, rows: Array, poi
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def printed_share(start: Array, end: Array, starts: Array, ends: Array, rows: Array) -> float:
     """Return the logarithm of what the paper takes for a lower bound of the share of uncovered points."""
     share = 0.0
@@ -61,7 +62,7 @@ def printed_share(start: Array, end: Array, starts: Array, ends: Array, rows: Ar
     return share
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sound_share(start: Array, end: Array, starts: Array, ends: Array, rows: Array) -> float:
     """Return the logarithm of a lower bound of the share of uncovered points, if there are any.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
+
+from rankcast.compiling import compiled
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -16,7 +17,7 @@ BLOCK = 1024
 """Boxes compared at a time, so that what is known of them stays in the nearest cache."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def relate_boxes(start: Array, end: Array, starts: Array, ends: Array, count: int, found: Array) -> None:
     """Write for each box what is found of it; `starts` and `ends` have a line per attribute."""
     for first in range(0, count, BLOCK):

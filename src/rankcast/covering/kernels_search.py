@@ -24,7 +24,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
+
+from rankcast.compiling import compiled
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -34,7 +35,7 @@ _LOW, _HIGH = -1, 2**62 + 1
 """Below and above every label."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def relations(start: Array, end: Array, starts: Array, ends: Array, rows: Array, count: int, found: Array) -> None:
     """Write for each of the first `count` rows: 1 if it covers the box, plus 2 if the box covers it, plus 4 if both
     have points in common."""
@@ -53,7 +54,7 @@ def relations(start: Array, end: Array, starts: Array, ends: Array, rows: Array,
         found[at] = code
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def entries(start: Array, end: Array, starts: Array, ends: Array, row: int) -> int:
     """Return how many entries a row has; -1 when it has no point in common with the box."""
     count = 0
@@ -65,7 +66,7 @@ def entries(start: Array, end: Array, starts: Array, ends: Array, row: int) -> i
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def without_free_entries(
     start: Array, end: Array, starts: Array, ends: Array, rows: Array, sizes: Array, count: int
 ) -> int:
@@ -102,7 +103,7 @@ def without_free_entries(
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def without_long_rows(rows: Array, sizes: Array, count: int) -> int:
     """Drop, in place, rows with at least as many entries as there are rows; return how many are left."""
     at = 0
@@ -116,7 +117,7 @@ def without_long_rows(rows: Array, sizes: Array, count: int) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def minimised(start: Array, end: Array, starts: Array, ends: Array, rows: Array, sizes: Array, count: int) -> int:
     """Reduce rows, in place, to a set that covers the box exactly when all of them do; return how many are left.
 
@@ -138,7 +139,7 @@ def minimised(start: Array, end: Array, starts: Array, ends: Array, rows: Array,
         count = left
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _propagated(
     start: Array, end: Array, starts: Array, ends: Array, rows: Array, sizes: Array, count: int, used: Array
 ) -> tuple[bool, int, int]:
@@ -182,7 +183,7 @@ def _propagated(
     return False, count, visits
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _split(
     start: Array, end: Array, starts: Array, ends: Array, rows: Array, sizes: Array, count: int
 ) -> tuple[int, int, int]:
@@ -211,7 +212,7 @@ def _split(
     return best_attribute, best_label, visits
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def search(
     first_start: Array,
     first_end: Array,
@@ -270,7 +271,7 @@ def search(
     return COVERED, visits
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _grown(boxes: Array, waiting: Array, counts: Array) -> tuple[Array, Array, Array]:
     room = len(counts)
     more_boxes = np.empty((2 * room, boxes.shape[1], boxes.shape[2]), np.int64)
@@ -280,7 +281,7 @@ def _grown(boxes: Array, waiting: Array, counts: Array) -> tuple[Array, Array, A
     return more_boxes, more_waiting, more_counts
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _leave(start: Array, end: Array, starts: Array, ends: Array, rows: Array) -> None:
     """Narrow a box, to which no row is left, until it lies outside all rows; they come in the order latest first.
 
@@ -299,7 +300,7 @@ def _leave(start: Array, end: Array, starts: Array, ends: Array, rows: Array) ->
                 break
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def escape(start: Array, end: Array, starts: Array, ends: Array, rows: Array, count: int, point: Array) -> None:
     """Move a point of the box that lies outside the first `count` rows, which `minimised` has left, outside all."""
     for at in range(count):

@@ -17,8 +17,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from rankcast.compiling import compiled
 from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, Array
-from rankcast.matching.compiled import compiled
 from rankcast.model.errors import InvalidValueError
 from rankcast.ranking.batch import Features, RankedRows, rank_batch, relevant_events
 from rankcast.ranking.batch_table import COSINE, WEIGHTED_SUM, Ranking, RankTable

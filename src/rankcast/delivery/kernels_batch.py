@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     ALL,
@@ -30,7 +31,6 @@ from rankcast.delivery.kernels_diverse_steps import pass_diverse, take_diverse
 from rankcast.delivery.kernels_listed import arrive_continuously, arrive_in_period, pass_in_period
 from rankcast.delivery.kernels_room import DONE, FOUND_FULL, has_room, write
 from rankcast.delivery.kernels_window import arrive_in_count_window, arrive_in_time_window, pass_in_window
-from rankcast.matching.compiled import compiled, inlined
 
 NO_FAULT, UNKNOWN_QUEUE, UNSORTED_QUEUE, NEGATIVE_EVENT, TIME_OUT_OF_RANGE, LATE, SCORE_NOT_A_NUMBER = range(7)
 

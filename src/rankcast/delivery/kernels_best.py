@@ -9,6 +9,7 @@ Cost: O(1) for what is not listed, O(k) for what is; O(n k) to make the list aga
 
 from __future__ import annotations
 
+from rankcast.compiling import inlined
 from rankcast.delivery.batch_layout import (
     CAPACITY,
     CONTINUOUS,
@@ -27,7 +28,6 @@ from rankcast.delivery.batch_layout import (
     Array,
     K,
 )
-from rankcast.matching.compiled import inlined
 
 
 @inlined

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import math
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_layout import NEVER, Array
-from rankcast.matching.compiled import compiled, inlined
 from rankcast.ranking.dense_kernels import rank_one
 
 SIZE, FIRST, SOONEST, OLDEST = range(4)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     CAPACITY,
@@ -37,7 +38,6 @@ from rankcast.delivery.batch_layout import (
 from rankcast.delivery.contents import MISSING
 from rankcast.delivery.kernels_best import list_of, number_of
 from rankcast.delivery.kernels_diversity import divrank_of, mean_with, select_diverse, unweighted_distance
-from rankcast.matching.compiled import compiled, inlined
 
 NO_DIVERSE_FAULT, SCORE_IS_NO_RANK, NO_CONTENT = range(3)
 

@@ -6,6 +6,7 @@ at every call, which other queues should not pay for.
 
 from __future__ import annotations
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     COUNT,
@@ -29,7 +30,6 @@ from rankcast.delivery.kernels_window import (
     next_instant,
     place_at,
 )
-from rankcast.matching.compiled import compiled, inlined
 
 
 @inlined

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.contents import MISSING, Array
-from rankcast.matching.compiled import compiled, inlined
 
 
 @inlined

@@ -12,6 +12,7 @@ and the selection at the end.
 
 from __future__ import annotations
 
+from rankcast.compiling import inlined
 from rankcast.delivery.batch_layout import (
     COUNT,
     DOMINATORS,
@@ -32,7 +33,6 @@ from rankcast.delivery.batch_layout import (
 )
 from rankcast.delivery.kernels_best import enlist, list_of
 from rankcast.delivery.kernels_room import ARENA_FULL, DONE, FOUND_FULL, has_room, has_slot, write
-from rankcast.matching.compiled import inlined
 
 
 @inlined

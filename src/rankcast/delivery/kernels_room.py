@@ -6,9 +6,9 @@ complete steps of one queue with FOUND_FULL or ARENA_FULL; its caller makes room
 
 from __future__ import annotations
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_layout import CAPACITY, COUNT, WINDOW, Array
 from rankcast.delivery.kernels_best import move_queue, words_of
-from rankcast.matching.compiled import compiled, inlined
 
 DONE, FOUND_FULL, ARENA_FULL = range(3)
 USED, WRITTEN = range(2)

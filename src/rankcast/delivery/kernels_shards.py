@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_layout import (
     CAPACITY,
     COUNT,
@@ -31,7 +32,6 @@ from rankcast.delivery.batch_layout import (
 )
 from rankcast.delivery.kernels_best import number_of
 from rankcast.delivery.kernels_tables import digest, is_same
-from rankcast.matching.compiled import compiled, inlined
 
 CODE_BITS = 20
 """Of what matched: 19 bits of a mask, or a set's number with the bit above them."""

@@ -11,6 +11,7 @@ leave a window of time is its oldest event, so the next departure is the smaller
 
 from __future__ import annotations
 
+from rankcast.compiling import inlined
 from rankcast.delivery.batch_layout import (
     CAPACITY,
     COUNT,
@@ -33,7 +34,6 @@ from rankcast.delivery.batch_layout import (
 )
 from rankcast.delivery.kernels_best import delist, deselect, enlist, list_again, list_of
 from rankcast.delivery.kernels_room import ARENA_FULL, DONE, FOUND_FULL, has_room, has_slot, write
-from rankcast.matching.compiled import inlined
 
 
 @inlined

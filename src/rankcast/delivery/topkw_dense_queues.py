@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.topkw_dense_distances import (
     BLOCK,
     Array,
@@ -26,7 +27,6 @@ from rankcast.delivery.topkw_dense_distances import (
     square_bound,
     squares,
 )
-from rankcast.matching.compiled import compiled, inlined
 
 
 @inlined

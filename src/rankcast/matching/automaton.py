@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.compiled import compiled, inlined
+from rankcast.compiling import compiled, inlined
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

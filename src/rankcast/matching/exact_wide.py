@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.matching.compiled import compiled
+from rankcast.compiling import compiled
 from rankcast.matching.kernels_wide import BITS_START, BUCKET_START, GROUP, RANK_START, ROW_WORDS
 from rankcast.matching.rows import DIMENSION, Array, Rows, starts_of
 from rankcast.matching.wide import Wide

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.compiled import inlined
+from rankcast.compiling import inlined
 from rankcast.matching.part_tables import Kinds, float64s, int16s, int32s, int64s
 
 Array: TypeAlias = np.ndarray[Any, Any]

@@ -16,8 +16,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.compiled import compiled, holding, inlined, lowest_bit
+from rankcast.compiling import compiled, holding, inlined
 from rankcast.matching.cuts import are_common, rank_numbers
+from rankcast.matching.intrinsics import lowest_bit
 from rankcast.matching.kernels_delta import scan_delta
 from rankcast.matching.kernels_selective import gather, row_holds
 from rankcast.matching.kernels_wide import BITS_START, and_chunks, correct, pick_rows, restore_rows

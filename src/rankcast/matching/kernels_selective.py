@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.compiled import inlined
+from rankcast.compiling import inlined
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.compiled import compiled, inlined, prefetch
+from rankcast.compiling import compiled, inlined
+from rankcast.matching.intrinsics import prefetch
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

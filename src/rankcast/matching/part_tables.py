@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]  # exported by a star import
 
-from rankcast.matching.compiled import inlined, pointer
+from rankcast.compiling import inlined
+from rankcast.matching.intrinsics import pointer
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.compiled import compiled, load_now
+from rankcast.compiling import compiled
+from rankcast.matching.intrinsics import load_now
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

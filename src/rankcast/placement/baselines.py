@@ -7,8 +7,8 @@ not be on a short path from the publisher, and `closest_without_balance` breaks 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rankcast.compiling import compiled
 from rankcast.placement.boxes import Array
 from rankcast.placement.fitting import fitted
 from rankcast.placement.flow import best_factor, classes_of, drawn_members
@@ -42,7 +42,7 @@ def _by_distance(problem: Problem) -> Array:
     return np.argsort(hops, axis=1, kind="stable")
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _first_with_room(preferred: Array, site_of: Array, rooms: Array, column_of: Array) -> None:
     for subscriber in range(len(site_of)):
         column_of[subscriber] = preferred[site_of[subscriber], 0]

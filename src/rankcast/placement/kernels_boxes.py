@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rankcast.compiling import compiled
 from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_filters import contains
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _inside_others(part: Array, lows: Array, highs: Array, digits: Array) -> bool:
     """Whether a part lies in the product along all attributes but the first."""
     for axis in range(1, len(digits)):
@@ -18,7 +18,7 @@ def _inside_others(part: Array, lows: Array, highs: Array, digits: Array) -> boo
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def shrunk_products(
     parts: Array, keys: Array, lows: Array, highs: Array, counts: Array, hulls: Array, hashes: Array
 ) -> int:
@@ -65,7 +65,7 @@ def shrunk_products(
     return made
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def contained(parts: Array, boxes: Array) -> tuple[Array, Array]:
     """Return which parts lie in each box, as offsets and part numbers."""
     offsets = np.zeros(len(boxes) + 1, np.int64)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from rankcast.compiling import compiled
 from rankcast.placement.boxes import Array
 
 
@@ -61,7 +61,7 @@ def empty_filters(most: Array, parents: Array, sides: int) -> Filters:
     return Filters(boxes, np.zeros(brokers, np.int64), most, np.zeros(brokers), parents)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def contains(outer: Array, inner: Array) -> bool:
     """Whether one box contains another."""
     for side in range(len(inner)):  # noqa: SIM110 (a generator would not be compiled)
@@ -70,21 +70,21 @@ def contains(outer: Array, inner: Array) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def copy_into(target: Array, source: Array) -> None:
     """Copy a box. Assignment to slices does the same and takes numba far longer to compile."""
     for side in range(len(source)):
         target[side] = source[side]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def widen(target: Array, source: Array) -> None:
     """Enlarge a box to contain another one."""
     for side in range(len(source)):
         target[side] = max(target[side], source[side])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _meet(common: Array, depth: int, box: Array) -> float:
     """Write what a box has in common with an intersection to the next row; return its volume."""
     attributes = len(box) // 2
@@ -100,7 +100,7 @@ def _meet(common: Array, depth: int, box: Array) -> float:
     return volume
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def union_volume(boxes: Array, count: int, scratch: Scratch) -> float:
     """Return the volume of a union, by inclusion and exclusion; intersections of no volume are not followed."""
     total = 0.0
@@ -121,7 +121,7 @@ def union_volume(boxes: Array, count: int, scratch: Scratch) -> float:
             at = scratch.chosen[depth] + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def measure(boxes: Array, count: int, events: Events, scratch: Scratch) -> float:
     """Return the measure of the union of the first boxes."""
     if len(events.weights) == 0:
@@ -135,7 +135,7 @@ def measure(boxes: Array, count: int, events: Events, scratch: Scratch) -> float
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def holds(filters: Filters, broker: int, box: Array) -> bool:
     """Whether one box of a filter contains a box."""
     for at in range(filters.used[broker]):  # noqa: SIM110
@@ -144,7 +144,7 @@ def holds(filters: Filters, broker: int, box: Array) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def best_slot(filters: Filters, broker: int, box: Array, events: Events, scratch: Scratch) -> tuple[float, int]:
     """Return how much a broker's filter grows at least to let a box in, and by which of its boxes."""
     if holds(filters, broker, box):
@@ -166,7 +166,7 @@ def best_slot(filters: Filters, broker: int, box: Array, events: Events, scratch
     return max(best, 0.0), slot
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def path_growth(filters: Filters, leaf: int, box: Array, bound: float, events: Events, scratch: Scratch) -> float:
     """Return how much all filters from a leaf up grow to let a box in; more than `bound` may be any such number."""
     growing = scratch.box
@@ -186,7 +186,7 @@ def path_growth(filters: Filters, leaf: int, box: Array, bound: float, events: E
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def let_in(filters: Filters, leaf: int, box: Array, events: Events, scratch: Scratch) -> float:
     """Let a box into all filters from a leaf up; return how much they have grown."""
     growing = scratch.box

@@ -14,8 +14,8 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from rankcast.compiling import compiled
 from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_filters import Events, Filters, Scratch, copy_into, holds, let_in, path_growth
 
@@ -51,7 +51,7 @@ class Progress(NamedTuple):
     rooms: Array
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _holds_all(filters: Filters, broker: int, demands: Demands, interest: int) -> bool:
     for part in range(demands.offsets[interest], demands.offsets[interest + 1]):
         if not holds(filters, broker, demands.sides[part]):
@@ -59,7 +59,7 @@ def _holds_all(filters: Filters, broker: int, demands: Demands, interest: int) -
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _save_path(filters: Filters, leaf: int, boxes: Array, used: Array, measures: Array, save: bool) -> None:
     """Save the filters from a leaf up, or bring back what was saved."""
     depth, broker = 0, leaf
@@ -76,7 +76,7 @@ def _save_path(filters: Filters, leaf: int, boxes: Array, used: Array, measures:
         depth, broker = depth + 1, filters.parents[broker]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _growth(
     filters: Filters, leaf: int, demands: Demands, interest: int, bound: float, events: Events, scratch: Scratch
 ) -> float:
@@ -97,7 +97,7 @@ def _growth(
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _best_column(
     subscriber: int,
     demands: Demands,
@@ -129,7 +129,7 @@ def _best_column(
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _place(
     subscriber: int,
     demands: Demands,
@@ -154,7 +154,7 @@ def _place(
     return overflow
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def place_in_order(
     demands: Demands,
     choices: Choices,
@@ -171,7 +171,7 @@ def place_in_order(
     return overflows
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scarcest(queues: Array, heads: Array, queue_starts: Array, live: Array) -> list[tuple[int, int]]:
     """Return the first waiting subscribers of the groups with the fewest live candidates, as a heap."""
     fewest = np.iinfo(np.int64).max
@@ -186,7 +186,7 @@ def _scarcest(queues: Array, heads: Array, queue_starts: Array, live: Array) -> 
     return heap
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def place_scarcest_first(
     demands: Demands,
     choices: Choices,

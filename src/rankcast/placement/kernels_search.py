@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from rankcast.compiling import compiled
 from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_filters import Events, Scratch, contains, copy_into, measure, widen
 
@@ -94,7 +94,7 @@ SUBSCRIBERS, BROKERS, MOVE = range(3)
 """What `Undo.sizes` holds: how many subscribers and brokers are remembered, and the number of the move."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _random(state: Array) -> float:
     """Return the next number in [0, 1): splitmix64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -105,7 +105,7 @@ def _random(state: Array) -> float:
     return float(mixed >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def begin(undo: Undo) -> None:
     """Begin a move: forget the one before."""
     undo.sizes[SUBSCRIBERS] = 0
@@ -113,7 +113,7 @@ def begin(undo: Undo) -> None:
     undo.sizes[MOVE] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _remember(subscriber: int, terms: Terms, state: State, undo: Undo) -> None:
     if undo.moved_at[subscriber] == undo.sizes[MOVE]:
         return
@@ -125,7 +125,7 @@ def _remember(subscriber: int, terms: Terms, state: State, undo: Undo) -> None:
         undo.slots[slot] = state.slots[slot]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _remember_broker(broker: int, state: State, undo: Undo) -> None:
     if undo.brokers_at[broker] == undo.sizes[MOVE]:
         return
@@ -139,7 +139,7 @@ def _remember_broker(broker: int, state: State, undo: Undo) -> None:
     undo.measures[broker] = state.measures[broker]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _take_out(subscriber: int, terms: Terms, state: State) -> None:
     column = state.column_of[subscriber]
     last = state.members[column, state.loads[column] - 1]
@@ -152,7 +152,7 @@ def _take_out(subscriber: int, terms: Terms, state: State) -> None:
         state.counts[terms.leaves[column], state.slots[slot]] -= 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _put_in(subscriber: int, column: int, terms: Terms, state: State) -> None:
     """Add a subscriber to a leaf, in whose slots its parts are already."""
     state.column_of[subscriber] = column
@@ -161,7 +161,7 @@ def _put_in(subscriber: int, column: int, terms: Terms, state: State) -> None:
     state.loads[column] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _measure_with(
     broker: int, changed: int, box: Array, terms: Terms, state: State, events: Events, scratch: Scratch
 ) -> float:
@@ -179,7 +179,7 @@ def _measure_with(
     return measure(scratch.trial, used, events, scratch)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _holding(broker: int, box: Array, terms: Terms, state: State) -> int:
     """Return a slot whose box contains a box, or NOWHERE."""
     for slot in range(terms.most[broker]):
@@ -188,7 +188,7 @@ def _holding(broker: int, box: Array, terms: Terms, state: State) -> int:
     return NOWHERE
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _cheapest(
     broker: int, box: Array, terms: Terms, state: State, events: Events, scratch: Scratch
 ) -> tuple[float, int]:
@@ -206,7 +206,7 @@ def _cheapest(
     return best, best_slot
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _growth(leaf: int, box: Array, bound: float, terms: Terms, state: State, events: Events, scratch: Scratch) -> float:
     """Return how much the filters from a leaf up grow to let a box in; more than `bound` may be any such number."""
     if _holding(leaf, box, terms, state) != NOWHERE:
@@ -232,7 +232,7 @@ def _growth(leaf: int, box: Array, bound: float, terms: Terms, state: State, eve
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _raise(
     leaf: int, leaf_slot: int, box: Array, terms: Terms, state: State, undo: Undo, events: Events, scratch: Scratch
 ) -> None:
@@ -262,7 +262,7 @@ def _raise(
         broker, slot, arrives = above, state.upper[broker, slot], is_new
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _refit_above(leaf: int, terms: Terms, state: State, undo: Undo, events: Events, scratch: Scratch) -> None:
     """Shrink the filters above a leaf to what is below them."""
     broker = terms.parents[leaf]
@@ -285,7 +285,7 @@ def _refit_above(leaf: int, terms: Terms, state: State, undo: Undo, events: Even
         broker = terms.parents[broker]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _reaches(subscriber: int, slot: int, side: int, limit: float, terms: Terms, state: State) -> bool:
     """Whether some part of a subscriber in a slot reaches a limit at a side."""
     first = terms.offsets[terms.interest_of[subscriber]]
@@ -296,7 +296,7 @@ def _reaches(subscriber: int, slot: int, side: int, limit: float, terms: Terms, 
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _take_out_slab(
     column: int,
     slot: int,
@@ -337,7 +337,7 @@ def _take_out_slab(
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def shrink_all(taken: Array, terms: Terms, state: State, undo: Undo, events: Events, scratch: Scratch) -> None:
     """Shrink all filters to what is in them."""
     for column in range(len(terms.leaves)):
@@ -345,7 +345,7 @@ def shrink_all(taken: Array, terms: Terms, state: State, undo: Undo, events: Eve
         _take_out_slab(column, NOWHERE, 0, np.inf, taken, terms, state, undo, events, scratch)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _holds_all(subscriber: int, leaf: int, terms: Terms, state: State) -> bool:
     interest = terms.interest_of[subscriber]
     for part in range(terms.offsets[interest], terms.offsets[interest + 1]):
@@ -354,7 +354,7 @@ def _holds_all(subscriber: int, leaf: int, terms: Terms, state: State) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _free_column(subscriber: int, terms: Terms, state: State, but: int) -> tuple[int, int]:
     """Return the least loaded column with room that contains an interest, and one without room that does."""
     best, full = NOWHERE, NOWHERE
@@ -373,7 +373,7 @@ def _free_column(subscriber: int, terms: Terms, state: State, but: int) -> tuple
     return best, full
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _is_spare(subscriber: int, terms: Terms, state: State) -> bool:
     """Whether no slot is left empty when a subscriber goes."""
     leaf = terms.leaves[state.column_of[subscriber]]
@@ -384,7 +384,7 @@ def _is_spare(subscriber: int, terms: Terms, state: State) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _put(
     subscriber: int, column: int, terms: Terms, state: State, undo: Undo, events: Events, scratch: Scratch
 ) -> None:
@@ -404,7 +404,7 @@ def _put(
     _put_in(subscriber, column, terms, state)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def put_all(column_of: Array, terms: Terms, state: State, undo: Undo, events: Events, scratch: Scratch) -> None:
     """Put everybody to a given leaf; there is no undoing that."""
     for subscriber in range(len(column_of)):
@@ -412,7 +412,7 @@ def put_all(column_of: Array, terms: Terms, state: State, undo: Undo, events: Ev
         _put(subscriber, column_of[subscriber], terms, state, undo, events, scratch)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _made_room(
     column: int, terms: Terms, state: State, undo: Undo, events: Events, scratch: Scratch, random: Array
 ) -> bool:
@@ -431,7 +431,7 @@ def _made_room(
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _change(state: State, undo: Undo) -> float:
     """Return by how much a move has changed the traffic so far."""
     total = 0.0
@@ -441,7 +441,7 @@ def _change(state: State, undo: Undo) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _cheapest_column(
     subscriber: int, bound: float, terms: Terms, state: State, events: Events, scratch: Scratch
 ) -> int:
@@ -461,7 +461,7 @@ def _cheapest_column(
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _undo(terms: Terms, state: State, undo: Undo) -> None:
     for at in range(undo.sizes[SUBSCRIBERS]):
         if state.column_of[undo.moved[at]] != NOWHERE:
@@ -480,7 +480,7 @@ def _undo(terms: Terms, state: State, undo: Undo) -> None:
         state.measures[broker] = undo.measures[broker]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sort_largest_first(taken: Array, count: int, terms: Terms) -> None:
     """Sort subscribers by their ranks, by shell sort: numpy's sorting takes seconds to compile."""
     gap = 1
@@ -498,7 +498,7 @@ def _sort_largest_first(taken: Array, count: int, terms: Terms) -> None:
         gap //= 3
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _move(
     column: int,
     slot: int,
@@ -549,7 +549,7 @@ def _move(
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def search(
     moves: int,
     temperature: float,

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
 
-import numba
-
+from rankcast.compiling import compiled, inlined
 from rankcast.model.times import LATEST, TICK
 from rankcast.ranking.batch_table import CLOSENESS, COSINE, DISTANCE, EPOCH, MAX, MEAN, MIN, NONE, Array
 from rankcast.ranking.decay import LANDMARK
@@ -29,19 +26,6 @@ EXACT = 2**53
 
 _EXACT_DAYS = EXACT // _DAY - 1
 _LOWEST = -sys.float_info.max
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
-
-def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile a function of plain arrays and numbers to machine code that runs without the GIL."""
-    return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True)(function))
-
-
-def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile a function that is only called by kernels, into its callers."""
-    return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True, forceinline=True)(function))
 
 
 @inlined

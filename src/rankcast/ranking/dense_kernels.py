@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from rankcast.ranking.batch_kernels import compiled, inlined
+from rankcast.compiling import compiled, inlined
 from rankcast.ranking.batch_table import CLOSENESS, COSINE, DISTANCE, Array
 from rankcast.ranking.relevance import MAX_DISTANCE
 

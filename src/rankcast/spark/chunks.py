@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.dense_rows import DenseRows, event_digests
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.kernels_tables import digests
 from rankcast.delivery.packing import SETS, Chunk
-from rankcast.matching.compiled import compiled, inlined
 from rankcast.ranking.batch import Features, RankedRows
 from rankcast.ranking.batch_table import RankTable
 from rankcast.spark.audience import Audience

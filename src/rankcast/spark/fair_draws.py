@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.event_tables import Ragged
-from rankcast.matching.compiled import compiled, inlined
 
 SPARK_SEED = 42
 """What Spark's hash functions begin with."""

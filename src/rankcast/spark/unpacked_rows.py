@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's documentation has)
 
+from rankcast.compiling import compiled
 from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.event_tables import Ragged
 from rankcast.delivery.packing import SETS, Chunk, Notices, positions
-from rankcast.matching.compiled import compiled
 from rankcast.spark.audience import Audience
 from rankcast.spark.chunks import MASK_BITS, split_payload
 from rankcast.spark.delivery_input import Kind, counts_from_bytes

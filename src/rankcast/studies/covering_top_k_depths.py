@@ -18,8 +18,8 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
 
+from rankcast.compiling import compiled
 from rankcast.covering.bulk import levels_above
 from rankcast.covering.topk import Cover
 from rankcast.workloads.covering import Ranges
@@ -47,7 +47,7 @@ def depths(made: Ranges, by: Depth, random: np.random.Generator) -> Array:
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _depths_by_parents(ends: Array, draws: Array) -> Array:
     """Return depths of ranges sorted by start, then by descending end; a draw below 0 takes the least deep parent.
 

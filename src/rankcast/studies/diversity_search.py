@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.compiled import compiled
+from rankcast.compiling import compiled
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

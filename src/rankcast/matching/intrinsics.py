@@ -1,36 +1,14 @@
-"""The one way functions of this package are compiled, and the bit tricks numba does not have.
-
-Kernels live in importable modules, are cached on disk and release the GIL. They are compiled per signature on first
-use; arrays of a memory-mapped index are read-only, which numba counts as another signature, cached as well.
-"""
+"""What kernels need of the processor, and numba does not have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, cast
 
 import numba
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils
 from numba.extending import intrinsic
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
-
-def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile a function of plain arrays and numbers to machine code that runs without the GIL."""
-    return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True)(function))
-
-
-def holding(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile a function that keeps the GIL."""
-    return cast("Callable[Parameters, Result]", numba.njit(cache=True)(function))
-
-
-def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile a function that is only called by kernels, into its callers."""
-    return cast("Callable[Parameters, Result]", numba.njit(cache=True, nogil=True, forceinline=True)(function))
 
 
 def _lowest_bit(_: Any, __: Any) -> Any:
