@@ -25,7 +25,6 @@ import numpy as np
 
 from rankcast.delivery.arrival_policies import SlidingQueue
 from rankcast.delivery.batch_layout import Array
-from rankcast.delivery.candidates import Candidate, Delivered
 from rankcast.delivery.dense_windows import DenseDelivery, DenseWindow, is_dense
 from rankcast.delivery.queues import Queue
 from rankcast.delivery.timed_policies import TopKWindowQueue
@@ -148,27 +147,12 @@ class SharedQueue:
         self._seat = seat
         self._window = window
 
-    def move(self, candidate: Candidate | None, now: datetime, *, closed: bool = True) -> list[Delivered]:
-        """Refuse: a queue of a group does not move alone."""
-        raise NotImplementedError("a queue that shares a window is moved by its group")
-
     def frozen(self) -> Queue:
         """Return the queue as it is now."""
         return self._window.frozen(self._seat.column)
 
-    @property
-    def next_instant(self) -> datetime | None:
-        """None: the group has the timer."""
-        return None
-
-    def __len__(self) -> int:
-        return len(self._window.held(self._seat.column))
-
     def __contains__(self, identity: object) -> bool:
         return isinstance(identity, Identity) and self._window.has_seen(self._seat.column, identity)
-
-    def __iter__(self) -> Iterator[Identity]:
-        return (event.identity for event, _ in self._window.held(self._seat.column))
 
     def matches(self) -> dict[Identity, Match]:
         """Return the match of every event that is held, in order of arrival."""
@@ -258,7 +242,7 @@ class DenseGroups:
         if group is None:
             group = Group(next(self._numbers), DenseWindow(*kind))
             self._groups[kind] = self._by_number[group.number] = group
-        for seat in sorted(seats, key=lambda one: len(one.queue.moving), reverse=True):
+        for seat in sorted(seats, key=lambda one: len(one.queue.held_matches()), reverse=True):
             self._join(seat, group)
         self._close_empty(group)
 

@@ -32,11 +32,17 @@ MOST_RANKS = 64
 """Combinations of filters whose rank a queue remembers: most subscribers have few subscriptions."""
 
 
-class SharedQueue(RunningQueue, Protocol):
+class SharedQueue(Protocol):
     """A queue that is part of a group which moves all of its queues together; see `rankcast.hub.dense`."""
 
+    def frozen(self) -> Queue:
+        """Return the queue as it is now."""
+
+    def __contains__(self, identity: object) -> bool:
+        """Whether an event of this identity is held."""
+
     def matches(self) -> dict[Identity, Match]:
-        """Return the match of every event that is held."""
+        """Return the match of every event that is held, in order of arrival."""
 
 
 Callback: TypeAlias = Callable[[Notification], object]
@@ -87,15 +93,15 @@ class MemberQueue:
     """One queue of a subscriber: the one that its subscriptions share, or that of a subscription with its own policy.
 
     `subscription` is None or the id of the latter, `position` orders a subscriber's queues, `number` names the queue
-    among all, and `timer` is when it acts by itself. The queue moves in place; `queue` is it as it stands. `held` has
-    the match of every event in it, unless it is `shared`: then the group that it is part of moves it and knows these.
+    among all, and `timer` is when it acts by itself. The queue is `moving` in place, and `held` has the match of every
+    event in it; or it is `shared`, and the group that it is part of moves it and knows these. `queue` is how it stands.
     """
 
     number: int
     member: Member
     subscription: SubscriptionId | None
     policy: Policy
-    moving: RunningQueue
+    moving: RunningQueue | None
     position: int = 0
     timer: datetime | None = None
     held: dict[Identity, Match] = field(default_factory=dict)
@@ -109,12 +115,13 @@ class MemberQueue:
 
     def held_matches(self) -> tuple[Match, ...]:
         """Return the matches of the events in the queue, in its order."""
-        matches = self.matches
-        return tuple(matches.values() if self.shared is not None else (matches[identity] for identity in self.moving))
+        if self.shared is not None:
+            return tuple(self.shared.matches().values())
+        return tuple(self.held[identity] for identity in self._alone)
 
     def share(self, shared: SharedQueue) -> None:
         """Be part of a group from now on."""
-        self.moving = self.shared = shared
+        self.shared, self.moving = shared, None
         self.held, self.timer = {}, None
 
     def go_alone(self) -> None:
@@ -125,12 +132,17 @@ class MemberQueue:
     @property
     def queue(self) -> Queue:
         """The queue as it stands, for all that looks at it from outside."""
-        return self.moving.frozen()
+        return self._alone.frozen() if self.shared is None else self.shared.frozen()
 
     @property
     def next_instant(self) -> datetime | None:
-        """When the queue acts by itself."""
-        return self.moving.next_instant
+        """When the queue acts by itself; a group has a timer of its own."""
+        return self._alone.next_instant if self.shared is None else None
+
+    @property
+    def _alone(self) -> RunningQueue:
+        assert self.moving is not None, "a queue that shares a window is moved by its group"
+        return self.moving
 
     @property
     def order(self) -> tuple[int, int]:
@@ -157,7 +169,7 @@ class MemberQueue:
 
     def holds(self, identity: Identity) -> bool:
         """Whether the queue holds an event of this identity."""
-        return identity in self.moving
+        return identity in (self._alone if self.shared is None else self.shared)
 
     def candidate(self, match: Match, now: datetime) -> Candidate:
         """Return a match as it competes for delivery."""
@@ -173,11 +185,11 @@ class MemberQueue:
         if match is not None:
             self.held[match.event.identity] = match
         candidate = None if match is None else self.candidate(match, now)
-        return self._delivered(self.moving.move(candidate, now, closed=closed))
+        return self._delivered(self._alone.move(candidate, now, closed=closed))
 
     def finished(self) -> list[Notification]:
         """End the input; return what is still delivered."""
-        return self._delivered(self.moving.move(None, LATEST))
+        return self._delivered(self._alone.move(None, LATEST))
 
     def changed(self, policy: Policy, now: datetime) -> None:
         """Take over another policy, and match and rank what is held anew: what matches nothing any more leaves."""
@@ -213,8 +225,8 @@ class MemberQueue:
     def _delivered(self, delivered: list[Delivered]) -> list[Notification]:
         """Return deliveries as notifications, and forget the matches of what the queue no longer holds."""
         notes = [_notification(self.held[one.candidate.identity], one.time) for one in delivered]
-        if len(self.held) > 2 * len(self.moving):  # now and then, so that it costs nothing on average
-            self.held = {identity: self.held[identity] for identity in self.moving}
+        if len(self.held) > 2 * len(self._alone):  # now and then, so that it costs nothing on average
+            self.held = {identity: self.held[identity] for identity in self._alone}
         return notes
 
 
