@@ -273,10 +273,13 @@ class Simulation:
 
     def _send(self, here: str, send: Send, done: datetime) -> None:
         message, there = send.message, send.link
-        kind = type(message.message if isinstance(message, Packet) else message).__name__
+        inner = message.message if isinstance(message, Packet) else message
+        kind = type(inner).__name__
         self.measures.messages[kind] += 1
         self.measures.bytes[kind] += self._sizes.of(message)
         self.measures.over_links[here, there] += 1
+        if isinstance(inner, Publish):
+            self.measures.events_over[here, there] += 1
         arrival = done + self.topology.link(here, there).delay
         if self._jitter:
             arrival += self._jitter * self._random.random()
