@@ -344,7 +344,14 @@ def place(
 
 @app.command(epilog="Example: rankcast simulate network.yaml --plot network.svg")
 def simulate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The network and its load (.yaml or .json).")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The network and its load (.yaml or .json).")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Simulate the plan of `rankcast place --out` instead.")
+    ] = None,
+    publications: Annotated[int, typer.Option(min=1, help="How many events to publish, with --plan.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same events, with --plan.")] = 1,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the network with its loads (.png, .svg, .pdf).")
     ] = None,
@@ -354,12 +361,21 @@ def simulate(
     """Simulate a network of brokers: what it sends, what each broker must know, and what is delivered.
 
     The file names a topology, a routing strategy, how many subscribers there are and how many events are published.
+    With --plan, a placement runs instead, and the traffic into each broker is held against the planned one; the exit
+    code is 1 when they differ by more than chance explains.
     """
     from rankcast.bench.plotting import check_plot
     from rankcast.cli.simulate import simulate_file
+    from rankcast.model.errors import InvalidValueError
 
     if plot is not None:
         check_plot(plot)
+    if plan is not None and file is None:
+        from rankcast.cli.simulate_plan import simulate_plan
+
+        raise typer.Exit(simulate_plan(plan, publications, seed, plot, limit=limit, as_json=json))
+    if plan is not None or file is None:
+        raise InvalidValueError("expected either the file of a network or --plan FILE")
     raise typer.Exit(simulate_file(file, plot, limit=limit, as_json=json))
 
 

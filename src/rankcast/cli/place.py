@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +9,15 @@ from time import perf_counter
 
 import numpy as np
 
-from rankcast.cli.place_files import Named, measured, plan, read_problem
+from rankcast.cli.place_files import Named, measured, read_problem
+from rankcast.cli.place_plan import plan_of
 from rankcast.cli.streams import write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.model.errors import InvalidValueError, shown
 from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.audit import Audit, verify
 from rankcast.placement.solution import Placement
-from rankcast.storage.writing import replacing
+from rankcast.storage.placement_plans import save_placement_plan
 
 DEFAULT = (Algorithm.GREEDY_OFFLINE, Algorithm.LOCAL_SEARCH)
 """What runs when nothing is asked for: the quick one, and the best one."""
@@ -57,19 +57,13 @@ def place_file(
             results.append(Result(algorithm, made, verify(named.problem, made), perf_counter() - began))
     best = min(results, key=lambda one: (len(one.audit.violations), one.audit.bandwidth))
     if out is not None:
-        _write(out, named, best)
+        save_placement_plan(out, plan_of(named, best.algorithm.value, best.placement, best.audit))
     if as_json:
         documents = [{"algorithm": one.algorithm.value, **measured(one.audit)} for one in results]
         write_json({"best": best.algorithm.value, "algorithms": documents})
     else:
         _show(named, results, best, out)
     return 0 if best.audit.is_feasible else 1
-
-
-def _write(out: Path, named: Named, best: Result) -> None:
-    document = plan(named, best.algorithm.value, best.placement, best.audit)
-    with replacing(out) as stream:
-        stream.write(json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n")
 
 
 def _show(named: Named, results: Sequence[Result], best: Result, out: Path | None) -> None:

@@ -66,11 +66,12 @@ def structure_findings(document: Any) -> list[Finding]:
         path = tuple(error.absolute_path)
         if positions and len(path) > 1 and path[0] == "subscribers":
             path = ("subscribers", positions[int(path[1])], *path[2:])
-        found.update(dict.fromkeys(_findings(error, path)))
+        found.update(dict.fromkeys(error_findings(error, path)))
     return list(found)
 
 
-def _findings(error: ValidationError, path: Path) -> Iterator[Finding]:
+def error_findings(error: ValidationError, path: Path) -> Iterator[Finding]:
+    """Yield what to say of one error of a schema whose parts all have a title: what is there, what was expected."""
     schema: Any = error.schema
     instance: Any = error.instance
     if error.validator == "required":

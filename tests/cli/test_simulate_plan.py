@@ -1,0 +1,113 @@
+"""`rankcast simulate --plan`: a plan runs on simulated brokers, and its traffic is what the audit said."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from rankcast.cli.main import app
+from rankcast.cli.simulate_plan import chance_of_alarm
+
+PROBLEM = """\
+publisher: [0, 0]
+brokers:
+  - {name: madrid, at: [5, 0]}
+  - {name: lisbon, at: [10, 0], below: madrid}
+  - {name: porto, at: [10, 5], below: madrid}
+  - {name: paris, at: [0, 20]}
+attributes: {rent: [0, 2000], rooms: [1, 6]}
+subscribers:
+  - {name: ana, at: [12, 1], wants: "rent < 500"}
+  - {name: bob, at: [12, 4], wants: "rent > 1500 and rooms > 2"}
+  - {name: eva, at: [12, 1], wants: "rent between 300 and 600 or rooms > 5"}
+  - {name: rui, at: [12, 4], wants: "rent >= 1400"}
+  - {name: zoe, at: [1, 19], wants: "rent < 100 and rooms < 2", limit: 22}
+delay: 0.5
+beta: 2
+beta_max: 3
+alpha: 2
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "100"})
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "problem.yaml").write_text(PROBLEM)
+    result = run("place", "problem.yaml", "--algorithm", "greedy-offline", "--out", "plan.json")
+    assert result.exit_code == 0, result.stderr
+    return tmp_path / "plan.json"
+
+
+def test_measured_traffic_is_the_audited_one_within_3_standard_errors(plan):
+    # With other seeds chance would fail this test of four brokers once in 93 times.
+    assert chance_of_alarm(4) == pytest.approx(1 / 93, rel=0.01)
+    result = run("simulate", "--plan", plan, "--publications", 3000, "--json")
+    assert result.exit_code == 0, result.stdout
+    found = json.loads(result.stdout)
+    assert found["agrees"]
+    planned = json.loads(plan.read_text())
+    assert {one["name"]: one["traffic"] / (2000 * 5) for one in planned["brokers"]} == {
+        name: one["planned"] for name, one in found["traffic"].items()
+    }
+    assert 0 < found["traffic"]["paris"]["measured"] < 0.1
+
+
+def test_a_workload_in_a_tree_of_many_brokers_agrees_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "drawn.yaml").write_text("{workload: '3', subscribers: 200, brokers: 100, seed: 3}")
+    assert run("place", "drawn.yaml", "--algorithm", "balance", "--out", "plan.json").exit_code == 0
+    result = run("simulate", "--plan", "plan.json", "--publications", 400, "--limit", 3)
+    assert "100 brokers, 200 subscribers, 400 events" in result.stdout
+    within = int(result.stdout.split(" of 100 brokers within")[0].split("\n")[-1])
+    assert within >= 98  # three or more beyond: once in 370 times, at 0.27 per cent each
+
+
+def test_a_plan_that_promises_less_traffic_than_there_is_fails(plan):
+    changed = json.loads(plan.read_text())
+    (madrid,) = (one for one in changed["brokers"] if one["name"] == "madrid")
+    madrid["traffic"] *= 0.8
+    plan.write_text(json.dumps(changed))
+    result = run("simulate", "--plan", plan, "--publications", 3000)
+    assert result.exit_code == 1
+    assert "3 of 4 brokers within 3 standard errors" in result.stdout
+
+
+def test_subscribers_get_what_they_want_through_the_plan(plan):
+    found = json.loads(run("simulate", "--plan", plan, "--publications", 2000, "--json").stdout)
+    shares = [0.25, 0.25 * 0.8, 1 - 0.85 * 0.8, 0.3, 0.05 * 0.2]
+    assert found["deliveries"] / 2000 == pytest.approx(sum(shares), abs=0.05)
+
+
+def test_the_network_of_a_plan_is_drawn(plan):
+    result = run("simulate", "--plan", plan, "--publications", 10, "--plot", "network.svg")
+    assert (plan.parent / "network.svg").read_text().startswith("<?xml")
+    assert "wrote network.svg" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"version": 1', '"version": 2', "plan.json:2: 2 is not the version 1, which is the one known here"),
+        ('"below": "madrid"', '"below": "faro"', "there is no broker 'faro'"),
+        ('"name": "paris"', '"name": "porto"', "there is another 'porto'"),
+        ('"name": "madrid"', '"below": "porto", "name": "madrid"', "a cycle; expected a path up to the publisher"),
+        ('"eva"', '"ana"', "'ana' is served already"),
+        ('"traffic"', '"trafic"', "unknown key 'trafic'; did you mean 'traffic'?"),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_said_with_its_place(plan, old, new, message):
+    plan.write_text(plan.read_text().replace(old, new, 1))
+    result = run("simulate", "--plan", plan)
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_a_network_or_a_plan_is_expected(plan):
+    for arguments in ((), ("network.yaml", "--plan", plan)):
+        result = run("simulate", *arguments)
+        assert result.exit_code == 1
+        assert "expected either the file of a network or --plan FILE" in result.stderr
