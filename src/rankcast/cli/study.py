@@ -31,7 +31,7 @@ def study(
     """Run a published experiment again: what was published, what is measured here, and whether it holds.
 
     The studies: preferences, diversity, topkw-deliveries, topkw-queue, topkw-speed, topkw-grid, topkw-correlated,
-    covering-top-k, covering-group, covering-matching. A statement that does not hold is a result, not an error: the
+    covering-top-k, covering-group, covering-matching, overlay-covering. A statement that does not hold is a result, not an error: the
     exit code is 0.
     """
     from rankcast.cli.bench import told

@@ -25,6 +25,7 @@ STUDIES: Mapping[str, str] = {
     "covering-top-k": "rankcast.studies.covering_top_k",
     "covering-group": "rankcast.studies.covering_group",
     "covering-matching": "rankcast.studies.covering_matching",
+    "overlay-covering": "rankcast.studies.overlay_covering",
 }
 
 
