@@ -14,7 +14,17 @@ from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.measures import Sizes
-from rankcast.overlay.messages import Advertise, Forward, Interest, Packet, Session
+from rankcast.overlay.messages import (
+    Advertise,
+    CountQuery,
+    CountReply,
+    Forward,
+    Interest,
+    Packet,
+    Publish,
+    Reset,
+    Session,
+)
 from rankcast.overlay.simulate import Processing, Simulation
 from rankcast.overlay.strategies import Strategy, Weighing
 from rankcast.overlay.topologies import Link, Topology, chain, random_tree, star
@@ -101,6 +111,18 @@ def test_bytes_are_those_of_the_wire():
     ):
         packet = Packet(session, number, Forward(interest, weights))
         assert sizes.of(packet) == len(encoded(packet))
+    for event in (Event("1", "/a", data={"x": 1}), Event("2", "/a", data={"city": "Évora"})):
+        for held in (
+            Publish("a", event),
+            Publish("a", event, 12),
+            Publish("a", event, 1, (SubscriptionKey("ana", "1"),)),
+            CountQuery("a", event),
+            CountReply("/a", event.id, 0),
+            CountReply("/a", event.id, 123),
+            Reset(),
+        ):
+            packet = Packet(Session(1, 20), 300, held)
+            assert sizes.of(packet) == sizes.of(packet) == len(encoded(packet))
 
 
 @pytest.mark.parametrize("strategy", Strategy)

@@ -81,7 +81,8 @@ class Measures:
     """Counts of one simulation, or since they were last cleared.
 
     `messages` and `bytes` are by the name of the message; `over_links` counts messages by (from, to), `events_over`
-    those of them that carry an event; `handled` and `busy` are, by broker, how many messages it took in and how many seconds that kept it; `rejected` is by reason.
+    those of them that carry an event; `handled` and `busy` are, by broker, how many messages it took in and how many
+    seconds that kept it; `rejected` is by reason.
     """
 
     messages: Counter[str] = field(default_factory=Counter)
