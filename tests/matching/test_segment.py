@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from costly import costly
 from rankcast.matching import plan as planning
+from rankcast.matching import prepared, wide
 from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.naive import evaluate, matches
 from rankcast.matching.searcher import Searcher
@@ -26,11 +27,19 @@ from rankcast.testing.strategies import attributes, events, filters, subscriptio
 ALWAYS_WIDE, ALWAYS_SELECTIVE = 0.0, math.inf
 
 
-@pytest.fixture(params=["measured", "wide", "selective"])
+NEVER_CHECK, ALWAYS_CHECK = 0, -1
+
+
+@pytest.fixture(params=["measured", "corrected", "checked", "selective"])
 def kernel(request, monkeypatch):
     if request.param != "measured":
         monkeypatch.setattr(planning, "SCANNED_ROWS", 0)
-        monkeypatch.setattr(planning, "WIDE_COST", ALWAYS_WIDE if request.param == "wide" else ALWAYS_SELECTIVE)
+        monkeypatch.setattr(planning, "WIDE_COST", ALWAYS_SELECTIVE if request.param == "selective" else ALWAYS_WIDE)
+    if request.param in ("corrected", "checked"):
+        # Few buckets, so that even a few rows have end points inside them.
+        monkeypatch.setattr(wide, "MAX_BUCKETS", 3)
+        per_check = ALWAYS_CHECK if request.param == "checked" else NEVER_CHECK
+        monkeypatch.setattr(prepared, "_ends_per_check", lambda segment: per_check)
     return request.param
 
 

@@ -23,6 +23,17 @@ lowest_bit = cast("Callable[[Any], int]", intrinsic(_lowest_bit))
 """The position of the lowest set bit of a uint64 that is not zero."""
 
 
+def _count_bits(_: Any, __: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return numba.types.int64(numba.types.uint64), generate
+
+
+count_bits = cast("Callable[[Any], int]", intrinsic(_count_bits))
+"""How many bits of a uint64 are set."""
+
+
 def _prefetch(_: Any, array: Any, line: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         held = context.make_array(signature.args[0])(context, builder, arguments[0])

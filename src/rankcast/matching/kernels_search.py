@@ -21,7 +21,15 @@ from rankcast.matching.cuts import are_common, rank_numbers
 from rankcast.matching.intrinsics import lowest_bit
 from rankcast.matching.kernels_delta import scan_delta
 from rankcast.matching.kernels_selective import gather, row_holds
-from rankcast.matching.kernels_wide import BITS_START, and_chunks, correct, pick_rows, restore_rows
+from rankcast.matching.kernels_wide import (
+    BITS_START,
+    and_chunks,
+    check_rows,
+    correct,
+    count_rows,
+    pick_rows,
+    restore_rows,
+)
 from rankcast.matching.part_tables import (
     Kinds,
     PartTable,
@@ -85,9 +93,10 @@ WORK_KINDS: Kinds = {
 
 WORDS, SMALL, LARGE, FOUND_ROOM, OPENED_ROOM, FLAG = 0, 1, 2, 3, 4, 5
 
-# Positions in `facts`: the first row that is checked one by one, whether some subscription has several rows, and how
-# many subscriptions have died (changed in place; `died` says when each did).
-FIRST_SCANNED, HAS_SEVERAL, DEAD = 0, 1, 2
+# Positions in `facts`: the first row that is checked one by one, whether some subscription has several rows, how many
+# subscriptions have died (changed in place; `died` says when each did), and how many end points could be visited in the
+# time that it takes to check a wide row: 0 where the rows are too many to be in the cache.
+FIRST_SCANNED, HAS_SEVERAL, DEAD, ENDS_PER_CHECK = 0, 1, 2, 3
 
 # Positions in `state`, the head of `large`: the stamp of the current event, how much was written, and the most
 # dimensions, and attributes of an index, that there is room for.
@@ -212,9 +221,15 @@ def _search_segment(
         chunk_words = chunks[len(chunks) - 1, 1]
         own_words = words[: (len(chunks) - 1) * chunk_words]
         bucket_of, gaps = uint16s(table, BUCKET_OF), int32_columns(table, GAPS, 3)
-        pick_rows(dimensions, ranks, layout, bucket_of, ends_start, low_ends, high_ends, picked, located)
+        per_check = facts[ENDS_PER_CHECK]
+        ends = pick_rows(
+            dimensions, ranks, layout, bucket_of, ends_start, low_ends, high_ends, picked, located, per_check == 0
+        )
         and_chunks(values, picked, chunks, int64_columns(table, PARTS, 2), uint64s(table, BITS), own_words, chunk_words)
-        correct(located, ranks, ends_start, low_ends, high_ends, gaps, own_words)
+        if per_check and count_rows(own_words) * per_check < ends:
+            check_rows(values, row_start, predicates, gap_start, gap_ranges, own_words, listed)
+        else:
+            correct(located, ranks, ends_start, low_ends, high_ends, gaps, own_words)
         restore_rows(dimensions, layout, picked)
         _emit_words(
             subscription_of, number_of, residue, died, sequence, own_stamps, state, own_words, listed, found, opened

@@ -4,13 +4,13 @@ Rows of a segment (conjunctions) are bits. Every dimension that wide rows constr
 ranks, and per bucket one bitset over the rows: "not constrained here, or satisfied by some rank of this bucket". An
 event picks one bucket per dimension; the AND of those bitsets is a superset of its matches that errs only at rows with
 an end point inside a picked bucket. These are listed per bucket in order, so that exactly the wrong ones are visited
-and cleared.
+and cleared; or, when fewer rows are left than end points would be visited, the rows themselves are checked.
 
 Rows that constrain the same dimensions lie together. A dimension stores only the chunks of rows that constrain it, one
 after the other, so its picked bitset is read as one stream, and memory follows what is constrained. A chunk whose rows
 all need one dimension to be present (its gate) is skipped by events that lack it.
 
-Cost: rows / 64 words per dimension that a chunk constrains, read sequentially, plus the corrections.
+Cost: rows / 64 words per dimension that a chunk constrains, read sequentially, plus the corrections (or checks).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.compiling import compiled, inlined
-from rankcast.matching.intrinsics import prefetch
+from rankcast.matching.intrinsics import count_bits, lowest_bit, prefetch
+from rankcast.matching.kernels_selective import row_holds
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -50,12 +51,15 @@ def pick_rows(
     high_ends: Array,
     picked: Array,
     located: Array,
-) -> None:
+    fetch: bool,
+) -> int:
     """Point `picked` at the bitset of each dimension's bucket; dimensions the event lacks keep that of rank 0.
 
-    `located` gets the bucket of the event's every dimension, -1 where wide rows do not constrain it. The end points
-    that `correct` is going to visit are called into the cache, to arrive while bitsets are and-ed.
+    `located` gets the bucket of the event's every dimension, -1 where wide rows do not constrain it. Returns how many
+    end points are in these buckets; with `fetch`, those that `correct` visits first are called into the cache, to
+    arrive while bitsets are and-ed.
     """
+    ends = 0
     for i in range(len(dimensions)):
         dimension = dimensions[i]
         located[i] = -1
@@ -65,9 +69,14 @@ def pick_rows(
             picked[dimension] = layout[dimension, BITS_START] + bucket * words
             bucket += layout[dimension, BUCKET_START]
             located[i] = bucket
-            for ahead in range(0, PREFETCHED, ENDS_PER_LINE):
-                prefetch(low_ends, ends_start[bucket + 1, 0] - 1 - ahead)
-                prefetch(high_ends, ends_start[bucket, 1] + ahead)
+            ends += (
+                ends_start[bucket + 1, 0] - ends_start[bucket, 0] + ends_start[bucket + 1, 1] - ends_start[bucket, 1]
+            )
+            if fetch:
+                for ahead in range(0, PREFETCHED, ENDS_PER_LINE):
+                    prefetch(low_ends, ends_start[bucket + 1, 0] - 1 - ahead)
+                    prefetch(high_ends, ends_start[bucket, 1] + ahead)
+    return int(ends)
 
 
 @inlined
@@ -136,6 +145,41 @@ def correct(
                 if gaps[k, 0] <= rank <= gaps[k, 1]:
                     row = gaps[k, 2]
                     words[row >> 6] &= ~(one << np.uint64(row & 63))
+
+
+@inlined
+def count_rows(words: Array) -> int:
+    """Return how many rows are left."""
+    count = 0
+    for word in range(len(words)):
+        count += count_bits(words[word])
+    return count
+
+
+@inlined
+def check_rows(
+    values: Array, row_start: Array, predicates: Array, gap_start: Array, gap_ranges: Array, words: Array, rows: Array
+) -> None:
+    """Clear the rows of which some predicate does not hold, like `correct`; `rows` has room for all that are left.
+
+    They are listed first, so that the predicates of all are on their way while the first are checked.
+    """
+    one, none = np.uint64(1), np.uint64(0)
+    count = 0
+    for word in range(len(words)):
+        rest = words[word]
+        while rest != none:
+            row = (word << 6) + lowest_bit(rest)
+            rest &= rest - one
+            prefetch(predicates, row_start[row])
+            prefetch(predicates, row_start[row + 1] - 1)
+            rows[count] = row
+            count += 1
+    has_gaps = len(gap_start) > 0
+    for k in range(count):
+        if not row_holds(rows[k], values, row_start, predicates, gap_start, gap_ranges, has_gaps):
+            row = np.uint64(rows[k])
+            words[row >> SIX] &= ~(one << (row & SIXTY_THREE))
 
 
 @inlined

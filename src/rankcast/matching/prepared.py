@@ -21,6 +21,9 @@ from rankcast.model.patterns import Pattern
 NEVER_DIED = np.zeros(0, np.int64)
 """For segments without removed subscriptions."""
 
+CHECKED_BYTES = 1 << 20
+"""How large the predicates of wide rows may be to be checked one by one: about what stays in a cache near the core."""
+
 
 class Needs(NamedTuple):
     """How much memory a search takes; see `kernels_search.scratch`."""
@@ -61,7 +64,9 @@ class Prepared:
         flags = np.zeros(len(rows) if len(segment.residues.row) else 0, np.uint8)
         flags[segment.residues.row] = 1
         has_several = len(rows) > len(segment) or _has_repeats(rows.subscription)
-        facts = np.array((segment.bounds[1], has_several, 0), np.int64)
+        wide_rows, found_rows = segment.bounds.tolist()
+        per_check = _ends_per_check(segment)
+        facts = np.array((found_rows, has_several, 0, per_check), np.int64)
         number_of = segment.numbers.take(rows.subscription)
         if dimension_of is None:
             dimension_of = np.arange(len(held.attributes), dtype=np.int32)
@@ -76,7 +81,7 @@ class Prepared:
         needs = Needs(
             width=len(held),
             words=words,
-            listed=max(words, int(segment.bounds[1] - segment.bounds[0])) + 1,
+            listed=max(words, found_rows - wide_rows, wide_rows if per_check else 0) + 1,
             stamps=len(segment) if has_several else 0,
             rows=len(rows),
         )
@@ -101,6 +106,17 @@ class Prepared:
         for row, attribute, text, negated in zip(*columns, strict=True):
             found.setdefault(row, []).append((attribute, Pattern.like(text), bool(negated)))
         return found
+
+
+def _ends_per_check(segment: Segment) -> int:
+    """Return how many end points could be visited in the time that it takes to check a wide row; see `facts`.
+
+    A predicate takes about as long as an end point, of which half are visited, as long as rows are in the cache.
+    """
+    wide = int(segment.bounds[0])
+    predicates = int(segment.rows.start[wide])
+    size = predicates * segment.rows.predicates.itemsize * segment.rows.predicates.shape[1]
+    return -(-2 * predicates // wide) if wide and size <= CHECKED_BYTES else 0
 
 
 def _has_repeats(subscription: Array) -> bool:
