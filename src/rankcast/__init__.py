@@ -12,8 +12,9 @@ Publishers publish typed events; subscribers say which events interest them and 
 Names are loaded when they are first used, so that `import rankcast` costs nothing that is not needed.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from rankcast.lazily import loading
 
 if TYPE_CHECKING:
     from rankcast.hub import CallbackError, Hub, Notification, Outcome, Verdict
@@ -70,33 +71,23 @@ __all__ = [
     "parse_filter",
 ]
 
-_HOMES = {
-    "rankcast.hub": ("CallbackError", "Hub", "Notification", "Outcome", "Verdict"),
-    "rankcast.language.parser": ("parse_filter",),
-    "rankcast.language.printer": ("format_filter",),
-    "rankcast.model.cloudevents": ("event_from_json", "event_to_json"),
-    "rankcast.model.diversity": ("Diversity",),
-    "rankcast.model.errors": ("RankcastError",),
-    "rankcast.model.events": ("Event",),
-    "rankcast.model.expressions": ("all_of", "any_of", "attr"),
-    "rankcast.model.filters": ("Filter",),
-    "rankcast.model.notifying": ("AtOnce", "Gathered", "OnDemand"),
-    "rankcast.model.policies": ("AllMatches", "Continuous", "Periodic", "Sliding", "TopKWindow"),
-    "rankcast.model.relevance": ("Closeness", "Cosine", "Decay", "IdealPoint", "Target"),
-    "rankcast.model.schema": ("Schema",),
-    "rankcast.model.subscriptions": ("Priority", "RankBy", "Subscriber", "Subscription"),
-    "rankcast.model.values": ("ValueType",),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'rankcast' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = loading(
+    __name__,
+    {
+        "rankcast.hub": ("CallbackError", "Hub", "Notification", "Outcome", "Verdict"),
+        "rankcast.language.parser": ("parse_filter",),
+        "rankcast.language.printer": ("format_filter",),
+        "rankcast.model.cloudevents": ("event_from_json", "event_to_json"),
+        "rankcast.model.diversity": ("Diversity",),
+        "rankcast.model.errors": ("RankcastError",),
+        "rankcast.model.events": ("Event",),
+        "rankcast.model.expressions": ("all_of", "any_of", "attr"),
+        "rankcast.model.filters": ("Filter",),
+        "rankcast.model.notifying": ("AtOnce", "Gathered", "OnDemand"),
+        "rankcast.model.policies": ("AllMatches", "Continuous", "Periodic", "Sliding", "TopKWindow"),
+        "rankcast.model.relevance": ("Closeness", "Cosine", "Decay", "IdealPoint", "Target"),
+        "rankcast.model.schema": ("Schema",),
+        "rankcast.model.subscriptions": ("Priority", "RankBy", "Subscriber", "Subscription"),
+        "rankcast.model.values": ("ValueType",),
+    },
+)

@@ -10,8 +10,9 @@ subscriptions, `chains` says what wrong answers cost along a chain of brokers. W
 Names are loaded when they are first used: two filters can be compared without compiling anything.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from rankcast.lazily import loading
 
 if TYPE_CHECKING:
     from rankcast.covering.active import ActiveSet
@@ -77,43 +78,33 @@ __all__ = [
     "random_cover",
 ]
 
-_HOMES = {
-    "rankcast.covering.active": ("ActiveSet",),
-    "rankcast.covering.bulk": ("forwarded", "levels_above"),
-    "rankcast.covering.chains": ("chain_probability", "held_back"),
-    "rankcast.covering.conflicts": (
-        "ConflictTable",
-        "Decision",
-        "Estimate",
-        "MinimisedRows",
-        "Reason",
-        "covered_rows",
-        "covering_row",
-        "exact_cover",
-        "has_open_part",
-        "minimised_cover_set",
-        "open_share",
-        "points_needed",
-        "quick_decision",
-        "random_cover",
-    ),
-    "rankcast.covering.group": ("Answer", "Checking", "Strategy", "Union"),
-    "rankcast.covering.order": ("Group", "Order", "Ranking"),
-    "rankcast.covering.poset": ("Poset",),
-    "rankcast.covering.relation": ("Relation", "covers"),
-    "rankcast.covering.relations": ("RELATIONS", "RelationTable"),
-    "rankcast.covering.topk": ("Change", "Cover", "CoverSet"),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'rankcast.covering' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = loading(
+    __name__,
+    {
+        "rankcast.covering.active": ("ActiveSet",),
+        "rankcast.covering.bulk": ("forwarded", "levels_above"),
+        "rankcast.covering.chains": ("chain_probability", "held_back"),
+        "rankcast.covering.conflicts": (
+            "ConflictTable",
+            "Decision",
+            "Estimate",
+            "MinimisedRows",
+            "Reason",
+            "covered_rows",
+            "covering_row",
+            "exact_cover",
+            "has_open_part",
+            "minimised_cover_set",
+            "open_share",
+            "points_needed",
+            "quick_decision",
+            "random_cover",
+        ),
+        "rankcast.covering.group": ("Answer", "Checking", "Strategy", "Union"),
+        "rankcast.covering.order": ("Group", "Order", "Ranking"),
+        "rankcast.covering.poset": ("Poset",),
+        "rankcast.covering.relation": ("Relation", "covers"),
+        "rankcast.covering.relations": ("RELATIONS", "RelationTable"),
+        "rankcast.covering.topk": ("Change", "Cover", "CoverSet"),
+    },
+)
