@@ -178,8 +178,8 @@ def check_rows(
     has_gaps = len(gap_start) > 0
     for k in range(count):
         if not row_holds(rows[k], values, row_start, predicates, gap_start, gap_ranges, has_gaps):
-            row = np.uint64(rows[k])
-            words[row >> SIX] &= ~(one << (row & SIXTY_THREE))
+            wrong = np.uint64(rows[k])
+            words[wrong >> SIX] &= ~(one << (wrong & SIXTY_THREE))
 
 
 @inlined
