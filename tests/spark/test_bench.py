@@ -1,14 +1,17 @@
 """`rankcast bench spark`: three ways to the same notifications, and what is required of the first one's speed."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rankcast.bench.registry import Settings
-from rankcast.bench.spark import Sizes, difference_of, run_sizes
+from rankcast.bench.spark import Sizes, run_sizes
+from rankcast.bench.spark_compare import Notifications, difference_of
 from rankcast.bench.spark_delivery import DeliveryWork
 from rankcast.bench.spark_workload import SparkWork
-
-pytestmark = pytest.mark.soak
 
 TINY = Sizes(
     work=SparkWork(filters=400, subscribers=40, batches=2, batch=200),
@@ -19,6 +22,7 @@ TINY = Sizes(
 )
 
 
+@pytest.mark.soak
 def test_all_ways_deliver_the_same_and_every_promise_is_judged(spark):
     report = run_sizes(TINY, Settings())
     assert report.is_correct, report.comparisons
@@ -41,10 +45,22 @@ def test_an_event_satisfies_about_as_many_filters_as_was_asked_for():
     assert 0.7 * work.matches < satisfied / len(events) < 1.3 * work.matches
 
 
-def test_notifications_that_differ_are_told():
-    right = pa.table({"subscriber": ["a", "b"], "id": ["1", "1"], "rank": [0.5, 0.25]})
-    columns = ("subscriber", "id", "rank")
-    assert difference_of(right.take([1, 0]), right, columns) == ""
-    assert difference_of(right.slice(1), right, columns) == "1 notifications, expected 2"
-    assert difference_of(right.set_column(2, "rank", pa.array([0.5, 0.5])), right, columns) == "other values of rank"
-    assert difference_of(right.slice(2), right.slice(2), columns) == "0 notifications, expected 0"
+def saved(folder: Path, **columns: pa.Array) -> Notifications:
+    file = folder / f"{len(list(folder.iterdir()))}.parquet"
+    pq.write_table(pa.table(columns), file)
+    return Notifications([file])
+
+
+def test_notifications_that_differ_are_told(tmp_path):
+    times = pa.array([1, 2], pa.timestamp("us", tz="UTC"))
+    right = {"subscriber": ["a", "b"], "id": ["1", "1"], "rank": [0.5, 0.25], "matched": [["x"], ["x", "y"]]}
+    truth = saved(tmp_path, **right, delivered=times)
+    columns = (*right, "delivered")
+    turned = {name: values[::-1] for name, values in right.items()}
+    assert difference_of(saved(tmp_path, **turned, delivered=times.take([1, 0])), truth, columns) == ""
+    assert difference_of(replace(truth, before=2), truth, columns) == "1 notifications, expected 2"
+    for name, values in {"rank": [0.5, 0.5], "matched": [["x", "x"], ["y"]], "subscriber": ["a", "c"]}.items():
+        other = saved(tmp_path, **{**right, name: values}, delivered=times)
+        assert difference_of(other, truth, columns) == f"other values of {name}"
+    nothing = replace(truth, before=1)
+    assert difference_of(nothing, nothing, columns) == "0 notifications, expected 0"

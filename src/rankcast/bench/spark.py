@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from rankcast.bench.memory import MEGABYTE
 from rankcast.bench.registry import Settings
 from rankcast.bench.report import Bound, Comparison, Figure, Report, Row
+from rankcast.bench.spark_compare import Notifications, difference_of
 from rankcast.bench.spark_delivery import MATCHES_PER_EVENT, DeliveryWork, measure, state_bytes
 from rankcast.bench.spark_memory import peak_memory
-from rankcast.bench.spark_plain import run_plain
+from rankcast.bench.spark_plain import COLUMNS, run_plain_apart
 from rankcast.bench.spark_stream import match_seconds, run_sql, run_stream, session, written
-from rankcast.bench.spark_workload import SparkWork
+from rankcast.bench.spark_workload import FIRST, SPACING, SparkWork
 from rankcast.spark.audience import Audience
+from rankcast.spark.memory import give_back
+from rankcast.spark.shipping import shipped
 
 LEAST_OF_PLAIN, LEAST_TIMES_SQL = 0.45, 10.0
 LEAST_DELIVERY_ROWS = 100_000.0
@@ -101,33 +101,35 @@ class _Pipelines:
         self.events = folder / "events"
         work.write_events(self.events)
         self.say(f"{self.case}: building the index")
-        self.audience = Audience.of(work.audience_members())
+        self.source = shipped(Audience.of(work.audience_members()), spark, folder / "audience")
+        self.plain = folder / "plain.parquet"
+        give_back()
 
     def compare(self) -> None:
         """Compare all three on all events of a small case."""
-        plain, stream = self._plain_and_stream()
+        self._plain_and_stream()
         self.say(f"{self.case}: Spark SQL")
-        self._sql(replace(self.work, batches=1, batch=self.work.batch), plain, self.work.batch)
-        self._same("pipeline", stream, plain, self.work.events)
+        self._sql(replace(self.work, batches=1, batch=self.work.batch), self.work.batch)
+        self._same_as_plain()
 
     def measure(self, sql_events: int) -> None:
         """Measure all three."""
-        plain, stream = self._plain_and_stream(timed=True)
-        self._same("pipeline", stream, plain, self.work.events)
+        self._plain_and_stream(timed=True)
+        self._same_as_plain()
         self.say(f"{self.case}: Spark SQL")
         run_sql(self.spark, self.work, max(1, sql_events // 10), self.folder / "warm")
-        seconds = self._sql(self.work, plain, sql_events)
+        seconds = self._sql(self.work, sql_events)
         self.report.rows.append(Row(self.case, "sql", seconds / sql_events * 1e6))
         ratio = self.report.ratio(self.case, "plain", "pipeline")
         self.report.require(f"{self.case}: speed of pipeline / plain", Bound.AT_LEAST, LEAST_OF_PLAIN, ratio)
         ratio = self.report.ratio(self.case, "sql", "pipeline")
         self.report.require(f"{self.case}: speed of pipeline / sql", Bound.AT_LEAST, LEAST_TIMES_SQL, ratio)
 
-    def _plain_and_stream(self, *, timed: bool = False) -> tuple[pa.Table, pa.Table]:
+    def _plain_and_stream(self, *, timed: bool = False) -> None:
         self.say(f"{self.case}: the plain process")
-        plain = run_plain(self.work, self.audience, self.events, self.folder / "plain.parquet")
+        plain = run_plain_apart(self.work, Path(self.source.folder), self.events, self.plain)
         self.say(f"{self.case}: the pipeline")
-        stream = run_stream(self.spark, self.work, self.audience, self.events, self.folder)
+        stream = run_stream(self.spark, self.work, self.source, self.events, self.folder)
         if timed:
             counted = (self.work.batches - self.warm_up) * self.work.batch
             matches = sum(plain.matched) / self.work.events
@@ -137,47 +139,34 @@ class _Pipelines:
                 self.report.rows.append(Row(self.case, engine, seconds / counted * 1e6, matches_per_event=matches))
                 self._figure(f"{engine}, whole", counted / seconds, "events/s")
             self._stages(plain.match_seconds, plain.deliver_seconds, plain.write_seconds, counted=counted)
-        return pq.read_table(self.folder / "plain.parquet"), written(self.spark, self.folder / "out")
 
     def _stages(self, *plain: list[float], counted: int) -> None:
         for name, seconds in zip(("read, match and rank", "deliver", "unpack and write"), plain, strict=True):
             self._figure(f"plain, {name}", counted / sum(seconds[self.warm_up :]), "events/s")
         self.say(f"{self.case}: the match stage alone")
-        seconds_of_match = match_seconds(self.spark, self.work, self.audience, self.events, self.warm_up)
+        seconds_of_match = match_seconds(self.spark, self.work, self.source, self.events, self.warm_up)
         self._figure("pipeline, read, match, rank and pack", counted / seconds_of_match, "events/s")
 
     def _figure(self, quantity: str, value: float, unit: str) -> None:
         self.report.figures.append(Figure(self.case, quantity, value, unit))
 
-    def _sql(self, work: SparkWork, plain: pa.Table, count: int) -> float:
+    def _sql(self, work: SparkWork, count: int) -> float:
         """Run the SQL formulation, and compare what is delivered before the last event, which plain may not see."""
         seconds = run_sql(self.spark, work, count, self.folder)
-        last = pq.read_table(self.folder / "events.parquet", columns=["time"])["time"][-1]
-        found = written(self.spark, self.folder / "sql")
-        both = [table.filter(pc.less(table["delivered"], last)) for table in (found, plain)]
-        self._same("sql", both[0], both[1], count, ("subscriber", "id", "rank", "delivered"))
+        last = FIRST + (count - 1) * SPACING
+        found = Notifications(written(self.spark, self.folder / "sql"), last)
+        self._same("sql", found, Notifications([self.plain], last), count, ("subscriber", "id", "rank", "delivered"))
         return seconds
 
+    def _same_as_plain(self) -> None:
+        found = Notifications(written(self.spark, self.folder / "out"))
+        self._same("pipeline", found, Notifications([self.plain]), self.work.events, COLUMNS)
+
     def _same(
-        self, engine: str, found: pa.Table, truth: pa.Table, events: int, columns: tuple[str, ...] | None = None
+        self, engine: str, found: Notifications, truth: Notifications, events: int, columns: tuple[str, ...]
     ) -> None:
-        difference = difference_of(found, truth, columns or tuple(truth.column_names))
+        difference = difference_of(found, truth, columns)
         self.report.comparisons.append(Comparison(self.case, engine, "plain", events, not difference, difference))
-
-
-def difference_of(found: pa.Table, truth: pa.Table, columns: tuple[str, ...]) -> str:
-    """Return how notifications differ from the right ones in some columns; empty when they do not."""
-    if found.num_rows != truth.num_rows or not truth.num_rows:
-        return f"{found.num_rows:,} notifications, expected {truth.num_rows:,}"
-    by_key = [(name, "ascending") for name in ("id", "subscriber")]
-    orders = [pc.sort_indices(table, sort_keys=by_key) for table in (found, truth)]
-    for name in columns:  # one at a time: sorted tables would be most of the memory that the whole run takes
-        own, right = (
-            table[name].take(order).combine_chunks() for table, order in zip((found, truth), orders, strict=True)
-        )
-        if own.cast(right.type) != right:
-            return f"other values of {name}"
-    return ""
 
 
 def _deliver(sizes: Sizes, settings: Settings, report: Report, spark: SparkSession, folder: Path) -> None:

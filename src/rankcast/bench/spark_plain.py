@@ -6,7 +6,9 @@ shuffled. What it delivers is what the pipeline has to deliver.
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 
@@ -16,7 +18,7 @@ import pyarrow.parquet as pq
 from rankcast.bench.spark_workload import ATTRIBUTES, SparkWork
 from rankcast.delivery.contents import WantedContent
 from rankcast.delivery.shards import Shard
-from rankcast.spark.audience import Audience
+from rankcast.spark.audience import Audience, loaded
 from rankcast.spark.chunks import chunks_of
 from rankcast.spark.event_reader import EventReader, Leaf
 from rankcast.spark.events import DEFAULT_SOURCE, EventColumns
@@ -53,6 +55,16 @@ def event_reader() -> EventReader:
         schema=None,
         carried=None,
     )
+
+
+def run_plain_apart(work: SparkWork, audience: Path, events: Path, out: Path) -> PlainRun:
+    """Take all batches in a process of its own, for a saved audience: what that needs of memory ends with it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        return apart.submit(_run_saved, work, audience, events, out).result()
+
+
+def _run_saved(work: SparkWork, audience: Path, events: Path, out: Path) -> PlainRun:
+    return run_plain(work, loaded(audience), events, out)
 
 
 def run_plain(work: SparkWork, audience: Audience, events: Path, out: Path) -> PlainRun:

@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from urllib.parse import unquote, urlparse
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from rankcast.bench.spark_plain import COLUMNS
 from rankcast.bench.spark_sql import formulation
 from rankcast.bench.spark_workload import ATTRIBUTES, POLICY, SparkWork
-from rankcast.spark.audience import Audience
 from rankcast.spark.delivery import INPUT_SCHEMA
 from rankcast.spark.events import prepared
 from rankcast.spark.packed_rows import PackTask
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import spark_session
+from rankcast.spark.shipping import AudienceSource
 
 SHARDS = 2
 """One for each core: fewer copies of the events' identities."""
@@ -32,7 +32,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": "1500m",
 }
 
 
@@ -72,10 +72,10 @@ class StreamRun:
     events: tuple[int, ...]
 
 
-def run_stream(spark: SparkSession, work: SparkWork, audience: Audience, events: Path, folder: Path) -> StreamRun:
+def run_stream(spark: SparkSession, work: SparkWork, source: AudienceSource, events: Path, folder: Path) -> StreamRun:
     """Run the pipeline over all files, one batch at a time; notifications are written to `out` in the folder."""
-    source = spark.readStream.schema(_schema(spark, work, events)).option("maxFilesPerTrigger", work.files)
-    notifications = Pipeline(audience, shards=SHARDS).transform(source.parquet(str(events))).select(*COLUMNS)
+    files = spark.readStream.schema(_schema(spark, work, events)).option("maxFilesPerTrigger", work.files)
+    notifications = Pipeline(source, shards=SHARDS).transform(files.parquet(str(events))).select(*COLUMNS)
     writing = notifications.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writing.trigger(availableNow=True).start(str(folder / "out"))
     query.awaitTermination()
@@ -86,10 +86,10 @@ def run_stream(spark: SparkSession, work: SparkWork, audience: Audience, events:
     )
 
 
-def match_seconds(spark: SparkSession, work: SparkWork, audience: Audience, events: Path, warm_up: int) -> float:
+def match_seconds(spark: SparkSession, work: SparkWork, source: AudienceSource, events: Path, warm_up: int) -> float:
     """Return what the match stage alone takes, up to its packed rows, for all events after the first batches."""
     ready, reader = prepared(spark.read.parquet(*_paths(work, events, range(warm_up, work.batches))))
-    packed = ready.mapInArrow(PackTask(reader, Pipeline(audience).source(spark), SHARDS), INPUT_SCHEMA)
+    packed = ready.mapInArrow(PackTask(reader, source, SHARDS), INPUT_SCHEMA)
     start = perf_counter()
     packed.write.format("noop").mode("overwrite").save()
     return perf_counter() - start
@@ -108,9 +108,9 @@ def run_sql(spark: SparkSession, work: SparkWork, count: int, folder: Path) -> f
     return perf_counter() - start
 
 
-def written(spark: SparkSession, folder: Path) -> pa.Table:
-    """Return what Spark has written to a folder: only files of batches that were completed count."""
-    return spark.read.parquet(str(folder)).toArrow()
+def written(spark: SparkSession, folder: Path) -> list[str]:
+    """Return the files that Spark has written to a folder: only those of batches that were completed count."""
+    return [unquote(urlparse(file).path) for file in spark.read.parquet(str(folder)).inputFiles()]
 
 
 def _schema(spark: SparkSession, work: SparkWork, events: Path) -> str:

@@ -35,6 +35,7 @@ from rankcast.spark.audience import Audience, needs_hub
 from rankcast.spark.changing_subscribers import ChangingSubscribers
 from rankcast.spark.delivery import INPUT_SCHEMA, deliver
 from rankcast.spark.events import CARRIED, EventColumns, carried_columns, prepared
+from rankcast.spark.memory import give_back
 from rankcast.spark.packed_rows import PackTask
 from rankcast.spark.session import check_session
 from rankcast.spark.shipping import AudienceSource, shipped
@@ -119,6 +120,8 @@ class Pipeline:
         if self._source is None:
             assert self._audience is not None
             self._source = shipped(self._audience, spark)
+            self._audience = None  # workers map what was saved; the driver needs none of it
+            give_back()
         return self._source
 
     def transform(self, events: DataFrame) -> DataFrame:
