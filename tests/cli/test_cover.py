@@ -147,7 +147,7 @@ class TestPicture:
             result = run(people, "--plot", path, *options)
             assert result.exit_code == 0, result.stderr
             assert path.read_bytes().startswith(b"\x89PNG")
-            assert "wrote " in result.stdout
+            assert f"wrote {path}" in result.stderr
             path.unlink()
 
     def test_the_largest_numbers_are_drawn_as_far_out_as_can_be(self, people, tmp_path):

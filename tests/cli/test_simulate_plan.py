@@ -85,7 +85,7 @@ def test_subscribers_get_what_they_want_through_the_plan(plan):
 def test_the_network_of_a_plan_is_drawn(plan):
     result = run("simulate", "--plan", plan, "--publications", 10, "--plot", "network.svg")
     assert (plan.parent / "network.svg").read_text().startswith("<?xml")
-    assert "wrote network.svg" in result.stdout
+    assert "wrote network.svg" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from rankcast.cli.cover_picture import Shown, draw_file
-from rankcast.cli.streams import Problems, counted, write_json
+from rankcast.cli.streams import Problems, complain, counted, write_json
 from rankcast.cli.terminal import Progress, console, progress, table
 from rankcast.covering.active import ActiveSet
 from rankcast.covering.group import Checking, Strategy
@@ -209,7 +209,7 @@ def _show(asked: Asked, found: Sequence[Reduction], names: Sequence[str], loaded
     for note in _notes(found, loaded):
         on.print(note)
     if asked.plot is not None:
-        on.print(f"wrote {asked.plot}")
+        complain(f"wrote {asked.plot}")
 
 
 def _show_covered(one: Reduction, names: Sequence[str], limit: int) -> None:

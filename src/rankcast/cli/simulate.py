@@ -8,7 +8,7 @@ import numpy as np
 
 from rankcast.cli.simulate_file import Plan, advertisement_of, load_plan
 from rankcast.cli.simulate_picture import draw_network
-from rankcast.cli.streams import counted, write_json
+from rankcast.cli.streams import complain, counted, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
@@ -79,7 +79,7 @@ def _show(plan: Plan, overlay: Simulation, plot: Path | None, limit: int) -> Non
         half, most = (f"{1000 * measures.latency(part):.1f}" for part in (0.5, 0.99))
         on.print(f"half of them within {half} ms, 99% within {most} ms, over at most {max(measures.hops)} links")
     if plot is not None:
-        on.print(f"wrote {plot}")
+        complain(f"wrote {plot}")
 
 
 def _document(plan: Plan, overlay: Simulation, plot: Path | None) -> dict[str, object]:

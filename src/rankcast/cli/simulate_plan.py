@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 
 from rankcast.cli.simulate_picture import draw_network
-from rankcast.cli.streams import counted, write_json
+from rankcast.cli.streams import complain, counted, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.events import Event
@@ -186,7 +186,7 @@ def _show(plan: PlacementPlan, overlay: Simulation, found: list[Traffic], plot: 
         f"plan; by chance some are not with probability {chance_of_alarm(len(found)):.2g}"
     )
     if plot is not None:
-        on.print(f"wrote {plot}")
+        complain(f"wrote {plot}")
 
 
 def _document(plan: PlacementPlan, overlay: Simulation, found: list[Traffic], plot: Path | None) -> dict[str, object]:

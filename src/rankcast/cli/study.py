@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankcast.studies.registry import STUDIES, study_named
+
 if TYPE_CHECKING:
     from rankcast.studies.findings import Outcome
 
 
 def study(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The study, such as topkw-deliveries.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(STUDIES)}.")],
     quick: Annotated[bool, typer.Option("--quick", help="Smaller: seconds, and little to compare.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")] = 1,
     out: Annotated[
@@ -30,16 +32,13 @@ def study(
 ) -> None:
     """Run a published experiment again: what was published, what is measured here, and whether it holds.
 
-    The studies: preferences, diversity, topkw-deliveries, topkw-queue, topkw-speed, topkw-grid, topkw-correlated,
-    covering-top-k, covering-group, covering-matching, overlay-covering. A statement that does not hold is a result, not an error: the
-    exit code is 0.
+    A statement that does not hold is a result, not an error: the exit code is 0.
     """
     from rankcast.cli.bench import told
-    from rankcast.cli.streams import write_json
+    from rankcast.cli.streams import complain, write_json
     from rankcast.studies.findings import Settings
     from rankcast.studies.pages import write_study
     from rankcast.studies.plotting import figure_class
-    from rankcast.studies.registry import study_named
 
     run = study_named(name)
     if out is not None:
@@ -53,7 +52,7 @@ def study(
         return
     _show(outcome)
     for path in files:
-        typer.echo(f"wrote {path}")
+        complain(f"wrote {path}")
 
 
 def _show(outcome: Outcome) -> None:
