@@ -270,6 +270,9 @@ def test_ids_are_checked(hub):
         (lambda hub: hub.listen("ana", "print"), "callback: 'print' cannot be called"),
         (lambda hub: Hub(on_late=5), "on_late: 5 cannot be called"),
         (lambda hub: Hub(on_match=5), "on_match: 5 cannot be called"),
+        (lambda hub: Hub(clock=None), "clock: None cannot be called; expected a function of no arguments"),
+        (lambda hub: hub.subscribe("bob", "true", priorities=None), "priorities: None is no list"),
+        (lambda hub: hub.subscribe("bob", "true", priorities=[5]), "priorities: 5 is not a pair of subscription ids"),
     ],
 )
 def test_what_is_no_id_or_no_callback_is_refused_at_once(hub, call, message):

@@ -52,6 +52,11 @@ class TestDeclaration:
         with pytest.raises(InvalidSubscriptionError, match="'a' has the type 'int'; expected a ValueType"):
             Schema({"a": "int"})
 
+    def test_equal_schemas_are_one_key(self):
+        one = Schema({"rent": ValueType.INT, "city": ValueType.STRING}, required=frozenset({"city"}))
+        other = Schema({"city": ValueType.STRING, "rent": ValueType.INT}, required=frozenset({"city"}))
+        assert {one: 1}[other] == 1
+
     @given(schemas())
     def test_any_drawn_schema_knows_its_attributes(self, schema):
         assert all(schema.type_of(name) is declared for name, declared in schema.attributes.items())

@@ -50,6 +50,7 @@ from rankcast.hub.inputs import (
     AnySubscriptions,
     Unchanged,
     check_callback,
+    check_clock,
     priorities_of,
     rank_by_of,
     subscriptions_of,
@@ -131,6 +132,7 @@ class Hub:
             check_lateness(lateness)
         check_callback("on_late", on_late)
         check_callback("on_match", on_match)
+        check_clock(clock)
         self._schema = schema
         self._clock = clock
         self._source = source

@@ -74,16 +74,24 @@ def rank_by_of(given: RankBy | str) -> RankBy:
 
 def priorities_of(given: str | Iterable[AnyPriority]) -> tuple[Priority, ...]:
     """Return priorities; a text alone is one priority."""
+    if not isinstance(given, Iterable):
+        raise InvalidSubscriptionError(f'priorities: {shown(given)} is no list; expected texts "a before b", or pairs')
     return tuple(map(_priority, (given,) if isinstance(given, str) else given))
 
 
-def _priority(given: AnyPriority) -> Priority:
+def _priority(given: object) -> Priority:
     """Return the priority of a text "a before b" or a pair of subscription ids."""
     if isinstance(given, str):
         return parse_priority(given)
-    if len(given) != 2:
+    if not isinstance(given, tuple | list) or len(given) != 2:
         raise InvalidSubscriptionError(f"priorities: {shown(given)} is not a pair of subscription ids")
     return Priority(SubscriptionId(given[0]), SubscriptionId(given[1]))
+
+
+def check_clock(value: object) -> None:
+    """Raise unless `value` can be called."""
+    if not callable(value):
+        raise InvalidSubscriptionError(f"clock: {shown(value)} cannot be called; expected a function of no arguments")
 
 
 def check_callback(name: str, value: object) -> None:

@@ -72,6 +72,9 @@ class Schema:
         if undeclared:
             raise InvalidSubscriptionError(f"schema: required but not declared: {', '.join(map(repr, undeclared))}")
 
+    def __hash__(self) -> int:
+        return hash((frozenset(self.attributes.items()), self.required))
+
     def type_of(self, attribute: str) -> ValueType:
         """Return the declared type; an unknown name is an error that suggests the nearest known one."""
         found = self.attributes.get(attribute) or ENVELOPE_TYPES.get(attribute)
