@@ -217,7 +217,7 @@ def test_exact_fairness_counts_first_then_draws_the_shares():
     bench = Bench(Strategy.EXACT_FAIR)
     bench.say(Subscribe(subscriber()), "ana")
     for link in ("left", "right"):
-        bench.peer(link, Forward(interest(link)))
+        bench.peer(link, Forward(interest(link), hides=True))
     bench.say(flats(k=100), "agency")
     asked = sent(bench.say(Publish("flats", event()), "agency"))
     assert [(link, type(one)) for link, one in asked] == [("left", CountQuery), ("right", CountQuery)]
@@ -230,7 +230,7 @@ def test_exact_fairness_counts_first_then_draws_the_shares():
 def test_a_broker_between_asks_on_and_answers_with_the_sum():
     bench = Bench(Strategy.EXACT_FAIR)
     bench.say(Subscribe(subscriber()), "ana")
-    bench.peer("right", Forward(interest()))
+    bench.peer("right", Forward(interest(), hides=True))
     bench.peer("left", flats(k=2))
     asked = sent(bench.peer("left", CountQuery("flats", event())))
     assert asked == [("right", CountQuery("flats", event()))]
@@ -239,11 +239,46 @@ def test_a_broker_between_asks_on_and_answers_with_the_sum():
     assert sum(one.k for _, one in sent(effects)) + len(delivered(effects)) == 2
 
 
+def test_who_hides_nobody_is_not_asked():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.peer("left", Forward(interest("bo")))
+    bench.peer("left", Forward(interest("cy")))
+    bench.peer("right", Forward(interest("di"), hides=True))
+    bench.say(flats(k=100), "agency")
+    assert [(link, type(one)) for link, one in sent(bench.say(Publish("flats", event()), "agency"))] == [
+        ("right", CountQuery)
+    ]
+    assert [(link, one.k) for link, one in sent(bench.peer("right", CountReply("/flats", "1", 3)))] == [
+        ("left", 2),
+        ("right", 3),
+    ]
+    bench.peer("right", Forward(interest("di")))
+    effects = bench.say(Publish("flats", event("2")), "agency")
+    assert [(link, type(one), one.k) for link, one in sent(effects)] == [("left", Publish, 2), ("right", Publish, 1)]
+
+
+def test_an_interest_is_told_again_when_it_begins_to_hide_others_and_at_a_heartbeat_when_it_no_longer_does():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.peer("left", flats(k=2))
+    wide = interest("wide", "rent < 900")
+    assert sent(bench.peer("right", Forward(wide))) == [("left", Forward(wide))]
+    assert sent(bench.say(Subscribe(subscriber("ana", "rent < 500")), "ana")) == [("left", Forward(wide, hides=True))]
+    assert sent(bench.say(Subscribe(subscriber("bo", "rent < 400")), "bo")) == []
+    for who in ("ana", "bo"):
+        assert sent(bench.say(Unsubscribe(who), who)) == []
+    assert sent(bench.wait(5)) == [("left", Forward(wide))]
+    assert sent(bench.peer("right", Forward(wide, hides=True))) == [("left", Forward(wide, hides=True))]
+    bench.broker.handle(Connect(Session(1, 2)), "left", bench.now)
+    again = restored(snapshot(bench.broker))
+    assert again.routing.outlet("left").told_hiding == {wide.key}
+    assert [one for one in again.routing.told("left") if isinstance(one, Forward)] == [Forward(wide, hides=True)]
+
+
 @pytest.mark.parametrize("lost", ["the link", "the answer", "the neighbour"])
 def test_a_count_that_stays_out_does_not_keep_an_event(lost):
     bench = Bench(Strategy.EXACT_FAIR)
     bench.say(Subscribe(subscriber()), "ana")
-    bench.peer("right", Forward(interest()))
+    bench.peer("right", Forward(interest(), hides=True))
     bench.say(flats(k=2), "agency")
     if lost == "the neighbour":
         bench.broker.disconnect("right", bench.now)

@@ -147,6 +147,25 @@ def test_without_covering_everything_is_forwarded(history):
 
 
 @pytest.mark.usefixtures("room")
+@given(history=histories(), looks=st.lists(st.booleans(), min_size=25, max_size=25))
+def test_who_hides_others_is_known_at_once_and_who_no_longer_does_when_asked(history, looks):
+    held = ForwardSet(Strategy.EXACT_FAIR, advertise(2))
+    noted = set()
+    for living, is_looked_at in zip(replay(held, history), looks, strict=False):
+        noted = (noted | set(held.new_hiding())) & held.forwarded
+        hidden = [one for one in living.items() if one[0] not in held.forwarded]
+        hiding = {
+            number
+            for number in held.forwarded
+            if any(outranks(FAIRNESS, (number, living[number]), below) for below in hidden)
+        }
+        assert hiding <= {number for number in held.forwarded if held.hides(number)} <= noted
+        if is_looked_at:
+            noted -= set(held.forget_hiding())
+            assert hiding == {number for number in held.forwarded if held.hides(number)} <= noted
+
+
+@pytest.mark.usefixtures("room")
 @given(history=histories(), k=st.integers(1, 3))
 def test_split_weights_add_up_to_all_subscriptions(history, k):
     held = ForwardSet(Strategy.ANCESTOR_FAIR_K, advertise(k))

@@ -92,6 +92,10 @@ class CoverSet:
         """Return the forwarded subscriptions above one, in ascending order: those that hide it, if it is hidden."""
         return tuple(sorted(self.order.above(number, self._forwarded).tolist()))
 
+    def hides(self, number: int) -> bool:
+        """Whether one of the hidden subscriptions is below one."""
+        return len(self.order.below(number, self._hidden)) > 0
+
     def add(self, number: int, wanted: Filter, score: float = 0.0) -> Change:
         """Take a subscription in."""
         self.order.add(number, wanted, score)

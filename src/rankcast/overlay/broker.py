@@ -96,7 +96,7 @@ class Broker:
         self.incarnation = incarnation
         self.random = random
         self.routing = Routing(settings.strategy, settings.weighing)
-        self.publishing = Publishing(self.routing, random)
+        self.publishing = Publishing(self.routing, random, self._listens)
         self.desk = Desk()
         self.leases = Leases()
         self.neighbours: dict[str, Neighbour] = {}
@@ -224,7 +224,7 @@ class Broker:
             case Unadvertise():
                 return self._sent(self.routing.unadvertise(link, message.advertisement))
             case Forward():
-                return self._sent(self.routing.forward(link, message.interest, message.weights))
+                return self._sent(self.routing.forward(link, message.interest, message.weights, hides=message.hides))
             case Withdraw():
                 return self._sent(self.routing.withdraw(link, (message.key,)))
             case Weigh():
@@ -239,7 +239,7 @@ class Broker:
 
     def _beat(self, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         neighbour.beat = now + self.settings.heartbeat
-        effects: list[Effect] = []
+        effects = self._sent(self.routing.relieved(link))
         if self.settings.weigh:
             effects += self._sent(self.routing.weighed(link))
         if neighbour.outbox.session is not None:
@@ -358,16 +358,14 @@ class Broker:
         return self._done(self.publishing.count(link, replace(query, event=event)), now)
 
     def _done(self, outcome: Outcome, now: datetime) -> list[Effect]:
-        """Send and deliver what an event has led to; counts of neighbours who are not there are not waited for."""
+        """Send and deliver what an event has led to."""
         effects = self._sent(outcome.told)
         if outcome.event is not None:
             self.count_ends.pop(outcome.event.identity, None)
             effects += self.desk.deliver(outcome.event, outcome.own, now)
-        for link, message in outcome.told:
+        for _, message in outcome.told:
             if isinstance(message, CountQuery):
                 self.count_ends[message.event.identity] = now + self.settings.count_time
-                if self.neighbours[link].outbox.session is None:
-                    effects += self._without(frozenset({link}), [message.event.identity], now)
             elif isinstance(message, CountReply):
                 self.count_ends.pop(Identity(message.source, message.id), None)
         return effects
@@ -380,6 +378,9 @@ class Broker:
                 self.count_ends.pop(identity, None)
             effects += self._done(self.publishing.give_up(identity, links), now)
         return effects
+
+    def _listens(self, link: str) -> bool:
+        return self.neighbours[link].outbox.session is not None
 
     def _sent(self, told: Told) -> list[Effect]:
         effects: list[Effect] = []

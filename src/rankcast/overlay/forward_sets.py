@@ -4,6 +4,9 @@ A forward set is told which interests come and go, by their numbers, and says wh
 covering cannot judge is forwarded always and hides nobody: filters that do not fit the advertisement's schema and,
 where k are chosen, subscriptions with a relevance function, which match less than their filters say.
 
+Where matches are counted, a set also knows which of the forwarded ones hide others. Whoever hides one is noted at once;
+who no longer does is found when `forget_hiding` is asked, so in between too many are noted, never too few.
+
 Cost: that of `rankcast.covering`. Numbers there are never used twice; now and then a set is made anew with small ones.
 """
 
@@ -46,6 +49,10 @@ class ForwardSet:
         self._interests: dict[int, Interest] = {}
         self._aside: set[int] = set()
         self._forwarded: set[int] = set()
+        self._counts = strategy.counts and self._k is not None
+        self._hiding: set[int] = set()
+        self._new_hiding: list[int] = []
+        self._has_lost_some = False
         self._scores: ScoreOrder | None = None
         if self._cover in (Cover.RANK, Cover.ANCESTOR) and advertise.ranking.proof is Ranking.FIXED:
             self._scores = ScoreOrder() if advertise.ranking.ties is Ties.BY_ID else None
@@ -77,8 +84,53 @@ class ForwardSet:
         """The numbers of those that the neighbour must know: a view."""
         return self._forwarded
 
+    def hides(self, number: int) -> bool:
+        """Whether a forwarded interest may hide others; only known where matches are counted."""
+        return number in self._hiding
+
+    def new_hiding(self) -> list[int]:
+        """Return the interests that are noted to hide others since this was last asked."""
+        found, self._new_hiding = self._new_hiding, []
+        return found
+
+    def forget_hiding(self) -> list[int]:
+        """Find out which interests hide nobody any more, and return them."""
+        if self._covers is None or not self._has_lost_some:
+            return []
+        self._has_lost_some = False
+        relieved = sorted(number for number in self._hiding if not self._covers.hides(self._local[number]))
+        self._hiding.difference_update(relieved)
+        return relieved
+
     def add(self, number: int, interest: Interest) -> Change:
         """Take an interest in; return what to forward and what to withdraw."""
+        change = self._added(number, interest)
+        if self._counts:
+            self._note_hiding(change, () if number in self._forwarded else (number,))
+        return change
+
+    def remove(self, number: int) -> Change:
+        """Forget an interest; return what to forward and what to withdraw."""
+        change = self._removed(number)
+        if self._counts:
+            self._has_lost_some = True
+            self._note_hiding(change)
+        return change
+
+    def _note_hiding(self, change: Change, hidden: tuple[int, ...] = ()) -> None:
+        """Note who is above those that are hidden now, and which of the newly forwarded are above hidden ones."""
+        if self._covers is None:
+            return
+        hidden += tuple(number for number in change.withdraw if number in self._local)
+        above = {local for number in hidden for local in self._covers.hiding(self._local[number])}
+        above |= {
+            local for local in map(self._local.get, change.forward) if local is not None and self._covers.hides(local)
+        }
+        noted = {self._outer[local] for local in above} - self._hiding
+        self._hiding |= noted
+        self._new_hiding += sorted(noted)
+
+    def _added(self, number: int, interest: Interest) -> Change:
         self._interests[number] = interest
         if self._stands_aside(interest):
             self._aside.add(number)
@@ -88,8 +140,7 @@ class ForwardSet:
             return self._made_anew()
         return self._applied(self._entered(number, interest))
 
-    def remove(self, number: int) -> Change:
-        """Forget an interest; return what to forward and what to withdraw."""
+    def _removed(self, number: int) -> Change:
         interest = self._interests.pop(number)
         before = frozenset(self._forwarded) if self._has_spare_numbers else None
         if number in self._aside:
@@ -171,6 +222,7 @@ class ForwardSet:
                     lower.add(local)
         self._forwarded.update(forward)
         self._forwarded.difference_update(withdraw)
+        self._hiding.difference_update(withdraw)
         return Change(forward, withdraw)
 
     @property

@@ -30,7 +30,7 @@ class Sizes:
     """The bytes of messages. An interest is written once, however many links it goes over, and so is an event."""
 
     def __init__(self) -> None:
-        self._interests: dict[int, tuple[Interest, int]] = {}
+        self._interests: dict[tuple[int, bool], tuple[Interest, int]] = {}
         self._event: Event | None = None
         self._of_event: dict[tuple[object, ...], int] = {}
 
@@ -40,7 +40,7 @@ class Sizes:
             return len(encoded(message))
         held = message.message
         if isinstance(held, Forward) and not held.weights:
-            size = self._of_interest(held.interest)
+            size = self._of_interest(held)
         elif isinstance(held, Publish | CountQuery):
             size = self._of_traffic(held)
         elif isinstance(held, CountReply):
@@ -49,10 +49,11 @@ class Sizes:
             return len(encoded(message))
         return size + len(str(message.session)) + len(str(message.number))
 
-    def _of_interest(self, interest: Interest) -> int:
-        known = self._interests.get(id(interest))
+    def _of_interest(self, held: Forward) -> int:
+        key = id(held.interest), held.hides
+        known = self._interests.get(key)
         if known is None:  # the interest is kept, so that its id stays its own
-            known = self._interests[id(interest)] = interest, _without_number(Forward(interest))
+            known = self._interests[key] = held.interest, _without_number(held)
         return known[1]
 
     def _of_traffic(self, held: Publish | CountQuery) -> int:

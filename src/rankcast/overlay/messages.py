@@ -100,10 +100,14 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """An interest that the neighbour must know; `weights` are, by advertisement, how many it stands for."""
+    """An interest that the neighbour must know; `weights` are, by advertisement, how many it stands for.
+
+    `hides` says that the neighbour may not know of others whose matches are all its own: only who counts is told.
+    """
 
     interest: Interest
     weights: tuple[tuple[AdvertisementId, float], ...] = ()
+    hides: bool = False
 
     def __post_init__(self) -> None:
         for _, weight in self.weights:

@@ -21,7 +21,10 @@ from rankcast.overlay.tables import Record, Table
 
 
 class Outlet:
-    """The interests that a neighbour is told; `told` has them by key, `told_weights` those of advertisements."""
+    """The interests that a neighbour is told.
+
+    `told` has them by key, `told_weights` their weights by advertisement, `told_hiding` those that hide others.
+    """
 
     def __init__(self, table: Table, strategy: Strategy, weighing: Weighing) -> None:
         self._table = table
@@ -32,6 +35,7 @@ class Outlet:
         self._touched: dict[SubscriptionKey, None] = {}
         self.told_weights: dict[tuple[AdvertisementId, SubscriptionKey], float] = {}
         self.told: dict[SubscriptionKey, Interest] = {}
+        self.told_hiding: set[SubscriptionKey] = set()
 
     def advertise(self, advertise: Advertise, records: Iterable[Record]) -> None:
         """Take an advertisement of the neighbour in, or as it is from now on; `records` are those of other sources."""
@@ -62,6 +66,18 @@ class Outlet:
         for _, held in self._sets.values():
             if record.number in held:
                 self._apply(held.remove(record.number))
+                self._note_hiding(held)
+
+    def touch(self, record: Record) -> None:
+        """Look at a record again when the neighbour is next told something: whether it hides others has changed."""
+        if record.interest.key in self._wanted:
+            self._touched[record.interest.key] = None
+
+    def relieve(self) -> None:
+        """Find out which interests hide nobody any more."""
+        for _, held in self._sets.values():
+            for number in held.forget_hiding():
+                self.touch(self._table[number])
 
     def settled(self) -> list[Forward | Withdraw]:
         """Return what the neighbour must be told since this was last asked."""
@@ -73,28 +89,43 @@ class Outlet:
                 if self.told.pop(key, None) is not None:
                     withdraw.append(Withdraw(key))
                     self._forget_weights(key)
+                    self.told_hiding.discard(key)
                 continue
-            number = max(wanted)
-            interest = self._table[number].interest
+            interest = self._table[max(wanted)].interest
             known = self.told.get(key)
-            if known is not interest and known != interest:
-                self.told[key] = interest
-                forward.append(Forward(interest, self._weights_of(number)))
+            if (known is not interest and known != interest) or self._hides(key) != (key in self.told_hiding):
+                forward.append(self._forward(key))
         self._touched = {}
         return forward + withdraw
 
     def everything(self) -> list[Forward]:
         """Return all that the neighbour must know, to be told from the beginning."""
         self.settled()
-        return [Forward(one, self._weights_of(max(self._wanted[key]))) for key, one in self.told.items()]
+        return [self._forward(key) for key in self.told]
+
+    def _forward(self, key: SubscriptionKey) -> Forward:
+        """Return an interest as it is told, and take note that it is."""
+        number = max(self._wanted[key])
+        told = Forward(self._table[number].interest, self._weights_of(number), self._hides(key))
+        self.told[key] = told.interest
+        (self.told_hiding.add if told.hides else self.told_hiding.discard)(key)
+        return told
+
+    def _hides(self, key: SubscriptionKey) -> bool:
+        """Whether somebody may be hidden behind an interest: here, or where it came from."""
+        return self._strategy.counts and any(
+            self._table[number].hides or any(held.hides(number) for _, held in self._sets.values())
+            for number in self._wanted[key]
+        )
 
     def restore(
         self,
         told: dict[SubscriptionKey, Interest],
         weights: dict[tuple[AdvertisementId, SubscriptionKey], float],
+        hiding: Iterable[SubscriptionKey],
     ) -> None:
         """Take over what the neighbour was told; should it be told anything else, it is with the next change."""
-        self.told, self.told_weights = told, weights
+        self.told, self.told_weights, self.told_hiding = told, weights, set(hiding)
         self._touched = dict.fromkeys((*told, *self._wanted))
 
     def weighed(self) -> list[Weigh]:
@@ -143,6 +174,11 @@ class Outlet:
         space = advertise.advertisement.space
         if space.accepts_everything or disjoint(record.interest.filter, space) is not True:
             self._apply(held.add(record.number, record.interest))
+            self._note_hiding(held)
+
+    def _note_hiding(self, held: ForwardSet) -> None:
+        for number in held.new_hiding():
+            self.touch(self._table[number])
 
     def _apply(self, change: Change) -> None:
         for number in change.forward:

@@ -4,8 +4,9 @@
 - With a k the broker chooses the best k of what it knows, its own and what neighbours told; each neighbour gets the
   event with the number of its chosen ones as its share, and chooses as many among all that it knows.
 - Where scores depend on who else matches (diversity), the first broker chooses for all, and names the chosen.
-- ExactFair first asks every neighbour behind which something matches how many there are. They ask on, and answer with
-  sums. Then the shares are drawn; a neighbour that counted before draws from its own counts.
+- ExactFair first asks neighbours how many match behind them: those of whose matching interests one may hide others. Of
+  the rest everything is known. Those asked ask on, and answer with sums. Then the shares are drawn; a neighbour that
+  counted before draws from its own counts.
 
 A count that stays out is taken as 0 when the neighbour is lost or the time for counting is over.
 """
@@ -13,7 +14,7 @@ A count that stays out is taken as 0 when the neighbour is lost or the time for 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,11 +65,12 @@ class Count:
 
 
 class Publishing:
-    """Routes events by what the routing state says."""
+    """Routes events by what the routing state says; `listens` says whether something can be sent over a link."""
 
-    def __init__(self, routing: Routing, random: np.random.Generator) -> None:
+    def __init__(self, routing: Routing, random: np.random.Generator, listens: Callable[[str], bool]) -> None:
         self._routing = routing
         self._random = random
+        self._listens = listens
         self.counts: OrderedDict[Identity, Count] = OrderedDict()
 
     def publish(self, source: Source, publish: Publish, advertise: Advertise) -> Outcome:
@@ -109,6 +111,12 @@ class Publishing:
         """The events that counts are missing of."""
         return [identity for identity, count in self.counts.items() if count.missing]
 
+    def _within_reach(self, event: Event, source: Source) -> dict[Source, list[Record]]:
+        """Return the matching interests by where they are, but not those behind links that nobody listens to: who
+        is chosen there would get nothing, and take the place of somebody else."""
+        found = self._routing.matching(event, source)
+        return {link: records for link, records in found.items() if link is None or self._listens(link)}
+
     def _to_all(self, source: Source, publish: Publish) -> Outcome:
         found = self._routing.matching(publish.event, source)
         outcome = Outcome(own=_keys(found.get(None, ())), event=publish.event)
@@ -132,7 +140,7 @@ class Publishing:
         return outcome
 
     def _to_best(self, source: Source, publish: Publish, k: int, advertise: Advertise) -> Outcome:
-        found = self._routing.matching(publish.event, source)
+        found = self._within_reach(publish.event, source)
         records = [one for held in found.values() for one in held if is_relevant(one, publish.event)]
         weights: list[float] | None = None
         if self._routing.strategy is Strategy.ANCESTOR_FAIR_K:
@@ -159,17 +167,19 @@ class Publishing:
         return self._drawn(count)
 
     def _begin(self, source: Source, name: AdvertisementId, event: Event, k: int | None) -> Outcome:
-        found = self._routing.matching(event, source)
-        own = tuple(_keys(one for one in found.pop(None, []) if is_relevant(one, event)))
-        links = sorted(link for link in found if link is not None)
-        count = Count(name, event, source, own, dict.fromkeys(links, 0), set(links), k)
+        found = self._within_reach(event, source)
+        hiding = {link for link, records in found.items() if link is not None and any(one.hides for one in records)}
+        relevant = {link: _keys(one for one in some if is_relevant(one, event)) for link, some in found.items()}
+        own = tuple(relevant.pop(None, ()))
+        counts = {link: 0 if link in hiding else len(keys) for link, keys in relevant.items() if link is not None}
+        count = Count(name, event, source, own, counts, set(hiding), k)
         self.counts[event.identity] = count
         while len(self.counts) > MOST_COUNTS:
             self.counts.popitem(last=False)
-        if not links:
+        if not hiding:
             return self._noted(count, set())
         query = CountQuery(name, event)
-        return Outcome(told=[(link, query) for link in links])
+        return Outcome(told=[(link, query) for link in sorted(hiding)])
 
     def _noted(self, count: Count, links: set[str]) -> Outcome:
         """Take note that nothing more comes from some links; go on when nothing more comes from any."""

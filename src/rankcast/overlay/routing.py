@@ -107,7 +107,12 @@ class Routing:
         return self._flooded(name, before) + self._settled()
 
     def forward(
-        self, source: Source, interest: Interest, weights: Iterable[tuple[AdvertisementId, float]] = ()
+        self,
+        source: Source,
+        interest: Interest,
+        weights: Iterable[tuple[AdvertisementId, float]] = (),
+        *,
+        hides: bool = False,
     ) -> Told:
         """Take an interest in, or as it is from now on."""
         if source is not None:
@@ -117,14 +122,25 @@ class Routing:
             _check_count("interests", len(self.table.of(source)), MAX_INTERESTS)
         if known is not None and known.interest == interest:
             known.weights = dict(weights)
-            return []
+            return self._hides(known, hides=hides)
         record = self.table.add(source, interest)
         record.weights.update(weights)
+        record.hides = hides
         for link, outlet in self._outlets.items():
             if link != source:
                 outlet.add(record)
         if known is not None:
             self._drop(known)
+        return self._settled()
+
+    def _hides(self, record: Record, *, hides: bool) -> Told:
+        """Take note whether others may be hidden behind an interest."""
+        if record.hides == hides:
+            return []
+        record.hides = hides
+        for link, outlet in self._outlets.items():
+            if link != record.source:
+                outlet.touch(record)
         return self._settled()
 
     def withdraw(self, source: Source, keys: Iterable[SubscriptionKey]) -> Told:
@@ -151,6 +167,12 @@ class Routing:
     def weighed(self, link: str) -> Told:
         """Return the weights that a neighbour has to be told."""
         return [(link, message) for message in self._outlets[link].weighed()]
+
+    def relieved(self, link: str) -> Told:
+        """Return what a neighbour has to be told of interests that hide nobody any more."""
+        outlet = self._outlets[link]
+        outlet.relieve()
+        return [(link, message) for message in outlet.settled()]
 
     def begin(self, link: str) -> None:
         """A neighbour begins to tell everything again."""

@@ -63,6 +63,7 @@ class LinkState:
     weights: tuple[tuple[AdvertisementId, SubscriptionKey, float], ...]
     stale_advertisements: tuple[AdvertisementId, ...] | None
     stale_keys: tuple[SubscriptionKey, ...] | None
+    hiding: tuple[SubscriptionKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class RecordState:
     source: str | None
     interest: Interest
     weights: Mapping[AdvertisementId, float]
+    hides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ def _state(broker: Broker) -> BrokerState:
         broker.random.bit_generator.state,
         tuple(_link_state(broker, link, neighbour) for link, neighbour in broker.neighbours.items()),
         tuple(routing.advertisements()),
-        tuple(RecordState(one.source, one.interest, one.weights) for one in routing.table),
+        tuple(RecordState(one.source, one.interest, one.weights, one.hides) for one in routing.table),
         tuple(LeaseState(*leased, one.client, one.duration, one.end) for leased, one in broker.leases),
         tuple(_seat_state(seat) for seat in broker.desk.seats.values()),
         broker.seen.state(),
@@ -203,6 +205,7 @@ def _link_state(broker: Broker, link: str, neighbour: Neighbour) -> LinkState:
         tuple((name, key, weight) for (name, key), weight in outlet.told_weights.items()),
         None if stale is None else tuple(sorted(stale[0])),
         None if stale is None else tuple(sorted(stale[1])),
+        tuple(sorted(outlet.told_hiding)),
     )
 
 
@@ -244,7 +247,7 @@ def _broker(state: BrokerState, incarnation: int | None) -> Broker:
             broker.routing.advertise(source, advertise)
     for record in state.records:
         if goes_on or record.source is None:
-            broker.routing.forward(record.source, record.interest, record.weights.items())
+            broker.routing.forward(record.source, record.interest, record.weights.items(), hides=record.hides)
     for link in state.links if goes_on else ():
         _restore_outlet(broker.routing.outlet(link.link), link)
         if link.stale_advertisements is not None:
@@ -284,7 +287,8 @@ def _neighbour(state: LinkState, incarnation: int) -> Neighbour:
 
 
 def _restore_outlet(outlet: Outlet, state: LinkState) -> None:
-    outlet.restore({one.key: one for one in state.told}, {(name, key): weight for name, key, weight in state.weights})
+    weights = {(name, key): weight for name, key, weight in state.weights}
+    outlet.restore({one.key: one for one in state.told}, weights, state.hiding)
 
 
 def _restore_seat(broker: Broker, state: SeatState) -> None:

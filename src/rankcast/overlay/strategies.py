@@ -41,6 +41,11 @@ class Strategy(Enum):
         """Whether a publisher can ask for the k best."""
         return self not in (Strategy.FLOODING, Strategy.REGULAR_COVER, Strategy.GROUP_COVER)
 
+    @property
+    def counts(self) -> bool:
+        """Whether brokers ask each other how many match, and so have to know behind whom somebody is hidden."""
+        return self is Strategy.EXACT_FAIR
+
     def cover(self, k: int | None) -> Cover | None:
         """Return who hides a subscription of an advertisement with this k; None when that is not decided pairwise."""
         if self in (Strategy.FLOODING, Strategy.REGULAR_K, Strategy.GROUP_COVER):

@@ -26,12 +26,16 @@ MANY = 2048
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """An interest of a source; `weights` are what it stands for, by advertisement, where that is more than itself."""
+    """An interest of a source; `weights` are what it stands for, by advertisement, where that is more than itself.
+
+    `hides` says that the source may keep others back whose matches are all its own.
+    """
 
     number: int
     source: Source
     interest: Interest
     weights: dict[AdvertisementId, float] = field(default_factory=dict)
+    hides: bool = False
 
     def weight(self, advertisement: AdvertisementId) -> float:
         """How many subscriptions it stands for."""
