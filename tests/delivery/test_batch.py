@@ -9,19 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batched_queues import batches, gathered, rows_of, stepped, ticks
 from rankcast.delivery.batch import BatchedQueues, Rows
-from rankcast.delivery.batch_layout import COUNT, EPOCH, LAST_INSTANT, LINE, NEVER, microseconds
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import finished, step
+from rankcast.delivery.batch_layout import COUNT, LAST_INSTANT, LINE, NEVER, microseconds
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
-
-
-def ticks(number):
-    return timedelta(microseconds=number)
-
 
 POLICIES = st.one_of(
     st.just(AllMatches()),
@@ -57,44 +49,6 @@ def runs(draw):
     policies = draw(st.lists(POLICIES, min_size=1, max_size=5))
     stream = draw(streams(len(policies)))
     return policies, stream, draw(st.lists(st.integers(1, 20), min_size=len(stream), max_size=len(stream)))
-
-
-def rows_of(part):
-    """Rows sorted by queue, and within a queue as they came."""
-    columns = list(zip(*sorted(part, key=lambda row: row[0]), strict=True)) or [()] * 5
-    return Rows(*(np.array(column, np.int64) for column in columns[:4]), np.array(columns[4], np.float64))
-
-
-def batches(stream, sizes):
-    start = 0
-    for size in sizes:
-        yield stream[start : start + size]
-        start += size
-
-
-def instant(number):
-    return None if number == NEVER else EPOCH + ticks(number)
-
-
-def stepped(policies, stream):
-    """What the step functions deliver: lists of (event, time) by queue."""
-    queues, found = [new_queue(policy) for policy in policies], [[] for _ in policies]
-    for queue, event, time, expires, score in stream:
-        arriving = Candidate(Identity("s", f"{event:06}"), instant(time), score, instant(expires))
-        queues[queue], delivered = step(queues[queue], arriving, arriving.time, closed=False)
-        found[queue] += delivered
-    for at, queue in enumerate(queues):
-        found[at] += finished(queue)[1]
-    return [[(int(one.candidate.identity.id), microseconds(one.time)) for one in own] for own in found]
-
-
-def gathered(count, parts):
-    found = [[] for _ in range(count)]
-    for part in parts:
-        assert (np.diff(part.queue) >= 0).all()
-        for queue, event, time in zip(*(column.tolist() for column in part[:3]), strict=True):
-            found[queue].append((event, time))
-    return found
 
 
 @given(runs())

@@ -1,29 +1,20 @@
 """Batched queues that diversify select what the step functions select, to the last bit."""
 
 from contextlib import suppress
-from datetime import timedelta
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.batch import BatchedQueues, Rows
+from batched_queues import batches, gathered, rows_of, stepped, ticks
+from rankcast.delivery.batch import BatchedQueues
 from rankcast.delivery.batch_diversity import NO_SETTINGS, Settings
-from rankcast.delivery.batch_layout import COUNT, EPOCH, LAST_INSTANT, LINE, NEVER, TOP, microseconds
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.contents import NO_CONTENTS, Contents, WantedContent, attribute_code
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import finished, step
+from rankcast.delivery.batch_layout import COUNT, LAST_INSTANT, LINE, NEVER, TOP
+from rankcast.delivery.contents import NO_CONTENTS, Contents, attribute_code
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
-
-
-def ticks(number):
-    return timedelta(microseconds=number)
-
 
 WEIGHTS = st.dictionaries(st.sampled_from(("a", "b", "source", "absent")), st.sampled_from((0.1, 0.2, 0.7, 3)))
 DIVERSITIES = st.builds(Diversity, st.sampled_from((0.0, 0.3, 0.5, 1.0)), WEIGHTS)
@@ -52,44 +43,6 @@ def runs(draw):
         stream.append((queue, event, time, NEVER if lifetime is None else time + lifetime, rank))
         attributes[event] = content
     return policies, stream, attributes, draw(st.lists(st.integers(1, 20), min_size=len(steps), max_size=len(steps)))
-
-
-def rows_of(part):
-    columns = list(zip(*sorted(part, key=lambda row: row[0]), strict=True)) or [()] * 5
-    return Rows(*(np.array(column, np.int64) for column in columns[:4]), np.array(columns[4], np.float64))
-
-
-def batches(stream, sizes):
-    start = 0
-    for size in sizes:
-        yield stream[start : start + size]
-        start += size
-
-
-def instant(number):
-    return None if number == NEVER else EPOCH + ticks(number)
-
-
-def stepped(policies, stream, attributes):
-    """What the step functions deliver: lists of (event, time) by queue."""
-    queues, found = [new_queue(policy) for policy in policies], [[] for _ in policies]
-    wanted = [WantedContent.of([policy]) for policy in policies]
-    for queue, event, time, expires, rank in stream:
-        content = wanted[queue].of_event(attributes[event])
-        arriving = Candidate(Identity("s", f"{event:06}"), instant(time), rank, instant(expires), content)
-        queues[queue], delivered = step(queues[queue], arriving, arriving.time, closed=False)
-        found[queue] += delivered
-    for at, queue in enumerate(queues):
-        found[at] += finished(queue)[1]
-    return [[(int(one.candidate.identity.id), microseconds(one.time)) for one in own] for own in found]
-
-
-def gathered(count, parts):
-    found = [[] for _ in range(count)]
-    for part in parts:
-        for queue, event, time in zip(*(column.tolist() for column in part[:3]), strict=True):
-            found[queue].append((event, time))
-    return found
 
 
 @given(runs())

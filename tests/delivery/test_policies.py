@@ -14,46 +14,13 @@ from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.times import EARLIEST, LATEST
 from rankcast.testing.definitions import Delivery, Offer, due
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def at(seconds):
-    return START + timedelta(seconds=seconds)
-
-
-def candidate(seconds, score, expires=None, name=None, content=()):
-    ends = None if expires is None else at(expires)
-    return Candidate(
-        Identity("s", name or f"{seconds}"), at(seconds), score, ends, tuple(sorted(dict(content).items()))
-    )
-
-
-def run(policy, candidates):
-    """Deliver candidates at their own times; return the delivered ids, arrival by arrival."""
-    queue, rounds = new_queue(policy), []
-    for arriving in candidates:
-        queue, delivered = step(queue, arriving, arriving.time)
-        rounds.append([one.candidate.identity.id for one in delivered])
-    return rounds
-
-
-def timeline(policy, candidates):
-    """Deliver candidates, those of one time in one instant, until the end of time; return (second, id) pairs."""
-    queue, found = new_queue(policy), []
-    for arriving in candidates:
-        queue, delivered = step(queue, arriving, arriving.time, closed=False)
-        found += delivered
-    _, delivered = finished(queue)
-    return [((one.time - START).total_seconds(), one.candidate.identity.id) for one in (*found, *delivered)]
-
-
-def seconds(number):
-    return timedelta(seconds=number)
+from rule_builders import START, at, candidate, delivered_by_match, seconds, timeline
 
 
 def test_all_delivers_everything_but_what_has_expired():
-    assert run(AllMatches(), [candidate(1, 0.1), candidate(2, 0.9, expires=2), candidate(3, 0.5, expires=4)]) == [
+    assert delivered_by_match(
+        AllMatches(), [candidate(1, 0.1), candidate(2, 0.9, expires=2), candidate(3, 0.5, expires=4)]
+    ) == [
         ["1"],
         [],
         ["3"],
@@ -61,7 +28,9 @@ def test_all_delivers_everything_but_what_has_expired():
 
 
 def test_continuous_delivers_an_equally_good_newer_event():
-    assert run(Continuous(2), [candidate(1, 0.5), candidate(2, 0.5), candidate(3, 0.5), candidate(4, 0.4)]) == [
+    assert delivered_by_match(
+        Continuous(2), [candidate(1, 0.5), candidate(2, 0.5), candidate(3, 0.5), candidate(4, 0.4)]
+    ) == [
         ["1"],
         ["2"],
         ["3"],
@@ -70,7 +39,7 @@ def test_continuous_delivers_an_equally_good_newer_event():
 
 
 def test_continuous_counts_only_valid_events_that_are_strictly_better():
-    assert run(Continuous(1), [candidate(1, 0.9, expires=3), candidate(2, 0.5), candidate(3, 0.5)]) == [
+    assert delivered_by_match(Continuous(1), [candidate(1, 0.9, expires=3), candidate(2, 0.5), candidate(3, 0.5)]) == [
         ["1"],
         [],
         ["3"],
@@ -79,26 +48,36 @@ def test_continuous_counts_only_valid_events_that_are_strictly_better():
 
 def test_continuous_remembers_more_than_k_events_once_they_expire():
     """Keeping only the k best delivered pairs would deliver the third: the first is still valid and better."""
-    assert run(
+    assert delivered_by_match(
         Continuous(1), [candidate(0, 0.5, expires=6), candidate(1, 0.8, expires=2), candidate(2, 0.2, expires=4)]
     ) == [["0"], ["1"], []]
 
 
 def test_continuous_with_k_0_delivers_nothing():
-    assert run(Continuous(0), [candidate(1, 0.5)]) == [[]]
+    assert delivered_by_match(Continuous(0), [candidate(1, 0.5)]) == [[]]
 
 
 def test_sliding_evaluates_partial_windows_at_every_match():
-    assert run(Sliding(k=1, window=3), [candidate(1, 0.2), candidate(2, 0.1), candidate(3, 0.3)]) == [["1"], [], ["3"]]
+    assert delivered_by_match(Sliding(k=1, window=3), [candidate(1, 0.2), candidate(2, 0.1), candidate(3, 0.3)]) == [
+        ["1"],
+        [],
+        ["3"],
+    ]
 
 
 def test_sliding_delivers_an_old_event_once_better_ones_leave_the_window():
-    assert run(Sliding(k=1, window=2), [candidate(1, 0.9), candidate(2, 0.5), candidate(3, 0.1)]) == [["1"], [], ["2"]]
+    assert delivered_by_match(Sliding(k=1, window=2), [candidate(1, 0.9), candidate(2, 0.5), candidate(3, 0.1)]) == [
+        ["1"],
+        [],
+        ["2"],
+    ]
 
 
 def test_sliding_lets_expired_events_leave_before_the_new_one_enters():
     """The expired second event frees its place, so the first is still in the window and the third is not the best."""
-    assert run(Sliding(k=1, window=2), [candidate(1, 0.9), candidate(2, 0.5, expires=3), candidate(4, 0.4)]) == [
+    assert delivered_by_match(
+        Sliding(k=1, window=2), [candidate(1, 0.9), candidate(2, 0.5, expires=3), candidate(4, 0.4)]
+    ) == [
         ["1"],
         [],
         [],
@@ -230,7 +209,7 @@ def streams(draw):
     for number, (wait, score, lifetime, content) in enumerate(steps):
         time += wait
         expires = None if lifetime is None else time + lifetime
-        stream.append(candidate(time, score / 3, expires, name=f"{number:02}", content=content))
+        stream.append(candidate(time, score / 3, expires, name=f"{number:02}", **content))
     return stream
 
 
@@ -243,7 +222,7 @@ def test_continuous_equals_its_definition(stream, k):
         if wanted:
             delivered.append(arriving)
         expected.append([arriving.identity.id] if wanted else [])
-    assert run(Continuous(k), stream) == expected
+    assert delivered_by_match(Continuous(k), stream) == expected
 
 
 @given(streams(), st.integers(0, 4), st.integers(1, 5))
@@ -258,7 +237,7 @@ def test_sliding_equals_its_definition(stream, k, window):
         new = [held.identity.id for held in ordered[:k] if held.identity.id not in delivered]
         delivered.update(new)
         expected.append(new)
-    assert run(Sliding(k, window), stream) == expected
+    assert delivered_by_match(Sliding(k, window), stream) == expected
 
 
 @given(
@@ -267,7 +246,7 @@ def test_sliding_equals_its_definition(stream, k, window):
     st.integers(1, 5),
 )
 def test_without_expiry_sliding_delivers_at_most_one_event_per_match(stream, k, window):
-    assert all(len(delivered) <= 1 for delivered in run(Sliding(k, window), stream))
+    assert all(len(delivered) <= 1 for delivered in delivered_by_match(Sliding(k, window), stream))
 
 
 def test_with_expiry_sliding_may_deliver_several_at_once():
@@ -278,7 +257,7 @@ def test_with_expiry_sliding_may_deliver_several_at_once():
         candidate(4, 0.2),
         candidate(6, 0.3),
     ]
-    assert run(Sliding(2, 4), stream)[-1] == ["6", "4"]
+    assert delivered_by_match(Sliding(2, 4), stream)[-1] == ["6", "4"]
 
 
 def test_an_event_that_has_expired_before_its_time_does_not_date_back_what_arrives_with_it():
@@ -342,7 +321,7 @@ def test_continuous_keeps_no_more_than_can_matter(stream, k):
 
 
 def film(second, genre, director, rank, expires=None):
-    return candidate(second, rank, expires, content={"genre": genre, "director": director})
+    return candidate(second, rank, expires, genre=genre, director=director)
 
 
 class TestDiversity:
@@ -356,15 +335,15 @@ class TestDiversity:
 
     def test_the_second_window_of_section_4_2_delivers_e4_and_e2(self):
         """A film before e1 to e4 keeps e2 back until then: partial windows are evaluated here as well."""
-        assert run(Sliding(2, 3, Diversity()), self.FILMS) == [["0"], ["1"], [], ["3"], ["4", "2"]]
+        assert delivered_by_match(Sliding(2, 3, Diversity()), self.FILMS) == [["0"], ["1"], [], ["3"], ["4", "2"]]
 
     def test_with_diversity_sliding_may_deliver_several_at_once_without_expiry(self):
         """Property 3.1 fails: a newcomer is taken first, and another one is then the most different."""
-        assert len(run(Sliding(2, 3, Diversity()), self.FILMS)[-1]) == 2
-        assert all(len(delivered) <= 1 for delivered in run(Sliding(2, 3), self.FILMS))
+        assert len(delivered_by_match(Sliding(2, 3, Diversity()), self.FILMS)[-1]) == 2
+        assert all(len(delivered) <= 1 for delivered in delivered_by_match(Sliding(2, 3), self.FILMS))
 
     def test_a_counted_window_of_topkw_may_deliver_several_at_once_as_well(self):
-        assert run(TopKWindow(2, 3, Diversity()), self.FILMS)[-1] == ["4", "2"]
+        assert delivered_by_match(TopKWindow(2, 3, Diversity()), self.FILMS)[-1] == ["4", "2"]
 
     def test_deliveries_come_in_the_order_of_selection(self):
         period = Periodic(3, seconds(10), Diversity())
@@ -408,4 +387,6 @@ class TestDiversity:
 def test_with_sigma_1_diversity_only_changes_who_wins_among_equals(stream, k, window):
     """Scores told apart by their place leave no equals."""
     told_apart = [replace(one, score=(one.score * 3 + at / 100) / 4) for at, one in enumerate(stream)]
-    assert run(Sliding(k, window, Diversity(1.0)), told_apart) == run(Sliding(k, window), told_apart)
+    assert delivered_by_match(Sliding(k, window, Diversity(1.0)), told_apart) == delivered_by_match(
+        Sliding(k, window), told_apart
+    )
