@@ -104,3 +104,75 @@ def test_an_unknown_algorithm_is_named(folder):
     result = run("problem.yaml", "--algorithm", "magic")
     assert result.exit_code == 1
     assert "--algorithm: there is no 'magic'; expected greedy-online" in result.stderr
+
+
+PEOPLE = """\
+version: 1
+subscribers:
+  - {id: ana, subscriptions: [{filter: "rent < 500 and city = 'Faro'"}, {filter: "rooms > 4"}]}
+  - {id: bob, subscriptions: [{filter: "rent > 1500 and rooms > 2"}]}
+  - {id: eva, subscriptions: [{filter: "rent between 300 and 600 and floor > 2"}]}
+  - {id: rui, subscriptions: [{filter: "rent >= 1400 and city in ('Faro', 'Porto')"}]}
+"""
+DEPLOYMENT = """\
+publisher: [0, 0]
+brokers:
+  - {name: lisbon, at: [10, 0]}
+  - {name: porto, at: [10, 5]}
+attributes: {rent: [0, 2000], rooms: numbers, city: words}
+subscribers: people.yaml
+sites:
+  - {at: [12, 1], subscribers: [ana, eva]}
+  - {at: [12, 4], limit: 40}
+delay: 0.5
+beta: 1
+beta_max: 1.5
+"""
+
+
+@pytest.fixture
+def deployment(folder):
+    (folder / "people.yaml").write_text(PEOPLE)
+    (folder / "deployment.yaml").write_text(DEPLOYMENT)
+    return folder / "deployment.yaml"
+
+
+def test_a_subscriber_file_at_some_sites_is_placed(deployment):
+    result = run("deployment.yaml", "--algorithm", "local-search", "--out", "plan.json")
+    assert result.exit_code == 0, result.stderr
+    assert "floor: no axis, so that 1 conditions on it are taken as if anything would do" in result.stdout
+    plan = json.loads((deployment.parent / "plan.json").read_text())
+    assert plan["words"] == {"city": ["Faro", "Porto"]}
+    assert plan["attributes"] == {"rent": [0, 2000], "rooms": [2, 4], "city": [0, 3]}
+    assert sorted(name for broker in plan["brokers"] for name in broker["subscribers"]) == ["ana", "bob", "eva", "rui"]
+    assert CliRunner().invoke(app, ["simulate", "--plan", "plan.json", "--publications", "500"]).exit_code == 0
+
+
+def test_sampled_events_are_the_density(deployment):
+    events = [{"id": str(at), "rent": at * 20, "rooms": 3, "city": "Faro"} for at in range(99)]
+    (deployment.parent / "flats.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    deployment.write_text(DEPLOYMENT + "events: flats.jsonl\n")
+    result = run("deployment.yaml", "--algorithm", "greedy-offline", "--out", "plan.json", "--json")
+    assert result.exit_code == 0, result.stderr
+    plan = json.loads((deployment.parent / "plan.json").read_text())
+    assert len(plan["events"]) == 99
+    assert 0 < plan["traffic"] <= 2
+    assert CliRunner().invoke(app, ["simulate", "--plan", "plan.json", "--publications", "500"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[ana, eva]", "[ana, zoe]", "deployment.yaml:8: there is no subscriber 'zoe'"),
+        ("limit: 40", "subscribers: [ana, bob]", "deployment.yaml:9: 'ana' is at another site, too"),
+        ("limit: 40", "subscribers: [bob]", "sites: rui are at none; expected a site that lists them"),
+        ("city: words", "city: letters", "'letters' is not a range such as [0, 100], or numbers, times or words"),
+        ("people.yaml", "nobody.yaml", "nobody.yaml"),
+        ("subscribers: [ana, eva]", "limit: 9", "deployment.yaml:9: another site without subscribers"),
+    ],
+)
+def test_what_is_wrong_with_a_deployment_is_said_with_its_place(deployment, old, new, message):
+    deployment.write_text(DEPLOYMENT.replace(old, new, 1))
+    result = run("deployment.yaml")
+    assert result.exit_code == 1
+    assert message in result.stderr

@@ -29,7 +29,7 @@ PLAN = PlacementPlan(
         PlannedBroker("porto", (2.0, 1.0), "lisbon", 5.0, (BOX,), ("ana", "bob"), (0, 1)),
     ),
 )
-SAMPLED = replace(PLAN, events=((1.0, 2.0), (3.0, 4.0)), weights=(0.5, 1.5))
+SAMPLED = replace(PLAN, events=((1.0, 2.0), (3.0, 4.0)), weights=(0.5, 1.5), words={"rooms": ("few", "many")})
 
 
 @pytest.mark.parametrize("plan", [PLAN, SAMPLED], ids=["uniform", "sampled"])

@@ -22,6 +22,9 @@ from rankcast.storage.placement_plans import save_placement_plan
 DEFAULT = (Algorithm.GREEDY_OFFLINE, Algorithm.LOCAL_SEARCH)
 """What runs when nothing is asked for: the quick one, and the best one."""
 
+SHOWN = 5
+"""Notes on the problem, and limits that the best plan breaks."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
@@ -60,7 +63,7 @@ def place_file(
         save_placement_plan(out, plan_of(named, best.algorithm.value, best.placement, best.audit))
     if as_json:
         documents = [{"algorithm": one.algorithm.value, **measured(one.audit)} for one in results]
-        write_json({"best": best.algorithm.value, "algorithms": documents})
+        write_json({"best": best.algorithm.value, "algorithms": documents, "notes": list(named.notes)})
     else:
         _show(named, results, best, out)
     return 0 if best.audit.is_feasible else 1
@@ -90,7 +93,9 @@ def _show(named: Named, results: Sequence[Result], best: Result, out: Path | Non
     shown_on = console()
     title = f"{len(problem):,} subscribers on {len(problem.tree.leaves):,} leaves of {len(problem.tree):,} brokers"
     shown_on.print(table(title, columns, rows))
-    for violation in best.audit.violations[:5]:
-        shown_on.print(violation.message)
+    for message in (*named.notes[:SHOWN], *(violation.message for violation in best.audit.violations[:SHOWN])):
+        shown_on.print(message)
+    if len(named.notes) > SHOWN:
+        shown_on.print(f"{len(named.notes) - SHOWN:,} more notes; --json has all of them")
     if out is not None:
         shown_on.print(f"{out}: the plan of {best.algorithm.value}")

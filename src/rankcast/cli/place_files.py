@@ -1,21 +1,22 @@
 """Problem files of `rankcast place`.
 
-A problem file says where publisher, brokers and subscribers are, what subscribers want and what is allowed; or it names
-a workload to draw. Everything wrong with it is reported with its line.
+A problem file says where publisher, brokers and subscribers are, what subscribers want and what is allowed. Instead of
+a list of subscribers it can name a subscriber file and say at which sites these are; or it names a workload to draw.
+Everything wrong with it is reported with its line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rankcast.cli.place_deployment import KINDS, NamedDemand, check_names, deployed_demand
 from rankcast.language.parser import parse_filter
-from rankcast.model.errors import FilterError, InvalidFileError, InvalidValueError, PlacementError, Problem, shown
-from rankcast.model.filters import Filter
+from rankcast.model.errors import FilterError, InvalidFileError, InvalidValueError, PlacementError, Problem
 from rankcast.placement.audit import Audit
 from rankcast.placement.boxes import corners, hull
 from rankcast.placement.interests import Interests
@@ -42,12 +43,24 @@ from rankcast.workloads.placement import DELAY, Workload, placement_problem
 _LIMITS = {"delay": AMOUNT, "alpha": COUNT, "beta": AMOUNT, "beta_max": AMOUNT}
 _BROKER = mapping(["name", "at"], name=NAME, at=POINT, below=NAME, alpha=COUNT, share=AMOUNT)
 _SUBSCRIBER = mapping(["name", "at", "wants"], name=NAME, at=POINT, wants=NAME, limit=AMOUNT)
+_SITE = mapping(["at"], at=POINT, subscribers=listed(NAME, "a list of names"), limit=AMOUNT)
+_AXIS = {"title": "a range such as [0, 100], or numbers, times or words", "anyOf": [RANGE, {"enum": list(KINDS)}]}
 _GIVEN = mapping(
     ["publisher", "brokers", "attributes", "subscribers"],
     publisher=POINT,
     brokers=listed(_BROKER, "a list of brokers", 1),
     attributes=named(RANGE, "a range for each attribute"),
     subscribers=listed(_SUBSCRIBER, "a list of subscribers", 1),
+    **_LIMITS,
+)
+_DEPLOYED = mapping(
+    ["publisher", "brokers", "subscribers", "sites"],
+    publisher=POINT,
+    brokers=listed(_BROKER, "a list of brokers", 1),
+    attributes=named(_AXIS, "a range or a kind for each attribute"),
+    subscribers=NAME,
+    sites=listed(_SITE, "a list of sites", 1),
+    events=NAME,
     **_LIMITS,
 )
 _DRAWN = mapping(
@@ -62,21 +75,30 @@ _DRAWN = mapping(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Named:
-    """A problem, what brokers are called, and the attributes with the ranges that events have."""
+    """A problem, what brokers are called, and the attributes with the ranges that events have.
+
+    `words` are those of attributes whose coordinates stand for words; `notes` say what was made simpler.
+    """
 
     problem: Placing
     brokers: tuple[str, ...]
     attributes: Mapping[str, tuple[float, float]]
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def read_problem(path: Path) -> Named:
     """Read a problem file; raise InvalidFileError with everything that is wrong with it."""
     kind = DocumentFormat.JSON if path.suffix == ".json" else DocumentFormat.YAML
     document = parse_document(read_text(path), kind, str(path))
-    is_drawn = isinstance(document.value, dict) and "workload" in document.value
-    check_shape(document, _DRAWN if is_drawn else _GIVEN)
+    value = document.value if isinstance(document.value, dict) else {}
+    is_drawn, is_deployed = "workload" in value, isinstance(value.get("subscribers"), str)
+    check_shape(document, _DRAWN if is_drawn else _DEPLOYED if is_deployed else _GIVEN)
     try:
-        return _drawn(document.value) if is_drawn else _given(document)
+        if is_drawn:
+            return _drawn(document.value)
+        check_names(document)
+        return _assembled(document.value, deployed_demand(document, path) if is_deployed else _given_demand(document))
     except (PlacementError, InvalidValueError) as error:
         raise InvalidFileError([Problem(str(path), None, str(error))]) from None
 
@@ -102,27 +124,25 @@ def _drawn(value: Mapping[str, Any]) -> Named:
     return Named(made, names, {f"x{axis}": ends for axis, ends in enumerate(ranges, 1)})
 
 
-def _given(document: Document) -> Named:
-    value = document.value
+def _assembled(value: Mapping[str, Any], demand: NamedDemand) -> Named:
+    """Put a problem together from a file and the demand it states."""
     names = [broker["name"] for broker in value["brokers"]]
-    filters = _filters(document, names)
     parents = [names.index(broker["below"]) if "below" in broker else PUBLISHER for broker in value["brokers"]]
     publisher = np.array(value["publisher"], float)
-    tree = BrokerTree(publisher, _points("brokers", value, len(publisher)), np.array(parents))
-    positions = _points("subscribers", value, len(publisher))
-    delay = value.get("delay", DELAY)
-    shortest = tree.latencies(positions).min(axis=1)
-    limits = [one.get("limit", path * (1 + delay)) for one, path in zip(value["subscribers"], shortest, strict=True)]
+    points = [(broker["name"], broker["at"]) for broker in value["brokers"]]
+    tree = BrokerTree(publisher, _points(points, len(publisher)), np.array(parents))
+    positions = _points(zip(demand.names, demand.places, strict=True), len(publisher))
+    shortest = tree.latencies(positions).min(axis=1) * (1 + value.get("delay", DELAY))
+    limits = [usual if limit is None else limit for limit, usual in zip(demand.limits, shortest, strict=True)]
     sites, limits_of_sites, site_of = distinct_sites(positions, limits)
     shares = [value["brokers"][leaf].get("share") for leaf in tree.leaves]
     if None in shares and any(share is not None for share in shares):
         raise PlacementError("share: some leaves have one and some do not; expected all of them, or none")
     beta = value.get("beta", 1.5)
-    ranges = {name: (low, high) for name, (low, high) in value["attributes"].items()}
     made = Placing(
         tree,
-        Interests.of_filters(filters, ranges),
-        np.arange(len(filters)),
+        demand.interests,
+        demand.interest_of,
         sites,
         limits_of_sites,
         site_of,
@@ -130,36 +150,37 @@ def _given(document: Document) -> Named:
         beta_max=value.get("beta_max", max(beta, 1.8)),
         alpha=np.array([broker.get("alpha", value.get("alpha", 3)) for broker in value["brokers"]]),
         shares=None if None in shares else np.array(shares),
-        names=[one["name"] for one in value["subscribers"]],
+        density=demand.density,
+        names=demand.names,
     )
-    return Named(made, tuple(names), ranges)
+    return Named(made, tuple(names), demand.ranges, demand.words, demand.notes)
 
 
-def _points(key: str, value: Mapping[str, Any], dimensions: int) -> np.ndarray[Any, Any]:
-    for one in value[key]:
-        if len(one["at"]) != dimensions:
-            raise PlacementError(f"{one['name']}: at {one['at']}; expected {dimensions} numbers, as the publisher has")
-    return np.array([one["at"] for one in value[key]], float)
+def _points(named_points: Iterable[tuple[str, Sequence[float]]], dimensions: int) -> np.ndarray[Any, Any]:
+    found = list(named_points)
+    for name, at in found:
+        if len(at) != dimensions:
+            raise PlacementError(f"{name}: at {at}; expected {dimensions} numbers, as the publisher has")
+    return np.array([at for _, at in found], float)
 
 
-def _filters(document: Document, names: list[str]) -> list[Filter]:
-    """Return the filters of subscribers; report whatever is wrong with those, and names that are not there or twice."""
+def _given_demand(document: Document) -> NamedDemand:
+    """Return the subscribers that the file itself lists; report whatever is wrong with their filters."""
     value = document.value
     wrong: dict[tuple[str | int, ...], str] = {}
     filters = []
-    for key in ("brokers", "subscribers"):
-        seen = set()
-        for at, one in enumerate(value[key]):
-            if one["name"] in seen:
-                wrong[key, at, "name"] = f"there is another {shown(one['name'])}"
-            seen.add(one["name"])
-    for at, broker in enumerate(value["brokers"]):
-        if "below" in broker and broker["below"] not in names:
-            wrong["brokers", at, "below"] = f"there is no broker {shown(broker['below'])}"
     for at, one in enumerate(value["subscribers"]):
         try:
             filters.append(parse_filter(one["wants"]))
         except FilterError as error:
             wrong["subscribers", at, "wants"] = str(error)
     refuse(document, wrong)
-    return filters
+    ranges = {name: (low, high) for name, (low, high) in value["attributes"].items()}
+    return NamedDemand(
+        [one["name"] for one in value["subscribers"]],
+        [one["at"] for one in value["subscribers"]],
+        [one.get("limit") for one in value["subscribers"]],
+        Interests.of_filters(filters, ranges),
+        np.arange(len(filters)),
+        ranges,
+    )

@@ -45,6 +45,7 @@ def plan_of(named: Named, algorithm: str, placement: Placement, audit: Audit) ->
         tuple(brokers),
         () if density.is_uniform else tuple(map(tuple, corners(density.samples)[1].tolist())),
         tuple(density.weights.tolist()),
+        named.words,
     )
 
 

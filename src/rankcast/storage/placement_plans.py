@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -59,7 +59,10 @@ class PlannedBroker:
 
 @dataclass(frozen=True, slots=True)
 class PlacementPlan:
-    """A placement by name; `events` and `weights` are empty where events are spread evenly."""
+    """A placement by name; `events` and `weights` are empty where events are spread evenly.
+
+    Attributes that are words have coordinates from i to i + 1 for word i of `words`, and one cell more for all others.
+    """
 
     algorithm: str
     traffic: float
@@ -72,6 +75,7 @@ class PlacementPlan:
     brokers: tuple[PlannedBroker, ...]
     events: tuple[tuple[float, ...], ...] = ()
     weights: tuple[float, ...] = ()
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def everything(self) -> float:
@@ -107,6 +111,7 @@ _PLAN = mapping(
     brokers=listed(_BROKER, "a list of brokers", 1),
     events=listed(POINT, "a list of events", 1),
     weights=listed(AMOUNT, "a list of weights", 1),
+    words=named(listed({"title": "a word", "type": "string"}, "a list of words"), "words for some attributes"),
 )
 
 
@@ -145,6 +150,7 @@ def plan_document(plan: PlacementPlan) -> dict[str, object]:
         "violations": list(plan.violations),
         "publisher": list(plan.publisher),
         "attributes": {name: list(ends) for name, ends in plan.attributes.items()},
+        **({"words": {name: list(words) for name, words in plan.words.items()}} if plan.words else {}),
         **sampled,
         "brokers": brokers,
         "interests": [boxes(found) for found in plan.interests],
@@ -187,6 +193,7 @@ def load_placement_plan(path: Path) -> PlacementPlan:
         brokers,
         tuple(tuple(event) for event in value.get("events", ())),
         tuple(value.get("weights", ())),
+        {name: tuple(words) for name, words in value.get("words", {}).items()},
     )
 
 

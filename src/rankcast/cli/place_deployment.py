@@ -1,0 +1,119 @@
+"""Who is to be placed, by name: subscribers of a subscriber file, at the sites that a problem file lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rankcast.model.errors import PlacementError, Problem, shown
+from rankcast.model.events import Event
+from rankcast.placement.boxes import Array
+from rankcast.placement.density import UNIFORM, Density
+from rankcast.placement.interests import Interests
+from rankcast.placement.problem import NAMED
+from rankcast.storage.documents import Document
+from rankcast.storage.event_files import read_events
+from rankcast.storage.shapes import refuse
+from rankcast.storage.subscriber_files import load_subscribers
+from rankcast.workloads.placement_coding import Words
+from rankcast.workloads.placement_subscribers import Audience, Wanted, audience
+
+KINDS = ("numbers", "times", "words")
+"""What an attribute of a deployment can be instead of a range of numbers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedDemand:
+    """Subscribers by name: where each one is, the latency it allows (None: the usual one), and what it wants."""
+
+    names: Sequence[str]
+    places: Sequence[Sequence[float]]
+    limits: Sequence[float | None]
+    interests: Interests
+    interest_of: Array
+    ranges: Mapping[str, tuple[float, float]]
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    density: Density = UNIFORM
+    notes: tuple[str, ...] = ()
+
+
+def deployed_demand(document: Document, path: Path) -> NamedDemand:
+    """Return the subscribers of the file that a problem file names, relative to itself."""
+    value = document.value
+    loaded = load_subscribers(path.parent / value["subscribers"])
+    given = value.get("attributes")
+    wanted: dict[str, Wanted] | None = given and {
+        name: axis if isinstance(axis, str) else (float(axis[0]), float(axis[1])) for name, axis in given.items()
+    }
+    found = audience(loaded.subscribers, wanted)
+    sites = _sites_of(document, found, {str(one.id) for one in loaded.subscribers})
+    notes = [str(problem) for problem in loaded.problems]
+    density = UNIFORM
+    if "events" in value:
+        density = found.density(_events(path.parent / value["events"], notes))
+    return NamedDemand(
+        found.names,
+        [site["at"] for site in sites],
+        [site.get("limit") for site in sites],
+        found.interests,
+        found.interest_of,
+        {name: (axis.low, axis.high) for name, axis in found.axes.items()},
+        {name: axis.words for name, axis in found.axes.items() if isinstance(axis, Words)},
+        density,
+        (*notes, *found.notes),
+    )
+
+
+def check_names(document: Document) -> None:
+    """Refuse names that are there twice, and brokers below one that is not there."""
+    value = document.value
+    wrong: dict[tuple[str | int, ...], str] = {}
+    for key in ("brokers", "subscribers"):
+        seen = set()
+        for at, one in enumerate(value[key] if isinstance(value[key], list) else ()):
+            if one["name"] in seen:
+                wrong[key, at, "name"] = f"there is another {shown(one['name'])}"
+            seen.add(one["name"])
+    names = {broker["name"] for broker in value["brokers"]}
+    for at, broker in enumerate(value["brokers"]):
+        if "below" in broker and broker["below"] not in names:
+            wrong["brokers", at, "below"] = f"there is no broker {shown(broker['below'])}"
+    refuse(document, wrong)
+
+
+def _sites_of(document: Document, found: Audience, known: set[str]) -> list[Mapping[str, Any]]:
+    """Return the site of each subscriber: the one that lists it, or the one that lists nobody."""
+    by_name: dict[str, Mapping[str, Any]] = {}
+    elsewhere: Mapping[str, Any] | None = None
+    wrong: dict[tuple[str | int, ...], str] = {}
+    for at, site in enumerate(document.value["sites"]):
+        if "subscribers" not in site:
+            if elsewhere is not None:
+                wrong["sites", at] = (
+                    "another site without subscribers; expected one at most, for all who are in no list"
+                )
+            elsewhere = site
+        for place, name in enumerate(site.get("subscribers", ())):
+            if name in by_name:
+                wrong["sites", at, "subscribers", place] = f"{shown(name)} is at another site, too"
+            if name not in known:
+                wrong["sites", at, "subscribers", place] = f"there is no subscriber {shown(name)}"
+            by_name[name] = site
+    refuse(document, wrong)
+    lost = [name for name in found.names if name not in by_name]
+    if lost and elsewhere is None:
+        more = f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else ""
+        raise PlacementError(
+            f"sites: {', '.join(lost[:NAMED])}{more} are at none; expected a site that lists them or one without a list"
+        )
+    return [by_name.get(name) or elsewhere or {} for name in found.names]
+
+
+def _events(path: Path, notes: list[str]) -> Iterator[Event]:
+    for one in read_events(path):
+        if isinstance(one, Problem):
+            notes.append(str(one))
+        else:
+            yield one
