@@ -75,7 +75,6 @@ class FileJournal:
     members: int = 0
     restored: bool = False
     unsettled: dict[int, list[Notification]] = field(default_factory=dict)
-    open: bool = True
 
     @staticmethod
     def opened(
@@ -160,12 +159,14 @@ class FileJournal:
 
     def abandon(self) -> None:
         """Close without a snapshot."""
-        self.open = False
         self.log.close()
 
     def close(self, state: HubState) -> None:
-        """Write a snapshot if there were inputs since the file was opened, and close."""
-        if not self.open:
+        """Write a snapshot if there were inputs since the file was opened, and close.
+
+        A file that an error of the disk has closed is left as it is.
+        """
+        if not self.log.is_open:
             return
         try:
             if self.last > self.opened_at:
@@ -174,7 +175,7 @@ class FileJournal:
             self.abandon()
 
     def _check_open(self) -> None:
-        if not self.open:
+        if not self.log.is_open:
             raise HubLogError(f"{self.log.path}: the hub is closed")
 
 

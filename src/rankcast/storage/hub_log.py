@@ -84,6 +84,7 @@ class HubLog:
     path: Path
     about: Mapping[str, str]
     _connection: sqlite3.Connection
+    is_open: bool = True
 
     @staticmethod
     def open(path: str | os.PathLike[str], *, about: Mapping[str, str], sync: Sync = Sync.FULL) -> HubLog:
@@ -150,6 +151,7 @@ class HubLog:
 
     def close(self) -> None:
         """Close the file and unlock it; a second time does nothing."""
+        self.is_open = False
         self._connection.close()
 
     @contextmanager
