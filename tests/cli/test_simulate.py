@@ -18,7 +18,7 @@ k: 3
 subscribers: 40
 widths: [1, 1]
 publications: 10
-publisher: edge0.0
+publishers: [edge0.0]
 """
 
 
@@ -76,6 +76,55 @@ def test_every_shape_can_be_simulated_and_drawn(tmp_path, topology, brokers):
     assert picture.read_text().startswith("<?xml")
 
 
+CHANGING = """\
+topology: {shape: chain, cores: 3, edges: 2, delay: 5ms}
+subscribers: 60
+churn: 0.1
+publications: 40
+publishers: [edge0.0, edge2.1]
+jitter: 2ms
+"""
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_nothing_is_lost_while_subscribers_come_and_go_and_publishers_take_turns(network, strategy):
+    network.write_text(CHANGING + f"strategy: {strategy.value}\n" + ("k: 4\n" if strategy.takes_k else ""))
+    found = json.loads(run(network, "--json").stdout)
+    assert found["deliveries"] == found["expected_deliveries"] > 0
+    assert ("Withdraw" in found["messages"]) == (strategy is not Strategy.FLOODING)
+    assert list(found["publishers"]) == ["edge0.0", "edge2.1"]
+    assert found["rejected"] == {}
+
+
+@pytest.mark.parametrize("keeps", ["true", "false"])
+@pytest.mark.parametrize("strategy", [Strategy.REGULAR_COVER, Strategy.ANCESTOR_COVER_K, Strategy.EXACT_FAIR])
+def test_failures_cost_what_falls_into_them_and_nothing_after_the_repair(network, strategy, keeps):
+    crash = f"failures: [{{crash: core1, after: 10, until: 20, keeps_state: {keeps}}}]\n"
+    text = CHANGING + f"strategy: {strategy.value}\n" + ("k: 4\n" if strategy.takes_k else "") + crash
+    network.write_text(text)
+    whole = run(network)
+    found = json.loads(run(network, "--json").stdout)
+    assert 0 < found["deliveries"] <= found["expected_deliveries"]
+    if strategy is Strategy.REGULAR_COVER:  # with a k, others beyond the cut are not needed
+        assert found["deliveries"] < found["expected_deliveries"]
+        assert f"of {found['expected_deliveries']:,}; failures cost the rest" in whole.stdout
+    before = json.loads(run_with(network, text.replace("publications: 40", "publications: 20")).stdout)
+    after = found["deliveries"] - before["deliveries"], found["expected_deliveries"] - before["expected_deliveries"]
+    assert after[0] == after[1] > 0
+
+
+def test_a_link_that_is_cut_divides_the_network_until_it_is_mended(network):
+    cut = "failures: [{cut: [core0, core1], after: 5, until: 30}, {crash: edge2.0, after: 0}]\n"
+    found = json.loads(run_with(network, CHANGING + cut).stdout)
+    assert found["deliveries"] < found["expected_deliveries"]
+    assert "edge2.0" not in found["brokers"]
+
+
+def run_with(path, text):
+    path.write_text(text)
+    return run(path, "--json")
+
+
 @pytest.mark.parametrize("topology", [chain(4, 3), balanced_tree(3, 2)], ids=["chain", "tree"])
 def test_no_two_brokers_are_drawn_in_one_place(topology):
     places = placed(topology)
@@ -97,7 +146,24 @@ def test_no_two_brokers_are_drawn_in_one_place(topology):
         ("topology: {shape: star, edges: 2}\nstrategy: Fast", "2: strategy: 'Fast' is not known; expected one of Floo"),
         ("topology: {shape: star, edges: 2}\nk: 2", "RegularCover does not know"),
         ("topology: {shape: star, edges: 2}\nk: 0", "2: k: 0 is not a whole number from 1"),
-        ("topology: {shape: star, edges: 2}\npublisher: nowhere", "2: there is no broker 'nowhere'"),
+        ("topology: {shape: star, edges: 2}\npublishers: [nowhere]", "2: there is no broker 'nowhere'"),
+        ("topology: {shape: star, edges: 2}\npublishers: 2", "2: 2 is not a list of brokers that publishers are at"),
+        ("topology: {shape: star, edges: 2}\nchurn: 2", "2: churn: 2 is not a share from 0 to 1"),
+        ("topology: {shape: star, edges: 2}\njitter: soon", "2: 'soon' is not a duration"),
+        ("topology: {shape: star, edges: 2}\nfailures: 2", "2: 2 is not a list of crashes and cuts"),
+        (
+            "topology: {shape: star, edges: 2}\nfailures: [{after: 2}]",
+            "2: {'after': 2} is no failure",
+        ),
+        ("topology: {shape: star, edges: 2}\nfailures: [{crash: x, after: 2}]", "2: there is no broker 'x'"),
+        ("topology: {shape: star, edges: 2}\nfailures: [{cut: [edge0], after: 2}]", "2: ['edge0'] is not a link"),
+        ("links: [[a, b], [b, c]]\nfailures: [{cut: [a, c], after: 2}]", "2: there is no link between 'a' and 'c'"),
+        ("links: [[a, b]]\nfailures: [{crash: a, after: 2, until: 2}]", "until: 2 is not a whole number from 3"),
+        ("links: [[a, b]]\nfailures: [{crash: a, after: 2, keeps_state: 1}]", "keeps_state: 1 is not true or false"),
+        (
+            "links: [[a, b]]\nfailures: [{crash: a, after: 2, until: 9}, {crash: a, after: 8}]",
+            "2: fails while it has already failed",
+        ),
         ("topology: {shape: star, edges: 2}\nwidths: [0.6, 0.3]", "2: [0.6, 0.3] is not two shares"),
         ("topology: {shape: star, edges: 2}\nranking: {scoring: luck}", "scoring: 'luck' is not known"),
         ("links: [[a, b], [b, c], [c, a]]", "do not join 3 brokers to a tree"),

@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
-import numpy as np
-
-from rankcast.cli.simulate_file import Plan, advertisement_of, load_plan
+from rankcast.cli.simulate_file import load_plan
 from rankcast.cli.simulate_picture import draw_network
+from rankcast.cli.simulate_run import Run
 from rankcast.cli.streams import complain, counted, write_json
-from rankcast.cli.terminal import console, progress, table
-from rankcast.model.events import Event
-from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import Advertise
-from rankcast.overlay.simulate import Simulation
-from rankcast.workloads.covering import ranges
+from rankcast.cli.terminal import console, table
 
 
 def simulate_file(file: Path, plot: Path | None, *, limit: int, as_json: bool) -> int:
     """Run the command and return its exit code."""
     plan = load_plan(file)
-    overlay = simulated(plan, quiet=as_json)
+    run = Run(plan)
+    run.go(quiet=as_json)
     if plot is not None:
-        draw_network(plot, overlay, plan.publisher)
+        draw_network(plot, run.overlay, plan.publishers[0])
     if as_json:
-        write_json(_document(plan, overlay, plot))
+        write_json(_document(run, plot))
     else:
-        _show(plan, overlay, plot, limit)
+        _show(run, plot, limit)
     return 0
 
 
-def simulated(plan: Plan, *, quiet: bool = False) -> Simulation:
-    """Let subscribers join all edges alike, publish, and return the overlay when everything has arrived."""
-    overlay = Simulation(plan.topology, Settings(plan.strategy), seed=plan.seed)
-    advertisement = advertisement_of(plan)
-    overlay.advertise(plan.publisher, Advertise(advertisement, plan.ranking))
-    overlay.settle()
-    random = np.random.default_rng([plan.seed, 2])
-    edges = plan.topology.edges
-    filters = ranges(plan.subscribers, random, plan.widths).filters()
-    with progress("subscribing", total=len(filters), quiet=quiet) as bar:
-        for number, wanted in enumerate(bar.over(filters)):
-            subscription = Subscription(SubscriptionId("1"), wanted, rank=float(random.random()))
-            overlay.subscribe(edges[number % len(edges)], Subscriber(SubscriberId(f"s{number}"), (subscription,)))
-            overlay.settle()
-    with progress("publishing", total=plan.publications, quiet=quiet) as bar:
-        for number in bar.over(range(plan.publications)):
-            event = Event(str(number), advertisement.source, data={"a0": float(random.random())})
-            overlay.publish(plan.publisher, advertisement.id, event)
-            overlay.settle()
-    return overlay
-
-
-def _show(plan: Plan, overlay: Simulation, plot: Path | None, limit: int) -> None:
+def _show(run: Run, plot: Path | None, limit: int) -> None:
+    plan, overlay = run.plan, run.overlay
     on, measures = console(), overlay.measures
     sizes = overlay.table_sizes()
     columns = {"Broker": "left", "Knows": "right", "Own": "right", "Messages in": "right"}
@@ -68,12 +42,15 @@ def _show(plan: Plan, overlay: Simulation, plot: Path | None, limit: int) -> Non
     sent = [(kind, f"{measures.messages[kind]:,}", f"{measures.bytes[kind]:,}") for kind in kinds]
     on.print(table("Messages between them", {"Kind": "left", "Number": "right", "Bytes": "right"}, sent))
     on.print()
-    known = overlay.received(plan.publisher)
-    share = 100 * known / plan.subscribers if plan.subscribers else 0.0
     on.print(f"{plan.strategy.value}{'' if plan.k is None else f', k={plan.k}'}: {counted(len(sizes), 'broker')}")
-    on.print(f"{plan.publisher} was told {known:,} of {counted(plan.subscribers, 'subscription')} ({share:.2f}%)")
+    for publisher in dict.fromkeys(plan.publishers):
+        if publisher in sizes:
+            known = overlay.received(publisher)
+            share = 100 * known / run.present if run.present else 0.0
+            on.print(f"{publisher} was told {known:,} of {counted(run.present, 'subscription')} ({share:.2f}%)")
     on.print(
         f"{counted(plan.publications, 'event')} published, {counted(measures.delivered, 'delivery', 'deliveries')}"
+        + (f" of {run.expected:,}; failures cost the rest" if measures.delivered != run.expected else "")
     )
     if measures.delivered:
         half, most = (f"{1000 * measures.latency(part):.1f}" for part in (0.5, 0.99))
@@ -82,22 +59,35 @@ def _show(plan: Plan, overlay: Simulation, plot: Path | None, limit: int) -> Non
         complain(f"wrote {plot}")
 
 
-def _document(plan: Plan, overlay: Simulation, plot: Path | None) -> dict[str, object]:
-    measures = overlay.measures
+def _document(run: Run, plot: Path | None) -> dict[str, object]:
+    plan, overlay, measures = run.plan, run.overlay, run.overlay.measures
+    work = overlay.matching_work()
     return {
         "strategy": plan.strategy.value,
         "k": plan.k,
         "subscribers": plan.subscribers,
         "publications": plan.publications,
-        "publisher": plan.publisher,
-        "told_to_publisher": overlay.received(plan.publisher),
+        "publishers": {
+            name: {"told": overlay.received(name) if name in overlay.brokers else None} for name in plan.publishers
+        },
         "brokers": {
-            name: {"knows": size, "own": size - overlay.received(name), "messages": measures.handled[name]}
+            name: {
+                "knows": size,
+                "own": size - overlay.received(name),
+                "messages": measures.handled[name],
+                "searched": work[name][0],
+                "found": work[name][1],
+            }
             for name, size in overlay.table_sizes().items()
         },
         "messages": dict(sorted(measures.messages.items())),
         "bytes": dict(sorted(measures.bytes.items())),
+        "rejected": dict(sorted(measures.rejected.items())),
         "deliveries": measures.delivered,
+        "expected_deliveries": run.expected,
+        "deliveries_per_subscription": {
+            str(count): times for count, times in sorted(Counter(measures.deliveries.values()).items())
+        },
         "hops": {str(hops): count for hops, count in sorted(measures.hops.items())},
         "latency_seconds": {str(part): measures.latency(part) for part in (0.5, 0.9, 0.99)},
         "plot": None if plot is None else str(plot),

@@ -47,12 +47,36 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
 """The shapes of topologies, and the numbers that each needs."""
 
 MOST_BROKERS = 10_000
-KEYS = ("topology", "links", "strategy", "k", "ranking", "subscribers", "widths", "publications", "publisher", "seed")
+KEYS = (
+    *("topology", "links", "strategy", "k", "ranking", "subscribers", "widths", "churn"),
+    *("publications", "publishers", "interval", "jitter", "failures", "seed"),
+)
+NO_TIME, A_SECOND = timedelta(0), timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A broker that crashes, or a link between two that is lost, after so many events; and when it is back, if ever."""
+
+    brokers: tuple[str, ...]
+    after: int
+    until: int | None
+    keeps_state: bool
+
+    @property
+    def is_crash(self) -> bool:
+        """Whether a broker fails, not a link."""
+        return len(self.brokers) == 1
+
+    def overlaps(self, other: Failure) -> bool:
+        """Whether the same thing fails again before it is back."""
+        first, then = sorted((self, other), key=lambda one: one.after)
+        return set(self.brokers) == set(other.brokers) and (first.until is None or then.after < first.until)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be simulated."""
+    """What is to be simulated; `churn` is the share of subscribers who are replaced after each event."""
 
     topology: Topology
     strategy: Strategy
@@ -60,8 +84,12 @@ class Plan:
     ranking: AudienceRanking
     subscribers: int
     widths: tuple[float, float]
+    churn: float
     publications: int
-    publisher: str
+    publishers: tuple[str, ...]
+    interval: timedelta
+    jitter: timedelta
+    failures: tuple[Failure, ...]
     seed: int
 
 
@@ -82,9 +110,8 @@ class _Reader:
         self._check_keys(root, (), KEYS)
         seed = self._number(root, "seed", 0, default=1)
         topology = self._topology(root, seed)
-        publisher = root.get("publisher", topology.edges[0])
-        if publisher not in topology.brokers:
-            self._refuse(("publisher",), f"there is no broker {shown(publisher)}")
+        publications = self._number(root, "publications", 0, default=100)
+        failures = self._failures(root, topology)
         strategy = self._enum(root, (), "strategy", Strategy, Strategy.REGULAR_COVER)
         k = self._number(root, "k", 1) if "k" in root else None
         plan = Plan(
@@ -94,8 +121,12 @@ class _Reader:
             self._ranking(root),
             self._number(root, "subscribers", 0, default=1000),
             self._widths(root),
-            self._number(root, "publications", 0, default=100),
-            publisher,
+            self._share(root, "churn"),
+            publications,
+            self._publishers(root, topology),
+            self._duration_of(root, "interval", A_SECOND if failures or "jitter" in root else NO_TIME),
+            self._duration_of(root, "jitter", NO_TIME),
+            failures,
             seed,
         )
         self._check_strategy(plan)
@@ -129,6 +160,48 @@ class _Reader:
             links.append(Link(one[0], one[1], self._duration(one[2], path) if len(one) == 3 else DELAY))
         return links
 
+    def _publishers(self, root: dict[str, Any], topology: Topology) -> tuple[str, ...]:
+        given = root.get("publishers", [topology.edges[0]])
+        if not isinstance(given, list) or not given:
+            self._refuse(("publishers",), f"{shown(given)} is not a list of brokers that publishers are at")
+        for at, name in enumerate(given):
+            self._check_broker(name, ("publishers", at), topology)
+        return tuple(given)
+
+    def _failures(self, root: dict[str, Any], topology: Topology) -> tuple[Failure, ...]:
+        given = root.get("failures", [])
+        if not isinstance(given, list):
+            self._refuse(("failures",), f"{shown(given)} is not a list of crashes and cuts")
+        found = tuple(self._failure(one, ("failures", at), topology) for at, one in enumerate(given))
+        for at, failure in enumerate(found):
+            if any(failure.overlaps(other) for other in found[:at]):
+                self._refuse(("failures", at), "fails while it has already failed")
+        return found
+
+    def _failure(self, given: Any, path: tuple[str | int, ...], topology: Topology) -> Failure:
+        if not isinstance(given, dict) or ("crash" in given) == ("cut" in given):
+            self._refuse(path, f"{shown(given)} is no failure; expected such as {{crash: core1, after: 10, until: 20}}")
+        self._check_keys(given, path, ("crash", "cut", "after", "until", "keeps_state"))
+        after = self._number(given, "after", 0, path=path)
+        until = self._number(given, "until", after + 1, path=path) if "until" in given else None
+        keeps = given.get("keeps_state", False)
+        if not isinstance(keeps, bool):
+            self._refuse((*path, "keeps_state"), f"keeps_state: {shown(keeps)} is not true or false")
+        if "crash" in given:
+            self._check_broker(given["crash"], (*path, "crash"), topology)
+            return Failure((given["crash"],), after, until, keeps)
+        ends = given["cut"]
+        if not isinstance(ends, list) or len(ends) != 2:
+            self._refuse((*path, "cut"), f"{shown(ends)} is not a link; expected such as [core0, core1]")
+        for name in ends:
+            self._check_broker(name, (*path, "cut"), topology)
+        self._made((*path, "cut"), lambda: topology.link(*ends))
+        return Failure(tuple(ends), after, until, keeps)
+
+    def _check_broker(self, name: Any, path: tuple[str | int, ...], topology: Topology) -> None:
+        if name not in topology.brokers:
+            self._refuse(path, f"there is no broker {shown(name)}")
+
     def _ranking(self, root: dict[str, Any]) -> AudienceRanking:
         given = root.get("ranking", {})
         if not isinstance(given, dict):
@@ -148,6 +221,15 @@ class _Reader:
             self._refuse(("widths",), f"{shown(given)} is not two shares of the domain; expected such as [0.3, 0.6]")
         return float(given[0]), float(given[1])
 
+    def _share(self, root: dict[str, Any], name: str) -> float:
+        given = root.get(name, 0)
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
+            self._refuse((name,), f"{name}: {shown(given)} is not a share from 0 to 1")
+        return float(given)
+
+    def _duration_of(self, root: dict[str, Any], name: str, default: timedelta) -> timedelta:
+        return self._duration(root[name], (name,)) if name in root else default
+
     def _check_strategy(self, plan: Plan) -> None:
         try:
             plan.strategy.check(Advertise(advertisement_of(plan), plan.ranking))
@@ -160,7 +242,7 @@ class _Reader:
         name: str,
         least: int,
         *,
-        path: tuple[str, ...] = (),
+        path: tuple[str | int, ...] = (),
         most: int = 10_000_000,
         default: int | None = None,
     ) -> int:
@@ -182,7 +264,7 @@ class _Reader:
             self._refuse(path, f"{shown(value)} is not a duration such as 5ms")
         return self._made(path, lambda: parse_duration(value))
 
-    def _check_keys(self, given: dict[str, Any], path: tuple[str, ...], known: tuple[str, ...]) -> None:
+    def _check_keys(self, given: dict[str, Any], path: tuple[str | int, ...], known: tuple[str, ...]) -> None:
         for name in given:
             if name not in known:
                 near = difflib.get_close_matches(str(name), known, n=1)
@@ -199,9 +281,10 @@ class _Reader:
         raise invalid_file(self._document.file, self._document.lines([path])[path], message)
 
 
-def advertisement_of(plan: Plan) -> Advertisement:
-    """Return what the publisher of a plan advertises: values of one attribute, and how far they should reach."""
-    return Advertisement(AdvertisementId("simulated"), "/simulated", Filter.of(attr("a0").between(0.0, 1.0)), k=plan.k)
+def advertisement_of(plan: Plan, publisher: int = 0) -> Advertisement:
+    """Return what a publisher of a plan advertises: values of one attribute, and how far they should reach."""
+    wanted = Filter.of(attr("a0").between(0.0, 1.0))
+    return Advertisement(AdvertisementId(f"simulated {publisher}"), f"/simulated/{publisher}", wanted, k=plan.k)
 
 
 def _shaped(shape: str, counts: list[int], delay: timedelta, seed: int) -> Topology:
