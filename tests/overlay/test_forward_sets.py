@@ -182,6 +182,8 @@ def test_the_papers_weights_count_a_hidden_one_for_each_above_it():
         held.add(number, interest(f"s{number}", FILTERS[bounds]))
     weights = {one: held.descendants_weight(one, lambda _: 1.0, sources.__getitem__) for one in held.forwarded}
     assert weights == {0: 3.0, 1: 1.0, 3: 1.0}  # 2 is below 0 and 1, but came together with 1, which counts it already
+    own = {one: held.descendants_weight(one, lambda _: 1.0, lambda _: None) for one in held.forwarded}
+    assert own == {0: 4.0, 1: 2.0, 3: 1.0}
 
 
 @pytest.mark.parametrize("strategy", COUNTING)

@@ -166,9 +166,13 @@ class ForwardSet:
         )
 
     def descendants_weight(self, number: int, own: Callable[[int], float], source: Callable[[int], object]) -> float:
-        """Return the paper's weight: its own, and one for each below it that came from somewhere else."""
+        """Return the paper's weight: its own, and one for each below it that its own does not count.
+
+        What a neighbour told counts those below that came from the same neighbour; of own clients (None) nobody does.
+        """
+        counted = source(number)
         return own(number) + sum(
-            source(self._outer[one]) != source(number)
+            counted is None or source(self._outer[one]) != counted
             for order, *groups in self._parts(number)
             for group in groups
             for one in order.below(self._local[number], group).tolist()

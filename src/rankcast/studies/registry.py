@@ -26,6 +26,7 @@ STUDIES: Mapping[str, str] = {
     "covering-group": "rankcast.studies.covering_group",
     "covering-matching": "rankcast.studies.covering_matching",
     "overlay-covering": "rankcast.studies.overlay_covering",
+    "fairness": "rankcast.studies.fairness",
 }
 
 
