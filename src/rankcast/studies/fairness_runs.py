@@ -150,14 +150,16 @@ def _deviations(overlay: Simulation, audience: Audience, values: Array, k: int) 
     before = audience.delivered(overlay)
     for number, value in enumerate(values.tolist()):
         audience.publish(overlay, f"{overlay.measures.published}-{number}", value)
-    return np.abs(audience.delivered(overlay) - before - expected(audience.ranges, values, k))
+    deviations: Array = np.abs(audience.delivered(overlay) - before - expected(audience.ranges, values, k))
+    return deviations
 
 
 def expected(made: Ranges, values: Array, k: int) -> Array:
     """Return how many of some publications each subscription gets on average when all matches are equally likely."""
     matching = (made.starts <= values) & (made.ends >= values)
     chance = np.minimum(k / np.maximum(matching.sum(axis=0), 1), 1.0)
-    return (matching * chance).sum(axis=1)
+    found: Array = (matching * chance).sum(axis=1)
+    return found
 
 
 def tables(settings: Settings, k: int | None, seed: int) -> dict[str, list[tuple[str, str]]]:
