@@ -12,7 +12,7 @@ from rankcast.placement.audit import Rule, union_measure, verify
 from rankcast.placement.baselines import balance, closest, closest_without_balance
 from rankcast.placement.flow import feasible_factor
 from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
-from rankcast.placement.local_search import improved, mended
+from rankcast.placement.local_search import improved, improved_within, mended
 from rankcast.workloads.placement import Workload, layered_tree, network, placement_problem, problem_on
 
 STARTS = {
@@ -90,3 +90,27 @@ def test_progress_is_told_and_a_seed_gives_one_result():
     assert told[-1][0] == 1
     assert told[-1][1] == pytest.approx(verify(problem, one).bandwidth)
     assert all(later[1] <= earlier[1] for earlier, later in pairwise(told))
+
+
+def test_a_budget_of_another_kind_is_spent_and_no_more():
+    problem = placement_problem(Workload.HOT_SPOTS, 1000, 100, np.random.default_rng(3))
+    start, shares, told = greedy_offline(problem), iter([0.0, 0.4, 0.8, 1.0]), []
+    found = improved_within(
+        problem, start, np.random.default_rng(1), lambda: next(shares), lambda share, traffic: told.append(share)
+    )
+    assert told == [0.0, 0.4, 0.8, 1.0]
+    audit = verify(problem, found)
+    assert audit.is_feasible
+    assert audit.bandwidth < verify(problem, start).bandwidth
+    assert improved_within(problem, start, np.random.default_rng(1), lambda: 1.0).brokers.tolist() == (
+        start.brokers.tolist()
+    )
+
+
+@given(problems(attributes=3, most_alpha=2), st.integers(0, 5))
+@settings(max_examples=50)
+def test_a_seed_gives_one_placement(problem, seed):
+    start = greedy_offline(problem)
+    one, two = (improved(problem, start, np.random.default_rng(seed), moves=60) for _ in range(2))
+    assert (one.brokers == two.brokers).all()
+    assert all((mine == theirs).all() for mine, theirs in zip(one.filters, two.filters, strict=True))
