@@ -101,6 +101,14 @@ def test_a_busy_broker_lets_messages_wait():
     assert made.measures.latencies == pytest.approx([2.001, 3.001, 4.001])
 
 
+def test_work_can_be_measured_by_a_stopwatch():
+    ticks = iter(range(1_000_000))
+    made = overlay(Strategy.REGULAR_COVER, star(1), people=2, stopwatch=lambda: 0.5 * next(ticks))
+    publish(made, 1)
+    assert made.measures.busy["core"] == 0.5 * made.measures.handled["core"]
+    assert all(latency >= 0.5 for latency in made.measures.latencies)
+
+
 def test_bytes_are_those_of_the_wire():
     sizes = Sizes()
     interest = Interest(SubscriptionKey("ana", "1"), parse_filter("city = 'Évora'"))

@@ -1,8 +1,9 @@
 """A whole overlay in simulated time: deterministic, from one seed, with everything counted.
 
 Brokers are joined as a topology says. A message takes its link's delay, and waits at a broker that is busy; how long a
-broker is busy with one is a `Processing`. With `jitter` each message takes up to that much longer, so that links
-reorder. Brokers crash and come back, links are cut and mended. Clients speak to their brokers without delay.
+broker is busy with one is a `Processing`, or what handling it really takes, by a stopwatch that a study may lend. With
+`jitter` each message takes up to that much longer, so that links reorder. Brokers crash and come back, links are cut
+and mended. Clients speak to their brokers without delay.
 
 Nothing here decides anything: all behaviour is that of `rankcast.overlay.broker`.
 """
@@ -56,6 +57,7 @@ class Simulation:
         seed: int = 0,
         start: datetime = START,
         processing: Processing | None = None,
+        stopwatch: Callable[[], float] | None = None,
         jitter: timedelta = NO_TIME,
         delivered: Callable[[str, Deliver], object] | None = None,
     ) -> None:
@@ -66,6 +68,7 @@ class Simulation:
         self.brokers: dict[str, Broker] = {}
         self._seed = seed
         self._processing = processing or Processing()
+        self._stopwatch = stopwatch
         self._jitter = jitter
         self._random = np.random.default_rng([seed, 0])
         self._told = delivered
@@ -250,12 +253,15 @@ class Simulation:
         broker = self.brokers[name]
         table = broker.routing.table
         searched, found = table.searched, table.found
+        began = 0.0 if self._stopwatch is None else self._stopwatch()
         effects = broker.handle(message, link, self.now)
+        took = 0.0 if self._stopwatch is None else self._stopwatch() - began
         self.measures.handled[name] += 1
         done = self.now
-        if not self._processing.is_free:
+        if took or not self._processing.is_free:
             cost = self._processing
             seconds = cost.message + cost.searched * (table.searched - searched) + cost.found * (table.found - found)
+            seconds += took
             done = max(self.now, self._free_at.get(name, self.now)) + timedelta(seconds=seconds)
             self._free_at[name] = done
             self.measures.busy[name] += seconds  # type: ignore[assignment]

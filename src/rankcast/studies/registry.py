@@ -27,6 +27,7 @@ STUDIES: Mapping[str, str] = {
     "covering-matching": "rankcast.studies.covering_matching",
     "overlay-covering": "rankcast.studies.overlay_covering",
     "fairness": "rankcast.studies.fairness",
+    "overlay-latency": "rankcast.studies.overlay_latency",
 }
 
 

@@ -6,7 +6,7 @@ would be 2% of all before any came from elsewhere: more than the paper reports i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.messages import Advertise
-from rankcast.overlay.simulate import Processing, Simulation
+from rankcast.overlay.simulate import Simulation
 from rankcast.overlay.topologies import Topology
 from rankcast.workloads.covering import Ranges
 
@@ -52,11 +52,11 @@ class Audience:
         return np.array([self.topology.hops(self.publisher, home) for home in self.homes])
 
     def advertised(
-        self, settings: Settings, k: int | None, *, seed: int = 0, processing: Processing | None = None
+        self, settings: Settings, k: int | None, *, seed: int = 0, stopwatch: Callable[[], float] | None = None
     ) -> Simulation:
         """Return an overlay in which the publisher has advertised all values, for the k best if so, and nobody else
         has come yet."""
-        overlay = Simulation(self.topology, settings, seed=seed, processing=processing)
+        overlay = Simulation(self.topology, settings, seed=seed, stopwatch=stopwatch)
         everything = Filter.of(attr("a0").between(0.0, 1.0))
         overlay.advertise(self.publisher, Advertise(Advertisement(NAME, SOURCE, everything, k=k)))
         overlay.settle()
