@@ -139,6 +139,14 @@ def test_changed_priorities_count_for_what_is_held(hub):
     assert published(hub, 3, 2) == [("2", 1.0)]
 
 
+def test_explain_says_that_ranks_fade(hub):
+    hub.subscribe("ana", {"true": 0.5}, deliver=Sliding(1, 8), decay=Decay(timedelta(seconds=90)))
+    assert str(hub.explain({}, "ana")).endswith(
+        "ana: delivered with rank 0.5 (an older event needs twice the rank for every 90s between them) "
+        "(place 1 of 1, only the best is delivered)"
+    )
+
+
 def test_a_decay_can_be_given_changed_and_taken_away(hub):
     hub.subscribe("ana", RANKS, deliver=Sliding(1, 9))
     assert [published(hub, number, x) for number, x in ((1, 2), (5, 1))] == [[("1", 1.0)], []]

@@ -121,12 +121,16 @@ class Core:
         """Whether an event that comes may have to wait for earlier ones."""
         return self._waiting is not None and bool(self._waiting.lateness)
 
-    def is_late(self, event: Event, now: datetime) -> bool:
-        """Whether an event that came now would come too late."""
+    def lateness_of(self, event: Event, now: datetime) -> Late | None:
+        """Return by how much an event that came now would come too late, or None when it would not."""
         waiting = self._waiting
         if waiting is None or event.time is None:
-            return False
-        return event.time < waiting.watermark or max(now, self.latest) - event.time > waiting.lateness
+            return None
+        reached = max(now, self.latest)
+        if event.time >= waiting.watermark and reached - event.time <= waiting.lateness:
+            return None
+        beyond = max(reached - event.time - waiting.lateness, waiting.watermark - event.time)
+        return Late(event, event.time + beyond)
 
     def _publish(self, command: Publish, done: Applied) -> None:
         event = command.event
@@ -136,13 +140,13 @@ class Core:
             if self._is_new(event.identity):
                 self._take(event, self.latest, done, closed=command.closed)
             return
-        late = self.is_late(event, command.now)
+        late = self.lateness_of(event, command.now)
         self._move_on(command.now)
-        if late and not self.is_known(event.identity):
+        if late is not None and not self.is_known(event.identity):
             self.next_id += event.id == str(self.next_id)
             self.late += 1
-            done.late.append(Late(event, self._waiting.watermark))
-        elif not late and (event.identity in self._waiting or self._is_new(event.identity)):
+            done.late.append(late)
+        elif late is None and (event.identity in self._waiting or self._is_new(event.identity)):
             self._waiting.add(event.time or self.latest, event.identity, event)
         self._advance(command.now, done, closed=command.closed)
 

@@ -27,13 +27,15 @@ def _queue_outcome(
     name = queue.subscription
     satisfied = [one.subscription for one in explanations if one.matched]
     wanted = [one.id for one in satisfied if (one.deliver is None if name is None else one.id == name)]
-    found = Outcome(queue.member.subscriber.id, (), None, Verdict.NO_MATCH, subscription=name)
+    decay = queue.member.subscriber.decay
+    found = Outcome(queue.member.subscriber.id, (), None, Verdict.NO_MATCH, subscription=name, decay=decay)
     match = queue.match(event, wanted)
     if match is None:
         return replace(found, verdict=Verdict.NO_RELEVANCE) if wanted else found
     unseen = _not_seen(core, queue, match, now)
     if unseen is not None:
-        return replace(found, rank=match.rank, verdict=unseen)
+        late = core.lateness_of(event, now) if unseen is Verdict.LATE else None
+        return replace(found, rank=match.rank, verdict=unseen, late=late)
     ahead = queue.outlook(match, max(now, core.latest))
     competitor = None if ahead.competitor is None else queue.matches.get(ahead.competitor.identity)
     verdict = _verdict(ahead, queue.member.subscriber.notify)
@@ -45,7 +47,7 @@ def _not_seen(core: Core, queue: MemberQueue, match: Match, now: datetime) -> Ve
     event = match.event
     if core.is_known(event.identity) or queue.holds(event.identity):
         return Verdict.REPEATED
-    if core.is_late(event, now):
+    if core.lateness_of(event, now) is not None:
         return Verdict.LATE
     return Verdict.HELD if core.keeps_back else None
 

@@ -10,8 +10,10 @@ from rankcast.delivery.outlook import Outlook
 from rankcast.matching.explain import Explanation
 from rankcast.model.errors import RankcastError
 from rankcast.model.events import Event
+from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import format_time
+from rankcast.storage.durations import format_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class Outcome:
     `outlook` tells where the event stands in its queue: its place, the window at that instant, when it could still
     enter. `competitor` is the match to beat, as far as the hub still has it. All this is about the subscriber's queue;
     `others` has the outcomes for the queues of subscriptions with their own policies, each with its `subscription`.
+    `late` tells by how much the event would come too late, and `decay` how its rank fades.
     """
 
     subscriber: SubscriberId
@@ -102,6 +105,8 @@ class Outcome:
     competitor: Match | None = None
     subscription: SubscriptionId | None = None
     others: tuple[Outcome, ...] = ()
+    late: Late | None = None
+    decay: Decay | None = None
 
     @property
     def delivered(self) -> bool:
@@ -115,7 +120,7 @@ class Outcome:
 
     @property
     def _in_words(self) -> str:
-        rank = "" if self.rank is None else f"{self.rank:g}"
+        rank = "" if self.rank is None else f"{self.rank:g}{self._fading}"
         match self.verdict:
             case Verdict.DELIVERED:
                 return f"delivered with rank {rank}{self._standing}"
@@ -127,7 +132,8 @@ class Outcome:
             case Verdict.REPEATED:
                 return "not delivered now: an event with this source and id was published before"
             case Verdict.LATE:
-                return "not delivered: the event comes later than is allowed"
+                beyond = "" if self.late is None else f"{format_duration(self.late.by)} "
+                return f"not delivered: the event comes {beyond}later than is allowed"
             case Verdict.HELD:
                 return f"not delivered now: with rank {rank} it is kept back until nothing earlier can come"
             case Verdict.EXPIRED:
@@ -142,6 +148,13 @@ class Outcome:
                 return f"not handed over: with rank {rank} it is there to be read{self._standing}"
         by = " by rank and diversity" if self.outlook is not None and self.outlook.diverse else ""
         return f"not delivered now: with rank {rank} it is not among the best{by}{self._standing}{self._chance}"
+
+    @property
+    def _fading(self) -> str:
+        """How the rank of an event compares with that of a newer one."""
+        if self.decay is None:
+            return ""
+        return f" (an older event needs twice the rank for every {format_duration(self.decay.half_life)} between them)"
 
     @property
     def _standing(self) -> str:
