@@ -34,7 +34,7 @@ def _forget_stale_kernels() -> None:
     """
     package = Path(__file__).parents[1] / "src" / "rankcast"
     sources = sorted(
-        path for path in package.rglob("*.py") if "numba" in (text := path.read_text()) or "@inlined" in text
+        path for path in package.rglob("*.py") if "numba" in (text := path.read_text()) or "rankcast.compiling" in text
     )
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     stamp = package / "__pycache__" / "kernels.sha256"
