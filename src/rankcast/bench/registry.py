@@ -41,6 +41,7 @@ BENCHES: Mapping[str, str] = {
     "diversity": "rankcast.bench.diversity",
     "topkw": "rankcast.bench.topkw",
     "covering": "rankcast.bench.covering",
+    "overlay": "rankcast.bench.overlay",
     "spark": "rankcast.bench.spark",
 }
 """Modules by the name of their bench; each has a function `run`."""

@@ -182,6 +182,25 @@ def covering(
     _finish(report, as_json=json)
 
 
+@bench_app.command(epilog="Example: rankcast bench overlay --subscriptions 10000 --json")
+def overlay(
+    subscriptions: Size = None,
+    events: Events = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer subscriptions and events.")] = False,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Publish through sixty simulated brokers by every routing strategy, against one broker that has everything.
+
+    One thread, CPU time of all brokers together. What is delivered is compared with what all subscriptions say.
+    """
+    from rankcast.bench.overlay import QUICK_EVENTS, QUICK_SUBSCRIPTIONS
+
+    if quick:
+        subscriptions, events = subscriptions or QUICK_SUBSCRIPTIONS, events or QUICK_EVENTS
+    _run("overlay", subscriptions, events, seed, as_json=json)
+
+
 @bench_app.command(epilog="Example: rankcast bench spark --quick")
 def spark(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes; promises nothing.")] = False,

@@ -18,7 +18,9 @@ from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
 from rankcast.overlay.broker import Settings
+from rankcast.overlay.effects import Deliver
 from rankcast.overlay.messages import Advertise
+from rankcast.overlay.rankings import FAIRNESS, AudienceRanking
 from rankcast.overlay.simulate import Simulation
 from rankcast.overlay.topologies import Topology
 from rankcast.workloads.covering import Ranges
@@ -32,12 +34,13 @@ _ONLY = SubscriptionId("1")
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Subscriptions by number, the broker of each, and the publisher's broker."""
+    """Subscriptions by number, the broker of each, and the publisher's broker; ranks are 1 unless they are given."""
 
     topology: Topology
     publisher: str
     ranges: Ranges
     homes: tuple[str, ...]
+    ranks: tuple[float, ...] | None = None
 
     @staticmethod
     def spread(topology: Topology, ranges: Ranges, random: np.random.Generator, *, apart: bool = True) -> Audience:
@@ -52,13 +55,20 @@ class Audience:
         return np.array([self.topology.hops(self.publisher, home) for home in self.homes])
 
     def advertised(
-        self, settings: Settings, k: int | None, *, seed: int = 0, stopwatch: Callable[[], float] | None = None
+        self,
+        settings: Settings,
+        k: int | None,
+        ranking: AudienceRanking = FAIRNESS,
+        *,
+        seed: int = 0,
+        stopwatch: Callable[[], float] | None = None,
+        delivered: Callable[[str, Deliver], object] | None = None,
     ) -> Simulation:
         """Return an overlay in which the publisher has advertised all values, for the k best if so, and nobody else
         has come yet."""
-        overlay = Simulation(self.topology, settings, seed=seed, stopwatch=stopwatch)
+        overlay = Simulation(self.topology, settings, seed=seed, stopwatch=stopwatch, delivered=delivered)
         everything = Filter.of(attr("a0").between(0.0, 1.0))
-        overlay.advertise(self.publisher, Advertise(Advertisement(NAME, SOURCE, everything, k=k)))
+        overlay.advertise(self.publisher, Advertise(Advertisement(NAME, SOURCE, everything, k=k), ranking))
         overlay.settle()
         return overlay
 
@@ -66,7 +76,7 @@ class Audience:
         """Let subscribers come one after the other: some, or all."""
         filters = self.ranges.filters()
         for number in range(len(filters)) if numbers is None else numbers:
-            wanted = Subscription(_ONLY, filters[number])
+            wanted = Subscription(_ONLY, filters[number], 1.0 if self.ranks is None else self.ranks[number])
             overlay.subscribe(self.homes[number], Subscriber(subscriber_of(number), (wanted,)))
             overlay.settle()
 
