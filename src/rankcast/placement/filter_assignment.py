@@ -101,6 +101,15 @@ def assign_filters(stage: Stage, random: np.random.Generator, sampling: Sampling
             guess *= 2
 
 
+def yardstick_of(stage: Stage, random: np.random.Generator, sampling: Sampling) -> Yardstick:
+    """Return the yardstick of one programme on a first sample, without going on to filters that cover everything."""
+    guess = max(2.0, sampling.guess * len(stage.brokers))
+    drawn = random_demands(stage.sizes.astype(np.float64), int(guess * np.log(guess)), random)
+    sample = _with_load(stage, drawn, random, sampling)
+    fractional = solved(_programme(stage, sample, random, sampling), sampling.accuracy, sampling.iterations)
+    return Yardstick(fractional.objective, fractional.bound, len(sample.demands), len(stage.sizes), 1)
+
+
 def random_demands(weights: Array, count: int, random: np.random.Generator) -> Array:
     """Draw different demands by weight."""
     if count >= len(weights):

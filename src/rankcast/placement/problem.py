@@ -67,7 +67,7 @@ class Problem:
         self._set("interest_of", _numbers("interest_of", self.interest_of, len(self.interests)))
         self._set("site_of", _numbers("site_of", self.site_of, len(self.sites)))
         self._check_sizes()
-        self._set("alpha", _alphas(self.alpha, len(self.tree)))
+        self._set("alpha", allowed_boxes(self.alpha, len(self.tree)))
         self._set("shares", _shares(self.shares, len(self.tree.leaves)))
         if not 1 <= self.beta <= self.beta_max:
             raise PlacementError(f"beta: {self.beta} and beta_max: {self.beta_max}; expected 1 <= beta <= beta_max")
@@ -159,7 +159,8 @@ def _numbers(name: str, values: ArrayLike, count: int) -> Array:
     return numbers.astype(np.int64)
 
 
-def _alphas(alpha: ArrayLike, brokers: int) -> Array:
+def allowed_boxes(alpha: ArrayLike, brokers: int) -> Array:
+    """Return how many boxes the filter of each broker may have, given one number for all or one for each."""
     found = np.asarray(alpha)
     if found.shape not in ((), (brokers,)) or not np.issubdtype(found.dtype, np.integer):
         raise PlacementError(f"alpha: expected a whole number, or one for each of {brokers:,} brokers")
