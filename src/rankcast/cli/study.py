@@ -59,7 +59,7 @@ def _show(outcome: Outcome) -> None:
     from rankcast.cli.terminal import console, table
     from rankcast.studies.pages import cells
 
-    columns = {"Quantity": "left", "Published": "right", "Measured": "right", "Holds": "left"}
+    columns = {"Quantity": "wrap", "Published": "right", "Measured": "right", "Holds": "left"}
     shown = console()
     shown.print(table(outcome.title, columns, map(cells, outcome.findings)))
     for remark in outcome.remarks:
