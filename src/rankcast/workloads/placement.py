@@ -14,10 +14,10 @@ import numpy as np
 
 from rankcast.model.errors import PlacementError
 from rankcast.placement.boxes import Array
-from rankcast.placement.clusters import k_means
 from rankcast.placement.flow import best_factor
 from rankcast.placement.problem import Problem, limits_of_delay
-from rankcast.placement.tree import PUBLISHER, BrokerTree
+from rankcast.placement.tree import BrokerTree
+from rankcast.placement.tree_design import clustered_tree
 from rankcast.workloads.placement_interests import Demand, Level, feeds, hot_spots, topics
 
 SITES, METROS, DIMENSIONS = 484, 36, 5
@@ -131,29 +131,8 @@ def demand(workload: Workload, subscribers: int, drawn: Network, random: np.rand
 
 
 def layered_tree(drawn: Network, degree: int, random: np.random.Generator) -> BrokerTree:
-    """Return a tree of the network's brokers in which nobody has more children than `degree`.
-
-    Brokers are clustered by position, the one nearest to the publisher heads its cluster, and so on within clusters.
-    """
-    if degree < 2:
-        raise PlacementError(f"degree: {degree}; expected at least 2 children")
-    positions = drawn.positions
-    distance = np.linalg.norm(positions - drawn.publisher, axis=1)
-    parents = np.full(len(positions), PUBLISHER)
-    waiting = [(PUBLISHER, np.arange(len(positions)))]
-    while waiting:
-        parent, members = waiting.pop()
-        if len(members) <= degree:
-            parents[members] = parent
-            continue
-        labels = k_means(positions[members], degree, random)
-        for label in np.unique(labels):
-            group = members[labels == label]
-            head = group[distance[group].argmin()]
-            parents[head] = parent
-            if len(group) > 1:
-                waiting.append((int(head), group[group != head]))
-    return BrokerTree(drawn.publisher, positions, parents)
+    """Return a tree of the network's brokers, by where they are, in which nobody has more children than `degree`."""
+    return clustered_tree(drawn.publisher, drawn.positions, degree, random)
 
 
 def _drawn(brokers: int, random: np.random.Generator) -> Network:

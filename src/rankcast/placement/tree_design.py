@@ -1,0 +1,219 @@
+"""The tree of brokers and the placement chosen together, given where brokers are and how many children each may have.
+
+Without a limit on children there would be nothing to choose: all brokers at the publisher is the best of all trees, as
+inner brokers only add traffic and latency. Within the limit, placement and tree are improved in turn: local search
+moves subscribers, then brokers are moved. Three moves of brokers: another parent, exchanged parents, and exchanged
+places in the tree. One counts when all traffic is less, or the same with shorter paths, and every subscriber still is
+within its latency limit, which stays what it was for the given tree. Leaves stay leaves but for exchanged places; those
+are left out where leaves have different shares of the load.
+
+Cost: some milliseconds per move that is tried, beside the local search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rankcast.model.errors import PlacementError
+from rankcast.placement.boxes import Array
+from rankcast.placement.clusters import k_means
+from rankcast.placement.fitting import fit_inner_filters, merged
+from rankcast.placement.greedy import events_of, greedy_offline
+from rankcast.placement.kernels_filters import measure, scratch_for
+from rankcast.placement.local_search import improved
+from rankcast.placement.problem import TOLERANCE, Problem
+from rankcast.placement.solution import Placement
+from rankcast.placement.tree import PUBLISHER, BrokerTree
+
+WORTHWHILE = 1e-9
+"""The least share of the traffic that a move has to save."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """A problem on the designed tree with its placement, beside the placement on the given tree.
+
+    Both had as many moves of local search, half of them before the tree was touched; `accepted` is how many moves of
+    brokers there were.
+    """
+
+    problem: Problem
+    placement: Placement
+    given: Placement
+    accepted: int
+
+
+def clustered_tree(publisher: Array, positions: Array, degree: int, random: np.random.Generator) -> BrokerTree:
+    """Return a tree in which nobody has more children than `degree`, made by where brokers are.
+
+    Brokers are clustered by position, the one nearest to the publisher heads its cluster, and so on within clusters.
+    """
+    if degree < 2:
+        raise PlacementError(f"degree: {degree}; expected at least 2 children")
+    distance = np.linalg.norm(positions - publisher, axis=1)
+    parents = np.full(len(positions), PUBLISHER)
+    waiting = [(PUBLISHER, np.arange(len(positions)))]
+    while waiting:
+        parent, members = waiting.pop()
+        if len(members) <= degree:
+            parents[members] = parent
+            continue
+        labels = k_means(positions[members], degree, random)
+        for label in np.unique(labels):
+            group = members[labels == label]
+            head = group[distance[group].argmin()]
+            parents[head] = parent
+            if len(group) > 1:
+                waiting.append((int(head), group[group != head]))
+    return BrokerTree(publisher, positions, parents)
+
+
+def designed(
+    problem: Problem, degree: int, random: np.random.Generator, moves: int, rounds: int = 4, tries: int = 2000
+) -> Design:
+    """Improve the problem's tree and a placement on it in turn.
+
+    Half of the `moves` of local search come first, on the given tree; the others are divided among the rounds, and so
+    are `tries` of moving brokers. Raises PlacementError when the given tree has more children somewhere.
+    """
+    counts = np.bincount(problem.tree.parents + 1, minlength=len(problem.tree) + 1)
+    if counts.max() > degree:
+        at = int(counts.argmax()) - 1
+        who = "the publisher" if at == PUBLISHER else f"broker {at}"
+        raise PlacementError(f"degree: {who} has {counts.max()} children in the given tree; expected at most {degree}")
+    placement, accepted = improved(problem, greedy_offline(problem), random, moves // 2), 0
+    given = improved(problem, placement, random, moves // 2)
+    for _ in range(rounds):
+        walk = _Walk(problem, placement, degree)
+        for _ in range(tries // rounds):
+            accepted += walk.tried(random)
+        problem, placement = walk.result(random)
+        placement = improved(problem, placement, random, moves // 2 // rounds)
+    return Design(problem, placement, given, accepted)
+
+
+class _Walk:
+    """A tree in motion, with the filters that hang on it; subscribers stay at the broker, or the place, they have."""
+
+    def __init__(self, problem: Problem, placement: Placement, degree: int) -> None:
+        self.problem = problem
+        self.degree = degree
+        self.tree = problem.tree
+        self.brokers = placement.brokers
+        self.filters = list(placement.filters)
+        self._events = events_of(problem)
+        self._scratch = scratch_for(int(problem.boxes_of_brokers.max()), problem.interests.sides.shape[1])
+        self.measures = np.array([self._measure(boxes) for boxes in self.filters])
+        self._may_exchange = bool(np.ptp(problem.shares_of_leaves) == 0 and np.ptp(problem.boxes_of_brokers) == 0)
+        self._pairs = self._different_pairs()
+
+    def tried(self, random: np.random.Generator) -> bool:
+        """Try one move of brokers; return whether it was taken."""
+        kind = random.integers(3 if self._may_exchange else 2)
+        one, other = random.choice(len(self.tree), 2, replace=False).tolist() if len(self.tree) > 1 else (0, 0)
+        if kind == 0:
+            return self._given_parent(one, random)
+        return self._swapped(one, other) if kind == 1 else self._exchanged(one, other)
+
+    def result(self, random: np.random.Generator) -> tuple[Problem, Placement]:
+        """Return the problem on the tree as it is now, and the placement, inner filters fitted with more care."""
+        problem = replace(self.problem, tree=self.tree)
+        fitted = list(self.filters)
+        fit_inner_filters(problem, fitted, random)
+        better = sum(map(self._measure, fitted)) < float(self.measures.sum())
+        return problem, Placement(self.brokers, tuple(fitted if better else self.filters))
+
+    def _given_parent(self, broker: int, random: np.random.Generator) -> bool:
+        """Hang a broker below another inner one, or the publisher."""
+        counts = np.bincount(self.tree.parents + 1, minlength=len(self.tree) + 1)
+        before = int(self.tree.parents[broker])
+        if before != PUBLISHER and counts[before + 1] == 1:
+            return False  # a leaf more
+        inner = np.flatnonzero(counts[1:] > 0)
+        targets = [
+            target
+            for target in (PUBLISHER, *inner.tolist())
+            if target != before and counts[target + 1] < self.degree and not self._is_below(target, broker)
+        ]
+        if not targets:
+            return False
+        parents = self.tree.parents.copy()
+        parents[broker] = targets[int(random.integers(len(targets)))]
+        return self._taken(parents)
+
+    def _swapped(self, one: int, other: int) -> bool:
+        """Exchange the parents of two brokers, with all that hangs below them."""
+        parents = self.tree.parents.copy()
+        if parents[one] == parents[other] or self._is_below(one, other) or self._is_below(other, one):
+            return False
+        parents[[one, other]] = parents[[other, one]]
+        return self._taken(parents)
+
+    def _exchanged(self, one: int, other: int) -> bool:
+        """Exchange the places of two brokers: filters, subscribers, children. Traffic stays, paths may be shorter."""
+        names = np.arange(len(self.tree))
+        names[[one, other]] = other, one
+        parents = np.empty_like(self.tree.parents)
+        above = self.tree.parents[names]
+        parents[:] = np.where(above == PUBLISHER, PUBLISHER, names[above])
+        tree = BrokerTree(self.tree.publisher, self.tree.positions, parents)
+        pairs = (self._pairs[0], names[self._pairs[1]])
+        before, after = self._latencies(self.tree, self._pairs), self._latencies(tree, pairs)
+        if (after > self.problem.limits[pairs[0]] * (1 + TOLERANCE)).any() or after.sum() >= before.sum():
+            return False
+        self.tree, self._pairs, self.brokers = tree, pairs, names[self.brokers]
+        self.filters[one], self.filters[other] = self.filters[other], self.filters[one]
+        self.measures[[one, other]] = self.measures[[other, one]]
+        return True
+
+    def _taken(self, parents: Array) -> bool:
+        """Go over to other parents, leaves being the same, if that saves traffic or way and keeps latency limits."""
+        tree = BrokerTree(self.tree.publisher, self.tree.positions, parents)
+        latencies = self._latencies(tree, self._pairs)
+        if (latencies > self.problem.limits[self._pairs[0]] * (1 + TOLERANCE)).any():
+            return False
+        filters, measures = list(self.filters), self.measures.copy()
+        children: dict[int, list[int]] = {}
+        for child, parent in enumerate(parents.tolist()):
+            children.setdefault(parent, []).append(child)
+        stale = {int(broker) for broker in np.flatnonzero(parents != self.tree.parents)}
+        touched = {int(parents[broker]) for broker in stale} | {int(self.tree.parents[broker]) for broker in stale}
+        for broker in tree.downwards[::-1].tolist():
+            if broker in touched and broker in children:
+                below = np.concatenate([filters[child] for child in children[broker]])
+                filters[broker] = self._around(below, broker)
+                measures[broker] = self._measure(filters[broker])
+                touched.add(int(parents[broker]))
+        saved = float(self.measures.sum() - measures.sum())
+        least = WORTHWHILE * float(self.measures.sum())
+        is_shorter = latencies.sum() < self._latencies(self.tree, self._pairs).sum()
+        if saved <= (-least if is_shorter else least):
+            return False
+        self.tree, self.filters, self.measures = tree, filters, measures
+        return True
+
+    def _around(self, boxes: Array, broker: int) -> Array:
+        most = int(self.problem.boxes_of_brokers[broker])
+        return merged(np.unique(boxes, axis=0), most, self.problem.density)
+
+    def _measure(self, boxes: Array) -> float:
+        return float(measure(boxes, len(boxes), self._events, self._scratch))
+
+    def _is_below(self, broker: int, other: int) -> bool:
+        """Whether a broker is another one or below it."""
+        while broker not in (PUBLISHER, other):
+            broker = int(self.tree.parents[broker])
+        return broker == other
+
+    def _different_pairs(self) -> tuple[Array, Array]:
+        """Return the different pairs of site and broker that there are."""
+        codes = np.unique(self.problem.site_of * len(self.tree) + self.brokers)
+        sites, brokers = np.divmod(codes, len(self.tree))
+        return sites, brokers
+
+    def _latencies(self, tree: BrokerTree, pairs: tuple[Array, Array]) -> Array:
+        sites, brokers = pairs
+        found: Array = np.linalg.norm(self.problem.sites[sites] - tree.positions[brokers], axis=1) + tree.reach[brokers]
+        return found
