@@ -76,7 +76,7 @@ def test_generated_feeds(engine, feed):
 
 @pytest.mark.parametrize("strategy", Strategy)
 @settings(max_examples=15)
-@given(case=cases(), brokers=st.integers(1, 7), seed=st.integers(0, 99))
+@given(case=cases(everything=True), brokers=st.integers(1, 7), seed=st.integers(0, 99))
 def test_random_cases_on_overlays_of_every_strategy(strategy, case, brokers, seed):
     check(OverlayEngine(strategy, brokers, seed), case)
 

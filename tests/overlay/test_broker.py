@@ -9,14 +9,14 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
-from rankcast.model.notifying import OnDemand
-from rankcast.model.policies import Continuous, Periodic
+from rankcast.model.notifying import Gathered, OnDemand
+from rankcast.model.policies import Continuous, Periodic, Sliding
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import ValueType
 from rankcast.overlay import routing
 from rankcast.overlay.broker import Broker, Settings
-from rankcast.overlay.effects import Deliver, Reason, Rejected, Send
+from rankcast.overlay.effects import Deliver, Listed, Reason, Rejected, Send
 from rankcast.overlay.messages import (
     Advertise,
     Alive,
@@ -27,6 +27,7 @@ from rankcast.overlay.messages import (
     Interest,
     Packet,
     Publish,
+    Read,
     Renew,
     Reset,
     Session,
@@ -372,7 +373,10 @@ def prepared():
         (Subscribe(subscriber("ana", "true")), "mallory", Reason.WRONG_LINK),
         (Unsubscribe("ana"), "mallory", Reason.WRONG_LINK),
         (Unsubscribe("nobody"), "mallory", Reason.UNKNOWN),
-        (Subscribe(subscriber("eve", notify=OnDemand(), deliver=Continuous(1))), "eve", Reason.UNSUPPORTED),
+        (Read("ana"), "mallory", Reason.WRONG_LINK),
+        (Read("ana"), "ana", Reason.UNSUPPORTED),
+        (Read("ana", "0"), "ana", Reason.UNKNOWN),
+        (Read("nobody"), "ana", Reason.UNKNOWN),
         (
             Subscribe(subscriber("eve", "true", "true", priorities=(Priority("0", "1"), Priority("1", "0")))),
             "eve",
@@ -444,6 +448,89 @@ def test_a_neighbour_cannot_fill_the_memory(monkeypatch):
     assert [rejected(bench.peer("left", one)) for one in told] == [[], [Reason.TOO_MANY], [], [], [Reason.TOO_MANY]]
     assert rejected(bench.peer("left", Forward(interest("bo", "rent < 1")))) == []
     assert rejected(bench.peer("left", flats(text="rent < 5"))) == []
+
+
+def test_a_client_cannot_fill_the_memory_nor_can_all_of_them():
+    bench = Bench(client_subscriptions=3, subscriptions=4, client_advertisements=1, advertisements=2)
+    assert rejected(bench.say(Subscribe(subscriber("ana", "true", "x = 1")), "one")) == []
+    before = snapshot(bench.broker)
+    assert rejected(bench.say(Subscribe(subscriber("bo", "true", "x = 1")), "one")) == [Reason.TOO_MANY]
+    assert rejected(bench.say(Subscribe(subscriber("ana", "true", "x = 1", "x = 2", "x = 3")), "one")) == [
+        Reason.TOO_MANY
+    ]
+    assert snapshot(bench.broker) == before
+    assert rejected(bench.say(Subscribe(subscriber("ana", "true", "x = 2", "x = 1")), "one")) == []
+    assert rejected(bench.say(Subscribe(subscriber("cy")), "two")) == []
+    assert rejected(bench.say(Subscribe(subscriber("di")), "three")) == [Reason.TOO_MANY]
+    bench.broker = restored(snapshot(bench.broker))
+    assert rejected(bench.say(Subscribe(subscriber("di")), "three")) == [Reason.TOO_MANY]
+    bench.say(Renew(), "one")
+    bench.say(Unsubscribe("ana"), "one")
+    assert rejected(bench.say(Subscribe(subscriber("di", "true", "x = 1", "x = 2")), "three")) == []
+    told = [("a", "one"), ("b", "one"), ("c", "two"), ("d", "three"), ("a", "one")]
+    assert [rejected(bench.say(flats(name), who)) for name, who in told] == [
+        [],
+        [Reason.TOO_MANY],
+        [],
+        [Reason.TOO_MANY],
+        [],
+    ]
+
+
+# Handing over
+
+
+def test_what_is_gathered_comes_at_the_end_of_its_period_also_after_a_restart():
+    bench = Bench()
+    bench.say(flats(), "agency")
+    bench.say(Subscribe(subscriber("ana", notify=Gathered(10 * SECOND))), "ana")
+    bench.wait(1)
+    assert bench.say(Publish("flats", event()), "agency") == []
+    bench.broker = restored(snapshot(bench.broker))
+    assert delivered(bench.wait(8)) == []
+    assert bench.broker.next_instant == NOW + 10 * SECOND
+    (handed,) = [one for one in bench.wait(1) if isinstance(one, Deliver)]
+    assert (handed.time, handed.gathered) == (NOW + SECOND, NOW + 10 * SECOND)
+    assert delivered(bench.wait(10)) == []
+
+
+def test_a_change_discards_what_is_gathered_for_a_subscription_that_is_gone_and_leaving_discards_all():
+    def own(*names):
+        return Subscriber(
+            "ana",
+            tuple(Subscription(name, parse_filter("true"), deliver=Continuous(9)) for name in names),
+            notify=Gathered(10 * SECOND),
+        )
+
+    bench = Bench()
+    bench.say(flats(), "agency")
+    bench.say(Subscribe(own("a", "b")), "ana")
+    bench.say(Subscribe(subscriber("bo", notify=Gathered(10 * SECOND))), "bo")
+    bench.say(Publish("flats", event()), "agency")
+    bench.say(Subscribe(own("b")), "ana")
+    bench.say(Unsubscribe("bo"), "bo")
+    handed = [one for one in bench.wait(10) if isinstance(one, Deliver)]
+    assert [(one.subscriber, one.subscription) for one in handed] == [("ana", "b")]
+
+
+def test_a_list_is_read_on_demand_and_reading_changes_nothing():
+    bench = Bench()
+    bench.say(flats(), "agency")
+    on_demand = Subscriber(
+        "ana",
+        (Subscription("cheap", parse_filter("rent < 500"), 0.9), Subscription("any", parse_filter("true"), 0.3)),
+        Sliding(2, 3),
+        notify=OnDemand(),
+    )
+    bench.say(Subscribe(on_demand), "ana")
+    assert bench.say(Read("ana"), "ana") == [Listed("ana", "ana", ())]
+    for name, rent in (("1", 700), ("2", 400), ("3", 800)):
+        bench.wait(1)
+        assert bench.say(Publish("flats", event(name, rent=rent)), "agency") == []
+    before = snapshot(bench.broker)
+    (listed,) = bench.say(Read("ana"), "ana")
+    assert [(one.event.id, one.rank) for one in listed.entries] == [("2", 0.9), ("3", 0.3)]
+    assert snapshot(bench.broker) == before
 
 
 def test_counting_is_not_for_every_strategy():

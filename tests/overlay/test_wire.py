@@ -22,6 +22,7 @@ from rankcast.overlay.messages import (
     Interest,
     Packet,
     Publish,
+    Read,
     Renew,
     Reset,
     Session,
@@ -62,7 +63,9 @@ def messages():
     return st.one_of(
         st.builds(Subscribe, notified_subscribers(), leases),
         st.builds(Packet, st.just(SESSION), st.integers(0, 10**9), peers),
-        st.sampled_from([Unsubscribe("ana"), Renew(), Connect(SESSION), Alive(SESSION, 7)]),
+        st.sampled_from(
+            [Unsubscribe("ana"), Read("ana"), Read("ana", "1"), Renew(), Connect(SESSION), Alive(SESSION, 7)]
+        ),
     )
 
 

@@ -13,7 +13,7 @@ counts, so that a short interruption changes no routes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -25,9 +25,9 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
 from rankcast.model.times import LATEST
 from rankcast.overlay.desk import Desk
-from rankcast.overlay.effects import Effect, Reason, RefusedError, Rejected, Send
-from rankcast.overlay.leases import Kind, Lease, Leased, Leases
-from rankcast.overlay.links import Inbox, Outbox
+from rankcast.overlay.effects import Effect, Listed, Reason, RefusedError, Rejected, Send
+from rankcast.overlay.leases import Kind, Lease, Leased, Leases, Room
+from rankcast.overlay.links import Inbox, Neighbour
 from rankcast.overlay.messages import (
     Advertise,
     Alive,
@@ -39,6 +39,7 @@ from rankcast.overlay.messages import (
     Packet,
     PeerMessage,
     Publish,
+    Read,
     Renew,
     Reset,
     Subscribe,
@@ -47,6 +48,7 @@ from rankcast.overlay.messages import (
     Unsubscribe,
     Weigh,
     Withdraw,
+    check_number,
 )
 from rankcast.overlay.publishing import Outcome, Publishing
 from rankcast.overlay.rankings import Scoring
@@ -65,6 +67,8 @@ class Settings:
 
     `lease` is that of clients who ask for none; None lets them stay for ever. `weigh` tells neighbours at each
     heartbeat which weights have changed; else weights travel with forwarded subscriptions alone, and grow stale.
+    `client_subscriptions` and `subscriptions` are how many one client may have, and all clients together; the same of
+    advertisements.
     """
 
     strategy: Strategy = Strategy.REGULAR_COVER
@@ -74,17 +78,14 @@ class Settings:
     link_lease: timedelta = timedelta(seconds=30)
     lease: timedelta | None = None
     count_time: timedelta = timedelta(seconds=2)
+    client_subscriptions: int = 100_000
+    subscriptions: int = 1_000_000
+    client_advertisements: int = 1_000
+    advertisements: int = 100_000
 
-
-@dataclass(slots=True)
-class Neighbour:
-    """A link to another broker: whether it is up, when it was last heard of, when the next heartbeat is due."""
-
-    inbox: Inbox
-    outbox: Outbox = field(default_factory=Outbox)
-    is_up: bool = True
-    heard: datetime = LATEST
-    beat: datetime = LATEST
+    def __post_init__(self) -> None:
+        for name in ("client_subscriptions", "subscriptions", "client_advertisements", "advertisements"):
+            check_number(name, getattr(self, name))
 
 
 class Broker:
@@ -273,16 +274,26 @@ class Broker:
                 return self._publish(message, link, now)
             case Renew():
                 self.leases.renew(link, now)
+            case Read():
+                return self._read(message, link, now)
         return []
+
+    def _read(self, message: Read, client: str, now: datetime) -> list[Effect]:
+        self.leases.check(client, Leased(Kind.SUBSCRIBER, message.subscriber))
+        entries = self.desk.current(message.subscriber, message.subscription, now)
+        return [Listed(client, message.subscriber, tuple(entries))]
 
     def _subscribe(self, message: Subscribe, client: str, now: datetime) -> list[Effect]:
         subscriber = message.subscriber
         leased = Leased(Kind.SUBSCRIBER, subscriber.id)
+        size = len(subscriber.subscriptions)
         self.leases.check(client, leased)
+        room = Room("subscriptions", self.settings.client_subscriptions, self.settings.subscriptions)
+        self.leases.check_room(client, leased, size, room)
         known = self.desk.seats.get(subscriber.id)
         before = {} if known is None else {one.id: one for one in known.subscriber.subscriptions}
         interests = self.desk.welcome(subscriber, now)
-        self.leases.put(leased, Lease.begin(client, message.lease or self.settings.lease, now))
+        self.leases.put(leased, Lease.begin(client, message.lease or self.settings.lease, now, size))
         told = [one for interest in interests for one in self.routing.forward(None, interest)]
         gone = before.keys() - {one.id for one in subscriber.subscriptions}
         told += self.routing.withdraw(None, [SubscriptionKey(subscriber.id, name) for name in sorted(gone)])
@@ -291,6 +302,8 @@ class Broker:
     def _advertise(self, message: Advertise, client: str, now: datetime) -> list[Effect]:
         leased = Leased(Kind.ADVERTISEMENT, message.advertisement.id)
         self.leases.check(client, leased)
+        room = Room("advertisements", self.settings.client_advertisements, self.settings.advertisements)
+        self.leases.check_room(client, leased, 1, room)
         told = self.routing.advertise(None, message)
         self.leases.put(leased, Lease.begin(client, message.lease or self.settings.lease, now))
         return self._sent(told)

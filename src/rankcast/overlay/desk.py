@@ -3,25 +3,31 @@
 A publisher's k decides which subscriptions an event comes for; the subscriber's policy, with its own k, decides which
 of these events are delivered, and when. All subscriptions of a subscriber share one queue, but those with a policy of
 their own. Queues are made when the first event comes.
+
+What a policy delivers is handed over at once, gathered at the ends of periods, or left to be read. Policies take events
+as they arrive: time is the broker's own, and an event that comes behind a later one is taken then, as by a hub that
+keeps nothing back.
 """
 
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from rankcast.delivery.candidates import Candidate, Delivered
 from rankcast.delivery.contents import content_for
+from rankcast.delivery.gathering import current, handed_over
 from rankcast.delivery.policies import new_queue, with_candidates, with_policy
 from rankcast.delivery.queues import Queue
 from rankcast.delivery.running import RunningQueue, running
 from rankcast.matching.naive import matches
 from rankcast.model.errors import shown
 from rankcast.model.events import Event, Identity
-from rankcast.model.notifying import AtOnce
-from rankcast.model.policies import Policy
+from rankcast.model.notifying import AtOnce, Gathered
+from rankcast.model.policies import AllMatches, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
 from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Deliver, Reason, RefusedError
@@ -55,6 +61,24 @@ class Seat:
     subscriber: Subscriber
     preferences: Preferences
     queues: dict[SubscriptionId | None, SeatQueue] = field(default_factory=dict)
+    gathered: list[Deliver] = field(default_factory=list)
+    """What waits to be handed over, in the order in which it will be."""
+
+    def notified(self, delivered: list[Deliver]) -> list[Deliver]:
+        """Return what of some deliveries is handed over at once; gather the rest, or leave it to be read."""
+        notify = self.subscriber.notify
+        if isinstance(notify, AtOnce):
+            return delivered
+        if isinstance(notify, Gathered):
+            self.gathered += (replace(one, gathered=handed_over(notify, one.time)) for one in delivered)
+            self.gathered.sort(key=_handed_over)
+        return []
+
+    def gathered_until(self, now: datetime) -> list[Deliver]:
+        """Hand over what was gathered in periods that have ended."""
+        ended = bisect_right(self.gathered, now, key=_handed_over)
+        handed, self.gathered = self.gathered[:ended], self.gathered[ended:]
+        return handed
 
     def ranked(self, event: Event, matched: Collection[SubscriptionId]) -> Ranked | None:
         """Return the rank of an event; None when it is relevant to none of the subscriptions."""
@@ -74,14 +98,10 @@ class Desk:
     def __init__(self) -> None:
         self.seats: dict[SubscriberId, Seat] = {}
         self._timers: list[tuple[datetime, str, str, SubscriptionId | None]] = []
+        self._handovers: list[tuple[datetime, SubscriberId]] = []
 
     def welcome(self, subscriber: Subscriber, now: datetime) -> list[Interest]:
         """Take a subscriber in, or as it is from now on; return what others must know of its subscriptions."""
-        if not isinstance(subscriber.notify, AtOnce):
-            raise RefusedError(
-                Reason.UNSUPPORTED,
-                f"subscriber {shown(subscriber.id)}: brokers hand over at once; gather or read with a hub",
-            )
         preferences = Preferences.of(subscriber)
         known = self.seats.get(subscriber.id)
         if known is None:
@@ -119,7 +139,12 @@ class Desk:
             if seat is not None and queue is not None and queue.timer == instant:
                 queue.timer = None
                 done += self._moved(seat, name, queue, None, now, closed=closed)
-        return sorted(done, key=lambda one: one.time)
+        while self._handovers and self._handovers[0][0] <= now:
+            seat = self.seats.get(heapq.heappop(self._handovers)[1])
+            if seat is not None:
+                done += seat.gathered_until(now)
+                self.set_handover(seat)
+        return sorted(done, key=_handed_over)
 
     def finished(self) -> list[Deliver]:
         """End the input: complete open periods and windows as if time went on for ever."""
@@ -129,12 +154,35 @@ class Desk:
             for name, queue in seat.queues.items()
             for delivery in self._moved(seat, name, queue, None, LATEST, closed=True)
         ]
-        return sorted(done, key=lambda one: one.time)
+        done += (delivery for seat in self.seats.values() for delivery in seat.gathered_until(LATEST))
+        return sorted(done, key=_handed_over)
 
     @property
     def next_instant(self) -> datetime | None:
-        """When a queue may have something to do by itself."""
-        return self._timers[0][0] if self._timers else None
+        """When a queue may have something to do by itself, or something gathered is to be handed over."""
+        return min((heap[0][0] for heap in (self._timers, self._handovers) if heap), default=None)
+
+    def current(self, subscriber: SubscriberId, name: SubscriptionId | None, now: datetime) -> list[Deliver]:
+        """Return the current list of a subscriber, or of one subscription with a policy of its own, the best first."""
+        seat = self.seats.get(subscriber)
+        policy = None if seat is None else seat.subscriber.policies.get(name)
+        if seat is None or policy is None:
+            what = shown(subscriber) if name is None else f"{shown(subscriber)} with a policy for {shown(name)}"
+            raise RefusedError(Reason.UNKNOWN, f"there is no subscriber {what}")
+        if isinstance(policy, AllMatches):
+            raise RefusedError(
+                Reason.UNSUPPORTED, f"subscriber {shown(subscriber)} gets all matches, of which none is held to be read"
+            )
+        queue = seat.queues.get(name)
+        if queue is None:
+            return []
+        found = current(queue.moving.frozen(), now)
+        return [_delivery(seat, name, queue, Delivered(one, now)) for one in found]
+
+    def set_handover(self, seat: Seat) -> None:
+        """Note when a subscriber is handed what is gathered; a note for nothing does no harm."""
+        if seat.gathered:
+            heapq.heappush(self._handovers, (_handed_over(seat.gathered[0]), seat.subscriber.id))
 
     def open(
         self, seat: Seat, name: SubscriptionId | None, queue: Queue | None = None, held: Iterable[Held] = ()
@@ -174,7 +222,10 @@ class Desk:
         if len(queue.held) > 2 * len(queue.moving):  # now and then, so that it costs nothing on average
             queue.held = {identity: queue.held[identity] for identity in queue.moving}
         self._set_timer(seat, name, queue)
-        return done
+        handed = seat.notified(done)
+        if len(handed) < len(done):
+            self.set_handover(seat)
+        return handed
 
     def _set_timer(self, seat: Seat, name: SubscriptionId | None, queue: SeatQueue) -> None:
         instant = queue.moving.next_instant
@@ -187,6 +238,7 @@ class Desk:
         seat.subscriber, seat.preferences = after, preferences
         policies = after.policies
         seat.queues = {name: queue for name, queue in seat.queues.items() if name in policies}
+        seat.gathered = [one for one in seat.gathered if one.subscription in policies]
         for name, queue in seat.queues.items():
             competing = [one for one in after.subscriptions if (None if one.deliver is None else one.id) == name]
             queue.policy = policies[name]
@@ -209,6 +261,10 @@ class Desk:
 
         queue.moving = running(with_candidates(changed, reranked))
         queue.held = kept
+
+
+def _handed_over(one: Deliver) -> datetime:
+    return one.gathered or one.time
 
 
 def _delivery(seat: Seat, name: SubscriptionId | None, queue: SeatQueue, delivered: Delivered) -> Deliver:

@@ -45,7 +45,8 @@ class Send:
 class Deliver:
     """Hand an event to a subscriber of this broker: `matched` are its subscriptions that brought it there.
 
-    `subscription` names the one whose own policy delivers it; None is the subscriber's policy.
+    `time` is when its policy delivers it. `subscription` names the one whose own policy does; None is the subscriber's
+    policy. `gathered` is when it is handed over, for a subscriber that has deliveries gathered.
     """
 
     subscriber: SubscriberId
@@ -54,6 +55,16 @@ class Deliver:
     matched: tuple[SubscriptionId, ...]
     time: datetime
     subscription: SubscriptionId | None = None
+    gathered: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Show a client the current list of its subscriber, the best first; nothing is delivered by that."""
+
+    link: str
+    subscriber: SubscriberId
+    entries: tuple[Deliver, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +76,4 @@ class Rejected:
     detail: str
 
 
-Effect: TypeAlias = Send | Deliver | Rejected
+Effect: TypeAlias = Send | Deliver | Listed | Rejected

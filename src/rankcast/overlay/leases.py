@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,17 +31,26 @@ class Leased(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who has it, for how long at a time (None: without end), and when it ends."""
+    """Who has it, for how long at a time (None: without end), when it ends, and how many subscriptions it has."""
 
     client: str
     duration: timedelta | None
     end: datetime
+    size: int = 1
 
     @staticmethod
-    def begin(client: str, duration: timedelta | None, now: datetime) -> Lease:
+    def begin(client: str, duration: timedelta | None, now: datetime, size: int = 1) -> Lease:
         """Return a lease that begins now."""
         end = LATEST if duration is None or duration >= LATEST - now else now + duration
-        return Lease(client, duration, end)
+        return Lease(client, duration, end, size)
+
+
+class Room(NamedTuple):
+    """How many of something one client may have, and all clients of a broker together."""
+
+    what: str
+    of_client: int
+    of_all: int
 
 
 class Leases:
@@ -50,6 +60,8 @@ class Leases:
         self._held: dict[Leased, Lease] = {}
         self._of_client: dict[str, set[Leased]] = {}
         self._ends: list[tuple[datetime, str, str, Leased]] = []
+        self._sizes: Counter[tuple[str | None, Kind]] = Counter()
+        """Sums of sizes by client, and of all clients (None)."""
 
     def __iter__(self) -> Iterator[tuple[Leased, Lease]]:
         return iter(self._held.items())
@@ -60,8 +72,21 @@ class Leases:
         if known is not None and known.client != client:
             raise RefusedError(Reason.WRONG_LINK, f"{leased.kind.value} {shown(leased.id)} belongs to another client")
 
+    def check_room(self, client: str, leased: Leased, size: int, room: Room) -> None:
+        """Raise when something of this size would be more than a client may have, or all of them."""
+        known = self._held.get(leased)
+        more = size - (0 if known is None else known.size)
+        for owner, most, whose in ((client, room.of_client, "one client"), (None, room.of_all, "all clients")):
+            if more > 0 and self._sizes[owner, leased.kind] + more > most:
+                raise RefusedError(
+                    Reason.TOO_MANY,
+                    f"{leased.kind.value} {shown(leased.id)}: more than {most:,} {room.what} of {whose}",
+                )
+
     def put(self, leased: Leased, lease: Lease) -> None:
         """Let a lease begin, in the place of a former one."""
+        self._add_size(leased, self._held.get(leased), -1)
+        self._add_size(leased, lease, 1)
         self._held[leased] = lease
         self._of_client.setdefault(lease.client, set()).add(leased)
         if lease.end < LATEST:
@@ -69,17 +94,27 @@ class Leases:
 
     def drop(self, leased: Leased) -> None:
         """End a lease."""
-        client = self._held.pop(leased).client
+        lease = self._held.pop(leased)
+        self._add_size(leased, lease, -1)
+        client = lease.client
         self._of_client[client].discard(leased)
         if not self._of_client[client]:
             del self._of_client[client]
+
+    def _add_size(self, leased: Leased, lease: Lease | None, sign: int) -> None:
+        if lease is not None:
+            for owner in (lease.client, None):
+                self._sizes[owner, leased.kind] += sign * lease.size
+                if not self._sizes[owner, leased.kind]:
+                    del self._sizes[owner, leased.kind]
 
     def renew(self, client: str, now: datetime) -> None:
         """Let all leases of a client begin anew."""
         if client not in self._of_client:
             raise RefusedError(Reason.UNKNOWN, "the client has nothing here that could be renewed")
         for leased in sorted(self._of_client[client], key=lambda one: (one.kind.value, one.id)):
-            self.put(leased, Lease.begin(client, self._held[leased].duration, now))
+            held = self._held[leased]
+            self.put(leased, Lease.begin(client, held.duration, now, held.size))
 
     def ended(self, now: datetime) -> list[Leased]:
         """Return what has ended and is still held, in the order of its ends."""

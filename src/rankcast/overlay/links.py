@@ -10,7 +10,9 @@ or reorders; events that were in the lost packets are lost.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Reason, RefusedError
 from rankcast.overlay.messages import Alive, Connect, Packet, PeerMessage, Session
 
@@ -102,3 +104,14 @@ class Outbox:
             return None
         self.sent += 1
         return Packet(self.session, self.sent - 1, message)
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """A link to another broker: whether it is up, when it was last heard of, when the next heartbeat is due."""
+
+    inbox: Inbox
+    outbox: Outbox = field(default_factory=Outbox)
+    is_up: bool = True
+    heard: datetime = LATEST
+    beat: datetime = LATEST

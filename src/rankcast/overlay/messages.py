@@ -1,10 +1,10 @@
 """Everything that brokers and their clients say to each other: plain frozen values.
 
 Clients (subscribers and publishers) speak to their broker: `Subscribe`, `Unsubscribe`, `Advertise`, `Unadvertise`,
-`Publish`, `Renew`. Brokers speak to each other in packets, numbered per direction of a link and per session, which
-carry the routing state (`Advertise`, `Unadvertise`, `Forward`, `Withdraw`, `Weigh`, with `Reset` and `Synced` around
-the state at the start of a session) and the traffic (`Publish`, `CountQuery`, `CountReply`). `Connect` asks a neighbour
-to begin a session, `Alive` tells how far it has come; these two stand outside the numbering.
+`Publish`, `Read`, `Renew`. Brokers speak to each other in packets, numbered per direction of a link and per session,
+which carry the routing state (`Advertise`, `Unadvertise`, `Forward`, `Withdraw`, `Weigh`, with `Reset` and `Synced`
+around the state at the start of a session) and the traffic (`Publish`, `CountQuery`, `CountReply`). `Connect` asks a
+neighbour to begin a session, `Alive` tells how far it has come; these two stand outside the numbering.
 
 `rankcast.overlay.wire` writes them as bytes. Durations are counted by whoever gets them, on its own clock.
 """
@@ -22,7 +22,7 @@ from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.policies import check_duration
 from rankcast.model.relevance import Relevance
-from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionKey
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
 from rankcast.overlay.rankings import FAIRNESS, AudienceRanking
 
 MAX_NUMBER = 2**53
@@ -91,6 +91,14 @@ class Unadvertise:
     """The end of an advertisement."""
 
     advertisement: AdvertisementId
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What is on the list of a client's subscriber, or of one subscription with a policy of its own?"""
+
+    subscriber: SubscriberId
+    subscription: SubscriptionId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +221,7 @@ class Alive:
 State: TypeAlias = Advertise | Unadvertise | Forward | Withdraw | Weigh | Reset | Synced
 Traffic: TypeAlias = Publish | CountQuery | CountReply
 PeerMessage: TypeAlias = State | Traffic
-ClientMessage: TypeAlias = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Renew
+ClientMessage: TypeAlias = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Read | Renew
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import numpy as np
 from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import InvalidValueError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionKey
+from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId, SubscriptionKey
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Rejected, Send
 from rankcast.overlay.measures import Measures, Sizes
@@ -101,6 +101,16 @@ class Simulation:
         if home is None:
             raise UnknownIdError(f"there is no subscriber {shown(subscriber)}")
         self.say(home, subscriber, Unsubscribe(SubscriberId(subscriber)))
+
+    def read(self, subscriber: str, subscription: str | None = None) -> list[Deliver]:
+        """Return the current list of a subscriber, the best first; a broker that is down shows none."""
+        home = self._homes.get(subscriber)
+        if home is None:
+            raise UnknownIdError(f"there is no subscriber {shown(subscriber)}")
+        if home not in self.brokers:
+            return []
+        name = None if subscription is None else SubscriptionId(subscription)
+        return self.brokers[home].desk.current(SubscriberId(subscriber), name, self.now)
 
     def advertise(self, broker: str, advertise: Advertise) -> None:
         """Let a publisher announce itself at a broker; its client has the name of the advertisement."""

@@ -28,11 +28,12 @@ from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, InvalidMessageError, RankcastError, shown
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import Subscriber, SubscriptionId, SubscriptionKey
-from rankcast.overlay.broker import Broker, Neighbour, Settings
+from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.codec import from_plain, to_plain
 from rankcast.overlay.desk import Held, Seat
+from rankcast.overlay.effects import Deliver
 from rankcast.overlay.leases import Kind, Lease, Leased
-from rankcast.overlay.links import Inbox, Outbox
+from rankcast.overlay.links import Inbox, Neighbour, Outbox
 from rankcast.overlay.messages import Advertise, Interest, PeerMessage, Session
 from rankcast.overlay.outlets import Outlet
 from rankcast.overlay.publishing import Count
@@ -78,13 +79,14 @@ class RecordState:
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """What a client has, and until when."""
+    """What a client has, until when, and how many subscriptions that are."""
 
     kind: Kind
     id: str
     client: str
     duration: timedelta | None
     end: datetime
+    size: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,11 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class SeatState:
-    """A subscriber with its queues."""
+    """A subscriber with its queues, and what is gathered for it."""
 
     subscriber: Subscriber
     queues: tuple[QueueState, ...]
+    gathered: tuple[Deliver, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,7 @@ def _state(broker: Broker) -> BrokerState:
         tuple(_link_state(broker, link, neighbour) for link, neighbour in broker.neighbours.items()),
         tuple(routing.advertisements()),
         tuple(RecordState(one.source, one.interest, one.weights, one.hides) for one in routing.table),
-        tuple(LeaseState(*leased, one.client, one.duration, one.end) for leased, one in broker.leases),
+        tuple(LeaseState(*leased, one.client, one.duration, one.end, one.size) for leased, one in broker.leases),
         tuple(_seat_state(seat) for seat in broker.desk.seats.values()),
         broker.seen.state(),
         tuple(_count_state(broker, one) for one in broker.publishing.counts.values()),
@@ -218,7 +221,7 @@ def _seat_state(seat: Seat) -> SeatState:
         )
         for name, queue in seat.queues.items()
     )
-    return SeatState(seat.subscriber, tuple(kept))
+    return SeatState(seat.subscriber, tuple(kept), tuple(seat.gathered))
 
 
 def _count_state(broker: Broker, count: Count) -> CountState:
@@ -253,7 +256,7 @@ def _broker(state: BrokerState, incarnation: int | None) -> Broker:
         if link.stale_advertisements is not None:
             broker.routing.restore_stale(link.link, link.stale_advertisements, link.stale_keys or ())
     for lease in state.leases:
-        broker.leases.put(Leased(lease.kind, lease.id), Lease(lease.client, lease.duration, lease.end))
+        broker.leases.put(Leased(lease.kind, lease.id), Lease(lease.client, lease.duration, lease.end, lease.size))
     for seat in state.seats:
         _restore_seat(broker, seat)
     broker.seen = Remembered(state.seen)
@@ -292,8 +295,9 @@ def _restore_outlet(outlet: Outlet, state: LinkState) -> None:
 
 
 def _restore_seat(broker: Broker, state: SeatState) -> None:
-    seat = Seat(state.subscriber, Preferences.of(state.subscriber))
+    seat = Seat(state.subscriber, Preferences.of(state.subscriber), gathered=list(state.gathered))
     broker.desk.seats[state.subscriber.id] = seat
+    broker.desk.set_handover(seat)
     for kept in state.queues:
         try:
             data = base64.b64decode(kept.queue, validate=True)

@@ -6,14 +6,16 @@ Each source of events is a publisher somewhere, who advertises everything.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 
 from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
+from rankcast.model.notifying import OnDemand
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
 from rankcast.overlay.messages import Advertise
@@ -52,15 +54,26 @@ class OverlayEngine:
         for subscriber in case.subscribers:
             overlay.subscribe(str(random.choice(topology.brokers)), subscriber)
         overlay.settle()
+        read: list[Deliver] = []
+        reads = deque(case.reads)
         for event in case.events:
+            while reads and event.time is not None and reads[0] < event.time:
+                read += _read(overlay, case, reads.popleft())
             if event.time is not None:
                 overlay.run_until(event.time)
             overlay.publish(homes[event.source], AdvertisementId(event.source), event)
             overlay.settle()
+        read += (one for at in reads for one in _read(overlay, case, at))
         overlay.finish()
-        return [delivery_of(one) for one in found]
+        return [delivery_of(one) for one in (*found, *read)]
+
+
+def _read(overlay: Simulation, case: Case, at: datetime) -> list[Deliver]:
+    overlay.run_until(at)
+    readers = [one for one in case.subscribers if isinstance(one.notify, OnDemand)]
+    return [entry for one in readers for name in one.policies for entry in overlay.read(one.id, name)]
 
 
 def delivery_of(one: Deliver) -> Delivery:
     """Return a broker's delivery as the suite compares it."""
-    return Delivery(one.subscriber, one.event.identity, one.rank, one.matched, one.time, one.subscription)
+    return Delivery(one.subscriber, one.event.identity, one.rank, one.matched, one.time, one.subscription, one.gathered)
