@@ -44,6 +44,12 @@ class Density:
         """Whether the measure of a box is its volume."""
         return not len(self.weights)
 
+    def rows(self, sides: int) -> Array:
+        """Return the samples as kernels take them: rows of so many sides with the weight behind, none when uniform."""
+        if self.is_uniform:
+            return np.empty((0, sides + 1))
+        return np.column_stack([self.samples, self.weights])
+
     def measures(self, sides: Array) -> Array:
         """Return the measure of each box."""
         if self.is_uniform:

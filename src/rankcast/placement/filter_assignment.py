@@ -18,7 +18,7 @@ from rankcast.placement.boxes import Array, grown, hull, lengths
 from rankcast.placement.filter_candidates import Products, superinterests
 from rankcast.placement.greedy import load_factors
 from rankcast.placement.linear_programme import Programme, solved
-from rankcast.placement.rounding import Sample, by_broker, has_room, rounded, simplified
+from rankcast.placement.rounding import Sample, by_broker, has_room, rounded, simplified, with_room
 from rankcast.placement.stage import Stage
 
 INVALID = 1 / 8
@@ -35,19 +35,17 @@ REDRAWS = 3
 class Sampling:
     """How the programme is cut to size.
 
-    `load_sample` and `superinterests` are per broker, and so is `final_load_sample`, by which it is decided which boxes
-    are not needed: a small one would leave too little room for all. `guess` is the first guess of a certificate's size,
-    per broker, and doubles after `rounds` rounds. Weights of what is not covered are multiplied by `reweight`: the
-    paper's 2 needs many programmes until a rare demand is drawn.
+    `load_sample` and `superinterests` are per broker. `guess` is the first guess of a certificate's size, per broker,
+    and doubles after `rounds` rounds. Weights of what is not covered are multiplied by `reweight`: the paper's 2 needs
+    many programmes until a rare demand is drawn; with 1000 it is nearly sure to be in the next sample.
     """
 
     epsilon: float = 0.1
     load_sample: int = 30
-    final_load_sample: int = 150
     superinterests: int = 5
     guess: float = 3.0
     rounds: int = 4
-    reweight: float = 32.0
+    reweight: float = 1000.0
     accuracy: float = 1e-2
     iterations: int = 4_000
 
@@ -87,12 +85,12 @@ def assign_filters(stage: Stage, random: np.random.Generator, sampling: Sampling
         programme = _programme(stage, sample, random, sampling)
         fractional = solved(programme, sampling.accuracy, sampling.iterations)
         picked = rounded(stage, sample, programme, fractional, random)
-        boxes, owners = _expanded(stage, programme.boxes[picked], sampling.epsilon), programme.box_broker[picked]
-        starts = by_broker(owners, len(stage.brokers))
-        missed = ~stage.covers(np.arange(len(weights)), starts, boxes).any(axis=1)
+        boxes = _expanded(stage, programme.boxes, sampling.epsilon)
+        starts = by_broker(programme.box_broker[picked], len(stage.brokers))
+        missed = ~stage.covers(np.arange(len(weights)), starts, boxes[picked]).any(axis=1)
         if not missed.any():
-            load = _drawn_load(stage, np.zeros(0, np.int64), sampling.final_load_sample, stage.problem.beta, random)
-            owners, boxes = simplified(stage, load, owners, boxes)
+            picked = with_room(stage, programme, boxes, picked)
+            owners, boxes = simplified(stage, programme.box_broker[picked], boxes[picked], random)
             yardstick = Yardstick(fractional.objective, fractional.bound, len(sample.demands), len(weights), rounds)
             return Preliminary(by_broker(owners, len(stage.brokers)), boxes, yardstick)
         if weights[missed].sum() <= INVALID * weights.sum():

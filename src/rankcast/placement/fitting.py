@@ -19,6 +19,7 @@ from rankcast.placement.clusters import k_means, normalised
 from rankcast.placement.density import Density
 from rankcast.placement.greedy import events_of
 from rankcast.placement.kernels_filters import Events, measure, scratch_for
+from rankcast.placement.kernels_merging import merge
 from rankcast.placement.problem import Problem
 from rankcast.placement.solution import Placement
 
@@ -110,14 +111,6 @@ def hulls(boxes: Array, labels: Array) -> Array:
 
 def merged(boxes: Array, most: int, density: Density) -> Array:
     """Merge the two boxes that grow least by it, until there are few enough."""
-    while len(boxes) > most:
-        first, second = np.triu_indices(len(boxes), 1)
-        joined = np.maximum(boxes[first], boxes[second])
-        own = density.measures(boxes)
-        both = density.measures(np.minimum(boxes[first], boxes[second]))
-        best = int((density.measures(joined) - own[first] - own[second] + both).argmin())
-        kept = np.ones(len(boxes), bool)
-        kept[[first[best], second[best]]] = False
-        kept &= ~(boxes <= joined[best]).all(axis=1)
-        boxes = np.concatenate([boxes[kept], joined[best][None]])
-    return boxes
+    found = np.ascontiguousarray(boxes).copy()
+    count = merge(found, len(found), most, np.empty(len(found)), density.rows(found.shape[1]))
+    return found[:count]

@@ -5,20 +5,22 @@ probably covers the sample; what gaps it leaves, in coverage or in room for the 
 are cheap for their share.
 
 So many boxes are taken that some are not needed, and that filters have more than they may, which then have to be
-merged at a cost. So, once all demands are covered, boxes are dropped without which they still are and the sampled load
-still has room: first those whose broker saves most by it, what merging costs included. The rest is merged, and pruned
-once more.
+merged at a cost. So, once all demands are covered, boxes are dropped without which they still are and everybody still
+has a place: first those whose broker saves most by it, what merging costs included. The rest is merged, and pruned once
+more. This step is not in the paper.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast.placement.assignment import Loads
 from rankcast.placement.boxes import Array
 from rankcast.placement.fitting import merged
 from rankcast.placement.flow import classes_of, largest_flow
+from rankcast.placement.kernels_merging import savings
 from rankcast.placement.linear_programme import Fractional, Programme
 from rankcast.placement.stage import Stage
 
@@ -27,6 +29,9 @@ REPAIRS = 15
 
 DOUBT = 0.02
 """Added to the share of a box where its cost is divided by it: those without any share can be taken, too."""
+
+TINY = 1e-300
+"""Instead of the measure of a box without any."""
 
 UNITS = 1000
 """Rooms of a sample are fractions: its load is counted in so many units a subscriber."""
@@ -91,70 +96,92 @@ def rounded(
     return picked
 
 
+def with_room(stage: Stage, programme: Programme, boxes: Array, picked: Array) -> Array:
+    """Add boxes until all members have room at `beta`, those first that give room to most for their measure.
+
+    The programme knows of load by a sample only. `boxes` are its own, grown by epsilon. Where no box helps, as members
+    elsewhere would have to make room, it stays at that.
+    """
+    every, interests = np.arange(len(stage.sizes)), np.arange(len(stage.problem.interests))
+    sample = Sample(every, stage.sizes, stage.rooms(stage.problem.beta).astype(np.float64))
+    ends = by_broker(programme.box_broker, len(stage.brokers) + 1)
+    hulls = stage.problem.interests.hulls
+    covers = stage.covers(every, by_broker(programme.box_broker[picked], len(stage.brokers)), boxes[picked])
+    while True:
+        short, left = unserved(covers, sample)
+        useful: dict[int, float] = {}
+        for broker in np.flatnonzero(left > 0).tolist():
+            wanting = np.where(stage.allowed[:, broker] & ~covers[:, broker], short, 0)
+            units = np.bincount(stage.interests, weights=wanting, minlength=len(hulls))
+            wanted = np.flatnonzero(units)
+            own = np.arange(ends[broker], ends[broker + 1])
+            if len(wanted) and len(own):
+                inside = (hulls[wanted] <= boxes[own, None]).all(axis=2)
+                worth = np.minimum(inside @ units[wanted], left[broker]) / np.maximum(programme.measures[own], TINY)
+                if worth.max() > 0:
+                    useful[int(own[worth.argmax()])] = float(worth.max())
+        if not useful:
+            return picked
+        best = max(useful.values())
+        added = np.array([box for box, worth in useful.items() if worth >= best / 2])
+        picked = np.union1d(picked, added)
+        for broker in programme.box_broker[added].tolist():
+            own = picked[programme.box_broker[picked] == broker]
+            covers[:, broker] = stage.allowed[:, broker] & stage.held(interests, boxes[own])[stage.interests]
+
+
 def by_broker(owners: Array, brokers: int) -> Array:
     """Return where the boxes of each broker start, given whose they are in ascending order."""
     return np.searchsorted(owners, np.arange(brokers + 1))
 
 
-def simplified(stage: Stage, sample: Sample, owners: Array, boxes: Array) -> tuple[Array, Array]:
+def simplified(stage: Stage, owners: Array, boxes: Array, random: np.random.Generator) -> tuple[Array, Array]:
     """Return fewer boxes, as many as filters may have, with their owners; all demands stay covered.
 
-    Merged boxes cover more than those they come from, so that after merging some of the others are not needed.
+    Merged boxes cover more than those they come from, so that after merging some of the others are not needed. Load is
+    that of all members, not of a sample: as many of them have a place in the end as have one at first.
     """
-    brokers = len(stage.brokers)
-    kept = pruned(stage, sample, by_broker(owners, brokers), boxes)
+    brokers, every = len(stage.brokers), np.arange(len(stage.sizes))
+    covers = stage.covers(every, by_broker(owners, brokers), boxes)
+    loads = Loads(stage, covers, random)
+    kept = _pruned(stage, loads, covers, owners, boxes)
     joined = [
         merged(boxes[kept & (owners == broker)], int(most), stage.problem.density)
         for broker, most in enumerate(stage.most)
     ]
     owners, boxes = np.repeat(np.arange(brokers), [len(own) for own in joined]), np.concatenate(joined)
-    kept = pruned(stage, sample, by_broker(owners, brokers), boxes)
+    covers = stage.covers(every, by_broker(owners, brokers), boxes)
+    loads.cover(covers)
+    kept = _pruned(stage, loads, covers, owners, boxes)
     return owners[kept], boxes[kept]
 
 
-def pruned(stage: Stage, sample: Sample, starts: Array, boxes: Array) -> Array:
-    """Return which boxes to keep, so that all demands stay covered and the sampled load has as much room as it has now.
+def _pruned(stage: Stage, loads: Loads, covers: Array, owners: Array, boxes: Array) -> Array:
+    """Return which boxes to keep, so that all demands stay covered and everybody who has a place keeps one.
 
     A box that is needed stays so when others are dropped, so each is tried once.
     """
-    owners = np.repeat(np.arange(len(stage.brokers)), np.diff(starts))
     kept = np.ones(len(boxes), bool)
-    covers = stage.covers(np.arange(len(stage.sizes)), starts, boxes)
     counts = covers.sum(axis=1)
     every = np.arange(len(stage.problem.interests))
-    while not has_room(covers[sample.demands], sample):
-        sample = replace(sample, rooms=sample.rooms * 1.05 + 1 / len(sample.rooms))
-    savings = np.full(len(boxes), -np.inf)
-    for broker in range(len(stage.brokers)):
+    events = stage.problem.density.rows(boxes.shape[1])
+    gains = np.full(len(boxes), -np.inf)
+    for broker, most in enumerate(stage.most):
         own = np.flatnonzero(owners == broker)
-        savings[own] = _savings(stage, broker, boxes[own])
-    while savings.max(initial=-np.inf) > -np.inf:
-        box = int(savings.argmax())
-        savings[box] = -np.inf
+        gains[own] = savings(boxes[own], most, events)
+    while gains.max(initial=-np.inf) > -np.inf:
+        box = int(gains.argmax())
+        gains[box] = -np.inf
         broker = int(owners[box])
         others = np.flatnonzero(kept & (owners == broker))
         others = others[others != box]
         concerned = np.flatnonzero(covers[:, broker])
         lost = concerned[~stage.held(every, boxes[others])[stage.interests[concerned]]]
-        covers[lost, broker] = False
-        if (counts[lost] < 2).any() or not has_room(covers[sample.demands], sample):
-            covers[lost, broker] = True
+        if (counts[lost] < 2).any() or not loads.can_do_without(lost, broker):
             continue
+        covers[lost, broker] = False
         counts[lost] -= 1
         kept[box] = False
-        waiting = savings[others] > -np.inf
-        savings[others[waiting]] = _savings(stage, broker, boxes[others])[waiting]
+        waiting = gains[others] > -np.inf
+        gains[others[waiting]] = savings(boxes[others], stage.most[broker], events)[waiting]
     return kept
-
-
-def _savings(stage: Stage, broker: int, boxes: Array) -> Array:
-    """Return how much smaller a broker's filter is without each of its boxes, merged to as many as it may have."""
-    density, most = stage.problem.density, int(stage.most[broker])
-
-    def worth(left: Array) -> float:
-        return float(density.measures(merged(left, most, density)).sum()) if len(left) else 0.0
-
-    if len(boxes) <= most:
-        return density.measures(boxes)
-    whole = worth(boxes)
-    return np.array([whole - worth(np.delete(boxes, at, axis=0)) for at in range(len(boxes))])

@@ -85,7 +85,7 @@ def _empty_walk(problem: Problem, leaf_of: Array, random: np.random.Generator) -
     sizes[LEAF_COUNT] = len(tree.leaves)
     return Walk(
         np.concatenate([sides, np.zeros((1, sides.shape[1]))]),
-        event_rows(problem),
+        problem.density.rows(sides.shape[1]),
         working_space(most, sides.shape[1]),
         starts,
         tree.leaves[columns],
@@ -127,14 +127,6 @@ def _broker_table(problem: Problem, loads: Array) -> Array:
     table[:, CHILDREN] = children
     table[: len(tree.leaves), LEAVES] = tree.leaves
     return table
-
-
-def event_rows(problem: Problem) -> Array:
-    """Return sampled events as rows of sides, each with its weight behind; none for uniform events."""
-    density = problem.density
-    if density.is_uniform:
-        return np.empty((0, problem.interests.sides.shape[1] + 1))
-    return np.column_stack([density.samples, density.weights])
 
 
 def _ranks(*keys: Array) -> Array:
