@@ -100,6 +100,25 @@ def test_what_is_wrong_with_a_problem_is_said_with_its_place(folder, old, new, m
     assert not (folder / "plan.json").exists()
 
 
+def test_results_and_the_best_plan_are_drawn(folder):
+    result = run("problem.yaml", "--algorithm", "closest", "--algorithm", "greedy-offline", "--plots", "pictures")
+    assert result.exit_code == 0, result.stderr
+    for name in ("triangles", "loads", "filters"):
+        assert (folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert f"wrote pictures/{name}.png" in result.stdout
+
+
+def test_a_designed_tree_is_compared_with_the_given_one(folder):
+    text = PROBLEM.replace("{name: porto, at: [10, 5]}", "{name: porto, at: [10, 5]}\n  - {name: faro, at: [11, 0]}")
+    (folder / "problem.yaml").write_text(text.replace("beta_max: 1\n", "beta_max: 2\n"))
+    result = run("problem.yaml", "--algorithm", "closest", "--design", 3, "--moves", 60, "--json", "--out", "plan.json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert [one["algorithm"] for one in found["algorithms"]] == ["closest", "designed tree"]
+    assert found["algorithms"][1]["violations"] == []
+    assert json.loads((folder / "plan.json").read_text())["algorithm"] == found["best"]
+
+
 def test_an_unknown_algorithm_is_named(folder):
     result = run("problem.yaml", "--algorithm", "magic")
     assert result.exit_code == 1

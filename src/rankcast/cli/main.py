@@ -330,6 +330,10 @@ def place(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the best plan there, as JSON.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same plan.")] = 0,
     moves: Annotated[int | None, typer.Option(min=1, help="Moves of local search; else 10 per subscriber.")] = None,
+    plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Draw the results and the best plan there.")] = None,
+    design: Annotated[
+        int | None, typer.Option(metavar="DEGREE", min=2, help="Try a tree of so many children at most, too.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Decide which broker serves which subscriber: little traffic, short ways, balanced load.
@@ -337,9 +341,10 @@ def place(
     Every result is audited from scratch. The best one is that which breaks the fewest limits and has the least traffic;
     the exit code is 1 when even that breaks one.
     """
-    from rankcast.cli.place import checked_algorithms, place_file
+    from rankcast.cli.place import Wishes, checked_algorithms, place_file
 
-    raise typer.Exit(place_file(file, checked_algorithms(algorithm or ()), out, seed, moves, as_json=json))
+    wishes = Wishes(out, plots, seed, moves, design)
+    raise typer.Exit(place_file(file, checked_algorithms(algorithm or ()), wishes, as_json=json))
 
 
 @app.command(epilog="Example: rankcast simulate network.yaml --plot network.svg")

@@ -77,6 +77,10 @@ class Progress:
             yield item
             self._shown.advance(self._task)
 
+    def reach(self, completed: int) -> None:
+        """Move the bar to where so much is done."""
+        self._shown.update(self._task, completed=completed)
+
 
 def table(title: str, columns: Mapping[str, str], rows: Iterable[Sequence[str]]) -> Table:
     """Return a table; `columns` maps each heading to "left", "right", "wrap" or "rest".

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankcast.placement.baselines import balance, closest, closest_without_balance
 from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
-from rankcast.placement.local_search import improved
+from rankcast.placement.local_search import Progress, improved
 from rankcast.placement.problem import Problem
 from rankcast.placement.slp import placed_by_programme
 from rankcast.placement.solution import Placement
@@ -30,8 +30,14 @@ class Algorithm(Enum):
     LOCAL_SEARCH = "local-search"  # not in the paper; starts from greedy-offline
 
 
-def place(problem: Problem, algorithm: Algorithm, random: np.random.Generator, moves: int | None = None) -> Placement:
-    """Place by an algorithm; `moves` are those of local search. The same generator gives the same placement."""
+def place(
+    problem: Problem,
+    algorithm: Algorithm,
+    random: np.random.Generator,
+    moves: int | None = None,
+    progress: Progress | None = None,
+) -> Placement:
+    """Place by an algorithm; `moves` and `progress` are those of local search. A seed gives one placement."""
     match algorithm:
         case Algorithm.GREEDY_ONLINE:
             return greedy_online(problem)
@@ -48,4 +54,4 @@ def place(problem: Problem, algorithm: Algorithm, random: np.random.Generator, m
         case Algorithm.PROGRAMME:
             return placed_by_programme(problem, random).placement
     tried = max(FEWEST_MOVES, MOVES_PER_SUBSCRIBER * len(problem)) if moves is None else moves
-    return improved(problem, greedy_offline(problem), random, tried)
+    return improved(problem, greedy_offline(problem), random, tried, progress)
