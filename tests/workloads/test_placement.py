@@ -28,6 +28,11 @@ def test_a_network_divides_sites_and_brokers_among_three_regions(drawn):
     assert drawn.sites.shape == (SITES, 5)
 
 
+@pytest.mark.parametrize("brokers", [10, 30])
+def test_a_network_of_few_brokers_is_found(brokers):
+    assert len(network(brokers, np.random.default_rng(1)).positions) == brokers
+
+
 def test_a_network_too_small_for_its_brokers_is_refused():
     with pytest.raises(PlacementError, match="brokers: 500 do not fit"):
         network(500, np.random.default_rng(0))

@@ -44,7 +44,7 @@ class Sampling:
     load_sample: int = 30
     superinterests: int = 5
     guess: float = 3.0
-    rounds: int = 4
+    rounds: int = 2
     reweight: float = 1000.0
     accuracy: float = 1e-2
     iterations: int = 4_000

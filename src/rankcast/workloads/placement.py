@@ -35,7 +35,7 @@ DELAY = 0.3
 """How much longer than the shortest path a path may be."""
 
 CANDIDATE_SHARES = (0.14, 0.20)
-"""A network is taken when the mean share of candidate brokers lies here."""
+"""A network of 100 brokers is taken when the mean share of candidates lies here; with fewer, the share is larger."""
 
 MOST_BALANCE = 1.1
 """A network is taken when the load factor can be as low as that."""
@@ -79,12 +79,14 @@ def network(brokers: int, random: np.random.Generator) -> Network:
     """Draw a network until one is as published."""
     if not 3 <= brokers <= SITES:
         raise PlacementError(f"brokers: {brokers} do not fit the network; expected 3 to {SITES}, each at its own site")
+    # The nearest of few brokers is further away, and so is what a share more than the shortest path allows.
+    most_share = CANDIDATE_SHARES[1] * max(1.0, (100 / brokers) ** (1 / 3))
     for _ in range(DRAWS):
         drawn = _drawn(brokers, random)
         tree = BrokerTree.star(drawn.publisher, drawn.positions)
         latencies = tree.latencies(drawn.sites)
         allowed = latencies <= limits_of_delay(tree, drawn.sites, DELAY)[:, None]
-        if not CANDIDATE_SHARES[0] <= allowed.mean() <= CANDIDATE_SHARES[1]:
+        if not CANDIDATE_SHARES[0] <= allowed.mean() <= most_share:
             continue
         subscribers = np.full(len(drawn.sites), 1000)
         if best_factor(allowed, subscribers, np.full(brokers, 1 / brokers))[0] <= MOST_BALANCE:
