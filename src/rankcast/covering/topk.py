@@ -96,6 +96,16 @@ class CoverSet:
         """Whether one of the hidden subscriptions is below one."""
         return len(self.order.below(number, self._hidden)) > 0
 
+    def below(self, number: int) -> Array:
+        """Return all subscriptions below one, forwarded and hidden ones."""
+        groups = (self._forwarded, self._hidden)
+        return np.concatenate([self.order.below(number, group) for group in groups])
+
+    def hidden_below(self, number: int) -> tuple[Array, Array]:
+        """Return the hidden subscriptions below one, and the level of each."""
+        below = self.order.below(number, self._hidden)
+        return below, self._level[below]
+
     def add(self, number: int, wanted: Filter, score: float = 0.0) -> Change:
         """Take a subscription in."""
         self.order.add(number, wanted, score)
@@ -132,8 +142,7 @@ class CoverSet:
 
     def descendants(self) -> dict[int, int]:
         """Return for each forwarded subscription how many are below it: the paper's weights, less 1."""
-        groups = (self._forwarded, self._hidden)
-        return {one: sum(len(self.order.below(one, group)) for group in groups) for one in self.forwarded.tolist()}
+        return {one: len(self.below(one)) for one in self.forwarded.tolist()}
 
     def _counted(self, above: Array) -> int:
         if self.cover is Cover.RANK:

@@ -12,11 +12,12 @@ Cost: that of `rankcast.covering`. Numbers there are never used twice; now and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Set
 from typing import Protocol
 
 from rankcast.covering.active import ActiveSet
-from rankcast.covering.order import Group, Order, Ranking
+from rankcast.covering.order import Ranking
 from rankcast.covering.topk import Change, Cover, CoverSet
 from rankcast.model.errors import FilterError
 from rankcast.model.schema import Schema
@@ -69,9 +70,6 @@ class ForwardSet:
         elif self._cover is not None:
             ranking = Ranking.AGNOSTIC if self._cover is Cover.REGULAR else self._advertise.ranking.proof
             self._covers = CoverSet(self._cover, self._k or 1, ranking, self._schema)
-        self._groups: tuple[Group, Group] | None = None
-        if self._covers is not None and self._strategy is Strategy.ANCESTOR_FAIR_K and self._k is not None:
-            self._groups = Group(self._covers.order), Group(self._covers.order)
 
     def __len__(self) -> int:
         return len(self._interests)
@@ -150,39 +148,32 @@ class ForwardSet:
         if self._scores is not None:
             self._scores.remove(self._ranked(number, interest))
         local = self._local.pop(number)
-        if self._groups is not None:
-            self._groups[number not in self._forwarded].remove(local)
         covering: _Covering | None = self._covers or self._active
         change = Change((), (local,)) if covering is None else covering.remove(local)
-        applied = self._applied(change, gone=number)
+        applied = self._applied(change)
         return applied if before is None else self._made_anew(before)
 
     def split_weight(self, number: int, own: Callable[[int], float]) -> float:
-        """Return what a forwarded interest weighs: its own, and its share of those hidden below it."""
-        return own(number) + sum(
-            own(self._outer[hidden]) / len(order.above(hidden, above))
-            for order, above, below in self._parts(number)
-            for hidden in order.below(self._local[number], below).tolist()
-        )
+        """Return what a forwarded interest weighs: its own, and its share of those hidden below it.
+
+        One pass over the hidden ones: how many are above each is known. Rounded once, so that the same subscriptions
+        weigh the same in whatever order they came.
+        """
+        if self._covers is None or self._cover is not Cover.ANCESTOR or number in self._aside:
+            return own(number)
+        below, above = self._covers.hidden_below(self._local[number])
+        shares = (own(self._outer[one]) / count for one, count in zip(below.tolist(), above.tolist(), strict=True))
+        return math.fsum((own(number), *shares))
 
     def descendants_weight(self, number: int, own: Callable[[int], float], source: Callable[[int], object]) -> float:
         """Return the paper's weight: its own, and one for each below it that its own does not count.
 
         What a neighbour told counts those below that came from the same neighbour; of own clients (None) nobody does.
         """
-        counted = source(number)
-        return own(number) + sum(
-            counted is None or source(self._outer[one]) != counted
-            for order, *groups in self._parts(number)
-            for group in groups
-            for one in order.below(self._local[number], group).tolist()
-        )
-
-    def _parts(self, number: int) -> list[tuple[Order, Group, Group]]:
-        """Return the order, the forwarded and the hidden ones, or nothing where nothing is hidden by the number."""
-        if self._groups is None or self._covers is None or number in self._aside:
-            return []
-        return [(self._covers.order, *self._groups)]
+        if self._covers is None or self._cover is not Cover.ANCESTOR or number in self._aside:
+            return own(number)
+        counted, below = source(number), self._covers.below(self._local[number]).tolist()
+        return own(number) + sum(counted is None or source(self._outer[one]) != counted for one in below)
 
     def _stands_aside(self, interest: Interest) -> bool:
         if self._cover in (Cover.RANK, Cover.ANCESTOR) and interest.relevance is not None:
@@ -206,24 +197,12 @@ class ForwardSet:
             change = self._active.add(local, interest.filter)
         else:
             change = Change((local,))
-        if self._groups is not None and local not in change.forward:
-            self._groups[1].add(local)
         return change
 
-    def _applied(self, change: Change, gone: int | None = None) -> Change:
+    def _applied(self, change: Change) -> Change:
         """Take over a change of covering; return it in the numbers of the caller."""
         forward = tuple(self._outer[local] for local in change.forward)
         withdraw = tuple(self._outer[local] for local in change.withdraw)
-        if self._groups is not None:
-            upper, lower = self._groups
-            for local in change.forward:
-                if local in lower:
-                    lower.remove(local)
-                upper.add(local)
-            for local, number in zip(change.withdraw, withdraw, strict=True):
-                if number != gone:
-                    upper.remove(local)
-                    lower.add(local)
         self._forwarded.update(forward)
         self._forwarded.difference_update(withdraw)
         self._hiding.difference_update(withdraw)

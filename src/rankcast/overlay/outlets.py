@@ -33,6 +33,7 @@ class Outlet:
         self._sets: dict[AdvertisementId, tuple[Advertise, ForwardSet]] = {}
         self._wanted: dict[SubscriptionKey, dict[int, int]] = {}
         self._touched: dict[SubscriptionKey, None] = {}
+        self._may_weigh_otherwise = False
         self.told_weights: dict[tuple[AdvertisementId, SubscriptionKey], float] = {}
         self.told: dict[SubscriptionKey, Interest] = {}
         self.told_hiding: set[SubscriptionKey] = set()
@@ -65,6 +66,7 @@ class Outlet:
         """Forget a record of another source, which is still in the table."""
         for _, held in self._sets.values():
             if record.number in held:
+                self._may_weigh_otherwise = True
                 self._apply(held.remove(record.number))
                 self._note_hiding(held)
 
@@ -126,12 +128,19 @@ class Outlet:
     ) -> None:
         """Take over what the neighbour was told; should it be told anything else, it is with the next change."""
         self.told, self.told_weights, self.told_hiding = told, weights, set(hiding)
+        self.reweigh()
         self._touched = dict.fromkeys((*told, *self._wanted))
 
+    def reweigh(self) -> None:
+        """Look at all weights again when they are next asked for: a record has another one."""
+        self._may_weigh_otherwise = True
+
     def weighed(self) -> list[Weigh]:
-        """Return the weights that have changed since they were told."""
+        """Return the weights that have changed since they were told: one pass over all interests for each forwarded
+        one, but nothing when no interest has come, gone or got another weight."""
         messages: list[Weigh] = []
-        for name, (_, held) in self._sets.items() if self._is_weighing else ():
+        is_due, self._may_weigh_otherwise = self._is_weighing and self._may_weigh_otherwise, False
+        for name, (_, held) in self._sets.items() if is_due else ():
             changed: list[tuple[SubscriptionKey, float]] = []
             for number in sorted(held.forwarded):
                 key, weight = self._table[number].interest.key, self._weight(name, held, number)
@@ -173,6 +182,7 @@ class Outlet:
         advertise, held = self._sets[name]
         space = advertise.advertisement.space
         if space.accepts_everything or disjoint(record.interest.filter, space) is not True:
+            self._may_weigh_otherwise = True
             self._apply(held.add(record.number, record.interest))
             self._note_hiding(held)
 

@@ -122,6 +122,7 @@ class Routing:
             _check_count("interests", len(self.table.of(source)), MAX_INTERESTS)
         if known is not None and known.interest == interest:
             known.weights = dict(weights)
+            self._reweigh(source)
             return self._hides(known, hides=hides)
         record = self.table.add(source, interest)
         record.weights.update(weights)
@@ -163,6 +164,12 @@ class Routing:
             record = self.table.of(source).get(key)
             if record is not None:
                 record.weights[weigh.advertisement] = weight
+        self._reweigh(source)
+
+    def _reweigh(self, source: Source) -> None:
+        for link, outlet in self._outlets.items():
+            if link != source:
+                outlet.reweigh()
 
     def weighed(self, link: str) -> Told:
         """Return the weights that a neighbour has to be told."""
