@@ -20,8 +20,8 @@ from rankcast.model.errors import FilterError, InvalidFileError, InvalidValueErr
 from rankcast.placement.audit import Audit
 from rankcast.placement.boxes import corners, hull
 from rankcast.placement.interests import Interests
+from rankcast.placement.problem import Latency, distinct_sites, limits_of_delay
 from rankcast.placement.problem import Problem as Placing
-from rankcast.placement.problem import distinct_sites
 from rankcast.placement.tree import PUBLISHER, BrokerTree
 from rankcast.storage.documents import Document, DocumentFormat, parse_document
 from rankcast.storage.shapes import (
@@ -40,7 +40,9 @@ from rankcast.storage.shapes import (
 from rankcast.storage.texts import read_text
 from rankcast.workloads.placement import DELAY, Workload, placement_problem
 
-_LIMITS = {"delay": AMOUNT, "alpha": COUNT, "beta": AMOUNT, "beta_max": AMOUNT}
+_LATENCIES = [one.value for one in Latency]
+_LATENCY = {"title": f"one of {', '.join(_LATENCIES)}", "enum": _LATENCIES}
+_LIMITS = {"delay": AMOUNT, "alpha": COUNT, "beta": AMOUNT, "beta_max": AMOUNT, "latency": _LATENCY}
 _BROKER = mapping(["name", "at"], name=NAME, at=POINT, below=NAME, alpha=COUNT, share=AMOUNT)
 _SUBSCRIBER = mapping(["name", "at", "wants"], name=NAME, at=POINT, wants=NAME, limit=AMOUNT)
 _SITE = mapping(["at"], at=POINT, subscribers=listed(NAME, "a list of names"), limit=AMOUNT)
@@ -132,7 +134,8 @@ def _assembled(value: Mapping[str, Any], demand: NamedDemand) -> Named:
     points = [(broker["name"], broker["at"]) for broker in value["brokers"]]
     tree = BrokerTree(publisher, _points(points, len(publisher)), np.array(parents))
     positions = _points(zip(demand.names, demand.places, strict=True), len(publisher))
-    shortest = tree.latencies(positions).min(axis=1) * (1 + value.get("delay", DELAY))
+    latency = Latency(value.get("latency", Latency.PATH.value))
+    shortest = limits_of_delay(tree, positions, value.get("delay", DELAY), latency)
     limits = [usual if limit is None else limit for limit, usual in zip(demand.limits, shortest, strict=True)]
     sites, limits_of_sites, site_of = distinct_sites(positions, limits)
     shares = [value["brokers"][leaf].get("share") for leaf in tree.leaves]
@@ -152,6 +155,7 @@ def _assembled(value: Mapping[str, Any], demand: NamedDemand) -> Named:
         shares=None if None in shares else np.array(shares),
         density=demand.density,
         names=demand.names,
+        latency=latency,
     )
     return Named(made, tuple(names), demand.ranges, demand.words, demand.notes)
 

@@ -17,7 +17,7 @@ import numpy as np
 from rankcast.model.errors import PlacementError
 from rankcast.placement.boxes import Array, corners
 from rankcast.placement.density import Density
-from rankcast.placement.problem import TOLERANCE, Problem
+from rankcast.placement.problem import TOLERANCE, Latency, Problem
 from rankcast.placement.solution import Placement
 from rankcast.placement.tree import PUBLISHER
 
@@ -43,7 +43,7 @@ class Violation:
 class Audit:
     """What a placement is worth. `load_factor` is the largest ratio of a leaf's load to its share of subscribers.
 
-    `delays` are by subscriber: latency over the shortest latency through the tree, minus 1.
+    `delays` are by subscriber: latency of the whole path over the shortest one through the tree, minus 1.
     """
 
     bandwidths: Array
@@ -222,10 +222,11 @@ def _delays(problem: Problem, leaf_of: Array) -> tuple[Array, list[Violation]]:
         through = np.sqrt(((problem.sites - tree.positions[leaf]) ** 2).sum(axis=1)) + paths[column]
         shortest = np.minimum(shortest, through)
     ratio = np.divide(taken, shortest[sites], out=np.ones_like(taken), where=shortest[sites] > 0)
-    late = np.flatnonzero((taken > problem.limits[sites] * (1 + 2 * TOLERANCE))[which])
+    limited = taken if problem.latency is Latency.PATH else hops
+    late = np.flatnonzero((limited > problem.limits[sites] * (1 + 2 * TOLERANCE))[which])
     message = (
         f"{len(late):,} subscribers beyond their latency limit, the first {problem.name(int(late[0]))}: "
-        f"{taken[which[late[0]]]:g} where {problem.limits[problem.site_of[late[0]]]:g} is allowed"
+        f"{limited[which[late[0]]]:g} where {problem.limits[problem.site_of[late[0]]]:g} is allowed"
         if len(late)
         else ""
     )

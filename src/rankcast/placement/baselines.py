@@ -37,7 +37,7 @@ def balance(problem: Problem, random: np.random.Generator) -> Placement:
 
 def _by_distance(problem: Problem) -> Array:
     """Return the leaf columns by distance from each site, those without capacity last."""
-    hops = problem.latencies - problem.tree.reach[problem.tree.leaves]
+    hops = problem.tree.last_hops(problem.sites)
     hops[:, problem.shares_of_leaves == 0] = np.inf
     return np.argsort(hops, axis=1, kind="stable")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,12 +34,24 @@ NAMED = 5
 """How many subscribers an error names."""
 
 
+class Latency(Enum):
+    """What latency limits are about: the whole path from the publisher, or the way from the leaf to the subscriber."""
+
+    PATH = "path"
+    LAST_HOP = "last-hop"
+
+    def of(self, tree: BrokerTree, points: Array) -> Array:
+        """Return the latencies of points by way of each leaf: a row per point."""
+        return tree.latencies(points) if self is Latency.PATH else tree.last_hops(points)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """A checked problem. `interest_of` and `site_of` say by subscriber which interest and which site is theirs.
 
     `shares` are the capacity fractions of the leaves, in the order of `tree.leaves`, and sum to 1; `alpha` is a number
-    for all brokers or one for each. `latencies` and `candidates` have a row per site and a column per leaf. Raises
+    for all brokers or one for each. `latencies`, of the kind that limits are about, and `candidates` have a row per
+    site and a column per leaf. Raises
     PlacementError, and names the subscribers, when some have no leaf that they may be given to.
     """
 
@@ -54,6 +67,7 @@ class Problem:
     shares: Array | None = None
     density: Density = UNIFORM
     names: Sequence[str] | None = None
+    latency: Latency = Latency.PATH
     latencies: Array = field(init=False)
     candidates: Array = field(init=False)
 
@@ -71,7 +85,7 @@ class Problem:
         self._set("shares", _shares(self.shares, len(self.tree.leaves)))
         if not 1 <= self.beta <= self.beta_max:
             raise PlacementError(f"beta: {self.beta} and beta_max: {self.beta_max}; expected 1 <= beta <= beta_max")
-        self._set("latencies", self.tree.latencies(self.sites))
+        self._set("latencies", self.latency.of(self.tree, self.sites))
         self._set("candidates", self.latencies <= self.limits[:, None] * (1 + TOLERANCE))
         self._check_feasible()
 
@@ -133,11 +147,11 @@ class Problem:
         )
 
 
-def limits_of_delay(tree: BrokerTree, sites: Array, delay: float) -> Array:
-    """Return latency limits that allow each site its shortest path through the tree and a share of delay on top."""
+def limits_of_delay(tree: BrokerTree, sites: Array, delay: float, latency: Latency = Latency.PATH) -> Array:
+    """Return latency limits that allow each site the least latency that it can have and a share of delay on top."""
     if not delay >= 0:
         raise PlacementError(f"delay: {delay} is not a number of at least 0")
-    found: Array = tree.latencies(np.asarray(sites, np.float64)).min(axis=1) * (1 + delay)
+    found: Array = latency.of(tree, np.asarray(sites, np.float64)).min(axis=1) * (1 + delay)
     return found
 
 

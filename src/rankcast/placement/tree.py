@@ -88,10 +88,13 @@ class BrokerTree:
 
     def latencies(self, points: Array) -> Array:
         """Return the latency from the publisher to each point by way of each leaf: a row per point."""
+        return self.last_hops(points) + self.reach[self.leaves]
+
+    def last_hops(self, points: Array) -> Array:
+        """Return the latency from each leaf to each point: a row per point."""
         found = np.empty((len(points), len(self.leaves)))
         for column, leaf in enumerate(self.leaves):
             found[:, column] = np.linalg.norm(points - self.positions[leaf], axis=1)
-        found += self.reach[self.leaves]
         return found
 
     def leaves_below(self) -> Array:

@@ -23,7 +23,7 @@ from rankcast.placement.fitting import fit_inner_filters, merged
 from rankcast.placement.greedy import events_of, greedy_offline
 from rankcast.placement.kernels_filters import measure, scratch_for
 from rankcast.placement.local_search import improved
-from rankcast.placement.problem import TOLERANCE, Problem
+from rankcast.placement.problem import TOLERANCE, Latency, Problem
 from rankcast.placement.solution import Placement
 from rankcast.placement.tree import PUBLISHER, BrokerTree
 
@@ -215,5 +215,5 @@ class _Walk:
 
     def _latencies(self, tree: BrokerTree, pairs: tuple[Array, Array]) -> Array:
         sites, brokers = pairs
-        found: Array = np.linalg.norm(self.problem.sites[sites] - tree.positions[brokers], axis=1) + tree.reach[brokers]
-        return found
+        found: Array = np.linalg.norm(self.problem.sites[sites] - tree.positions[brokers], axis=1)
+        return found + tree.reach[brokers] if self.problem.latency is Latency.PATH else found
