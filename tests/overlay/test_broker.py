@@ -211,6 +211,35 @@ def test_a_named_audience_is_chosen_once_where_diversity_ranks():
     assert delivered(bench.peer("left", named)) == [("zoe", "2")]
 
 
+def test_while_a_subscriber_moves_both_of_its_interests_are_told_for_others_may_be_hidden_behind_the_older():
+    bench = Bench(links=("left", "right", "third"))
+    bench.peer("left", flats())
+    assert sent(bench.peer("right", Forward(interest("mo", "rent < 900")))) == [
+        ("left", Forward(interest("mo", "rent < 900")))
+    ]
+    assert sent(bench.say(Subscribe(subscriber("ana", "rent < 500")), "ana")) == []
+    assert sent(bench.peer("third", Forward(interest("mo", "rent > 800")))) == [
+        ("left", Forward(interest("mo", "rent < 900 or rent > 800")))
+    ]
+    assert sent(bench.peer("right", Withdraw(SubscriptionKey("mo", "0")))) == [
+        ("left", Forward(Interest(SubscriptionKey("ana", "0"), parse_filter("rent < 500")))),
+        ("left", Forward(interest("mo", "rent > 800"))),
+    ]
+
+
+def test_who_was_hidden_is_told_before_the_one_that_hid_it_wants_less():
+    bench = Bench()
+    bench.peer("left", flats())
+    bench.say(Subscribe(subscriber("wide", "rent < 900")), "wide")
+    assert sent(bench.say(Subscribe(subscriber("ana", "rent < 500")), "ana")) == []
+    assert [
+        one.interest.key.subscriber for _, one in sent(bench.say(Subscribe(subscriber("wide", "rent > 800")), "wide"))
+    ] == [
+        "ana",
+        "wide",
+    ]
+
+
 # Counting
 
 

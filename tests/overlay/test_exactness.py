@@ -3,7 +3,7 @@
 One machine for every strategy. Between any two steps messages may be on their way, doubled or reordered; some may be
 lost. What is promised:
 
-- no event is ever delivered twice to a subscriber;
+- no event is ever delivered twice to a subscriber, but one who moves may meet it at both brokers;
 - once everything has arrived, an event goes to exactly those it should: all matches, or the k best;
 - while other subscriptions come and go, one that stays misses nothing (without k);
 - in a network in parts, the same holds within each part: without k at once, with k when links have been given up.
@@ -114,6 +114,17 @@ class Overlay(RuleBasedStateMachine):
         self.touch(name)
         where, *_ = self.people.pop(name)
         self.network.say(where, Unsubscribe(name), name)
+
+    @precondition(lambda self: self.people)
+    @rule(pick=PICK, text=filter_texts(), number=st.integers(0, 9))
+    def move(self, pick, text, number):
+        """Let somebody leave one broker and join another with another filter, before the first has told anybody."""
+        name = picked(self.people, pick)
+        self.touch(name)
+        where, _, rank = self.people[name]
+        self.network.say(where, Unsubscribe(name), name)
+        self.people[name] = (self.broker(number), text, rank)
+        self.enrol(name)
 
     def touch(self, name):
         self.stable.discard(name)
@@ -290,7 +301,7 @@ class Overlay(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "network"):
-            pairs = [(one.subscriber, one.event.identity) for _, one in self.network.delivered]
+            pairs = [(broker, one.subscriber, one.event.identity) for broker, one in self.network.delivered]
             assert len(pairs) == len(set(pairs)), "an event was delivered twice"
 
 
@@ -305,6 +316,7 @@ def wander(overlay, random, steps):
 
     acts = {
         "subscribe": (9, lambda: overlay.subscribe(random.randrange(10), text(), random.choice(RANKS), pick())),
+        "move": (3, lambda: overlay.people and overlay.move(pick(), text(), pick())),
         "unsubscribe": (5, lambda: overlay.people and overlay.unsubscribe(pick())),
         "advertise": (1, lambda: overlay.advertise(random.randrange(3), pick(), random.choice(SPACES))),
         "unadvertise": (0.4, lambda: overlay.publishers and overlay.unadvertise(pick())),

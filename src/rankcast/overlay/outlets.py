@@ -1,9 +1,11 @@
 """What one neighbour is told: the interests that its advertisements need, each once.
 
 For every advertisement that came from the neighbour there is a forward set. An interest is told as long as one of them
-forwards it. Two sources can have told interests of the same key, while a subscriber moves; the newest one is told on.
+forwards it. Two sources can have told interests of the same key, while a subscriber moves. Then both are told as one
+that accepts what either does, with the rank of the newer one: others may be hidden behind the older.
 
-What has to be forwarded goes out before what is withdrawn, so that the neighbour never knows too little.
+What has to be forwarded goes out before what is withdrawn, and what is new before what takes the place of something
+else, which may accept less than that did: so the neighbour never knows too little.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from collections.abc import Iterable
 from rankcast.covering.relation import disjoint
 from rankcast.covering.topk import Change
 from rankcast.model.advertisements import AdvertisementId
+from rankcast.model.errors import FilterTooLargeError
+from rankcast.model.expressions import Constant, any_of
+from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.forward_sets import ForwardSet
 from rankcast.overlay.messages import Advertise, Forward, Interest, Weigh, Withdraw
@@ -83,7 +88,8 @@ class Outlet:
 
     def settled(self) -> list[Forward | Withdraw]:
         """Return what the neighbour must be told since this was last asked."""
-        forward: list[Forward | Withdraw] = []
+        new: list[Forward | Withdraw] = []
+        changed: list[Forward | Withdraw] = []
         withdraw: list[Forward | Withdraw] = []
         for key in self._touched:
             wanted = self._wanted.get(key)
@@ -93,12 +99,12 @@ class Outlet:
                     self._forget_weights(key)
                     self.told_hiding.discard(key)
                 continue
-            interest = self._table[max(wanted)].interest
+            interest = self._interest(wanted)
             known = self.told.get(key)
             if (known is not interest and known != interest) or self._hides(key) != (key in self.told_hiding):
-                forward.append(self._forward(key))
+                (new if known is None else changed).append(self._forward(key))
         self._touched = {}
-        return forward + withdraw
+        return new + changed + withdraw
 
     def everything(self) -> list[Forward]:
         """Return all that the neighbour must know, to be told from the beginning."""
@@ -107,11 +113,22 @@ class Outlet:
 
     def _forward(self, key: SubscriptionKey) -> Forward:
         """Return an interest as it is told, and take note that it is."""
-        number = max(self._wanted[key])
-        told = Forward(self._table[number].interest, self._weights_of(number), self._hides(key))
+        wanted = self._wanted[key]
+        told = Forward(self._interest(wanted), self._weights_of(max(wanted)), self._hides(key))
         self.told[key] = told.interest
         (self.told_hiding.add if told.hides else self.told_hiding.discard)(key)
         return told
+
+    def _interest(self, wanted: Iterable[int]) -> Interest:
+        """Return what is told of the interests of one key, by their numbers."""
+        *others, newest = (self._table[number].interest for number in sorted(wanted))
+        if all(one.filter == newest.filter for one in others):
+            return newest
+        try:
+            both = Filter.of(any_of(*(one.filter.expression for one in (*others, newest))))
+        except FilterTooLargeError:
+            both = Filter.of(Constant(True))  # more than needed, and only until the older one is withdrawn
+        return Interest(newest.key, both, newest.score, newest.relevance)
 
     def _hides(self, key: SubscriptionKey) -> bool:
         """Whether somebody may be hidden behind an interest: here, or where it came from."""
