@@ -4,6 +4,7 @@ The stages of the pipeline are called here as Spark calls them, micro-batch by m
 """
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -13,16 +14,18 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from rankcast.delivery.batch_layout import microseconds
-from rankcast.delivery.packing import positions
 from rankcast.delivery.queue_changes import QueueChange
 from rankcast.delivery.shards import Shard
 from rankcast.hub import Hub
 from rankcast.model.events import Event
+from rankcast.model.policies import Periodic
 from rankcast.spark.audience_changes import AudienceCompiler
 from rankcast.spark.chunks import chunks_of
 from rankcast.spark.event_batches import OpenEvents
 from rankcast.spark.matching import ranked
+from rankcast.spark.ranking_anew import RANKING_ANEW
 from rankcast.spark.subscriber_tables import FolderTable
+from rankcast.spark.unpacked_rows import notification_rows
 from rankcast.spark.versions import Versions
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -36,21 +39,37 @@ DELIVER = [
     {"policy": "sliding", "k": 1, "window": 3},
     {"policy": "sliding", "k": 2, "window": 5},
     {"policy": "topkw", "k": 1, "window": "3s"},
+    {"policy": "topkw", "k": 1, "window": 4},
+    {"policy": "sliding", "k": 2, "window": 5, "diversity": {"sigma": 0.5, "weights": {"x": 1.0}}},
+    {"policy": "periodic", "k": 2, "period": "4s", "diversity": {"sigma": 0.2, "weights": {"y": 1.0}}},
     None,
+]
+SUBSCRIPTIONS = [
+    {"id": "low", "filter": "x < 6", "rank": 0.7},
+    {"id": "low", "filter": "x < 4", "rank": 0.2, "weight": 0.5},
+    {"id": "odd", "filter": "x in (1, 3, 5, 7)", "rank": 0.5, "refresh": "2s"},
+    {"id": "near", "filter": "y > 0", "relevance": {"function": "ideal_point", "targets": {"x": 4}, "reach": 8}},
+    {"id": "own", "filter": "y < 3", "rank": 0.4, "deliver": {"policy": "sliding", "k": 1, "window": 3}},
 ]
 
 
-def document(kind: int, *, same_ranks: bool) -> dict:
-    rank, deliver = 0.5 if same_ranks else 0.5 + 0.1 * (kind % 4), DELIVER[kind % len(DELIVER)]
-    wanted = [{"id": "low", "filter": "x < 6", "rank": rank}, {"id": "odd", "filter": "x in (1, 3, 5, 7)"}]
-    chosen = wanted if same_ranks else wanted[: 1 + kind % 2]
-    return {"subscriptions": chosen, **({} if deliver is None else {"deliver": deliver})}
+@st.composite
+def documents(draw) -> dict:
+    chosen = {one["id"]: one for one in draw(st.lists(st.sampled_from(SUBSCRIPTIONS), min_size=1))}
+    ranks = {"rank_by": draw(st.sampled_from(["max", "min", "mean", "weighted_sum"]))}
+    ranks |= draw(st.sampled_from([{}, {}, {"decay": {"half_life": "5s"}}, {"most_specific": True}]))
+    deliver = draw(st.sampled_from(DELIVER))
+    if deliver is None or "diversity" not in deliver:
+        return {"subscriptions": list(chosen.values()), **ranks, **({} if deliver is None else {"deliver": deliver})}
+    return {"subscriptions": list(chosen.values()), "deliver": deliver}  # a diverse selection wants ranks up to 1
 
 
 # A row of the table: who, what (None: gone), from which second on, for how long, and how early it is told.
 names = st.sampled_from(["ana", "eva", "leo"])
 seconds = st.integers(1, LAST)
-rows = st.tuples(names, st.none() | st.integers(0, 13), seconds, st.none() | st.integers(1, 6), st.floats(0, 1))
+rows = st.tuples(names, st.none() | documents(), seconds, st.none() | st.integers(1, 6), st.floats(0, 1))
+
+contents = st.fixed_dictionaries({"x": st.integers(0, 8), "y": st.integers(0, 3)})
 
 
 @st.composite
@@ -63,7 +82,7 @@ def streams(draw) -> tuple[list[Event], timedelta]:
         time = NOON + half * SECOND / 2
         lasts = draw(st.none() | st.integers(1, 4))
         expires = None if lasts is None else time + lasts * SECOND
-        events.append(Event(str(at), "/s", time=time, expires=expires, data={"x": draw(st.integers(0, 8))}))
+        events.append(Event(str(at), "/s", time=time, expires=expires, data=draw(contents)))
     delays = [draw(st.integers(0, 2 * lateness)) for _ in events]
     order = sorted(range(len(events)), key=lambda at: (halves[at] + delays[at], at))
     return [events[at] for at in order], lateness * SECOND
@@ -74,13 +93,9 @@ def batches_of(events: list[Event], cuts: list[int]) -> list[list[Event]]:
 
 
 class Pipeline:
-    """The stages of the pipeline in one process; any of its parts may be started again at any batch.
+    """The stages of the pipeline in one process; any of its parts may be started again at any batch."""
 
-    With `same_ranks` only policies change: what is held is not ranked anew on Spark, as it is in a hub.
-    """
-
-    def __init__(self, root: Path, lateness: timedelta, *, same_ranks: bool = False) -> None:
-        self.same_ranks = same_ranks
+    def __init__(self, root: Path, lateness: timedelta) -> None:
         self.table = root / "table"
         self.table.mkdir(parents=True)
         self.root, self.lateness = root, lateness
@@ -97,14 +112,11 @@ class Pipeline:
         self.shards = [Shard.from_bytes(shard.to_bytes()) for shard in self.shards]
 
     def tell(self, number: int, row: tuple) -> None:
-        name, kind, start, length, _ = row
+        name, document, start, length, _ = row
         end = None if length is None else NOON + (start + length) * SECOND
-        said = {"id": name, "document": None if kind is None else self.document(kind), "sequence": number}
+        said = {"id": name, "document": document, "sequence": number}
         said |= {"active_from": (NOON + start * SECOND).isoformat(), "active_until": end and end.isoformat()}
         (self.table / f"{number}.jsonl").write_text(json.dumps(said) + "\n")
-
-    def document(self, kind: int) -> dict:
-        return document(kind, same_ranks=self.same_ranks)
 
     @property
     def watermark(self) -> int | None:
@@ -119,15 +131,17 @@ class Pipeline:
         if not self.shards:
             late = self.lateness // timedelta(microseconds=1)
             self.shards = [Shard.of(audience.queues.policies_of(one, SHARDS), lateness=late) for one in range(SHARDS)]
+        for shard in self.shards:
+            shard.reranking = RANKING_ANEW
         if about.frontier == pin.frontier and about.number != self.told:
             self.told = about.number
             for shard, own in enumerate(self.shards):
                 changes = [one for one in folder.changes(pin.version) if one.queue % SHARDS == shard]
-                own.change([QueueChange(q // SHARDS, t, p) for q, t, p in changes], since=about.frontier)
+                own.change([QueueChange(q // SHARDS, *rest) for q, *rest in changes], since=about.frontier)
         batch = OpenEvents(np.arange(len(events)), events, None)
         found = ranked(batch, audience, *batch.matched(audience.reader))
         table = batch.table(audience.queues.wanted_content)
-        for packed in chunks_of(table, found, audience, pin.version, SHARDS, 0):
+        for packed in chunks_of(table, found, audience, pin.version, SHARDS, 0, contents=batch.contents()):
             assert len(self.shards[packed.shard].take(packed.chunk)) == 0
         if self.watermark is not None:
             self.notify(audience, [shard.advance(self.watermark * 1_000) for shard in self.shards])
@@ -141,12 +155,9 @@ class Pipeline:
 
     def notify(self, audience, notices: list) -> None:
         for shard, own in enumerate(notices):
-            ids = own.events.id.texts()
-            for at in range(len(own)):
-                queue = int(own.queue[at]) * SHARDS + shard
-                matched = [audience.queues.names_of(queue)[one] for one in positions(int(own.matched[at]), own.sets)]
-                key = audience.queues.keys[queue].subscriber
-                self.delivered.append((key, ids[own.event[at]], int(own.time[at]), float(own.score[at]), matched))
+            for row in notification_rows(own, shard, SHARDS, audience).to_pylist():
+                key = (row["subscriber"], row["subscription"] or "", row["id"], microseconds(row["delivered"]))
+                self.delivered.append((*key, row["rank"], sorted(row["matched"])))
 
 
 @settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
@@ -198,8 +209,8 @@ def test_a_k_that_is_raised_in_mid_period_is_for_what_comes_from_then_on(tmp_pat
     seconds = {1: 0.5, 3: 0.6, 2: 1, 4: 2.5}
     events = [Event(str(x), "/s", time=NOON + at * SECOND, data={"x": x}) for x, at in seconds.items()]
     pipeline.run(events)
-    found = [(name, event, time) for name, event, time, _, _ in pipeline.finish()]
-    assert found == [("ana", event, microseconds(NOON + 4 * SECOND)) for event in ("3", "4")]
+    found = pipeline.finish()
+    assert [one[:4] for one in found] == [("ana", "", event, microseconds(NOON + 4 * SECOND)) for event in ("3", "4")]
     assert found == _delivered_by_hub(pipeline, events)
 
 
@@ -209,12 +220,11 @@ def test_what_is_delivered_is_what_a_hub_delivers_whose_subscribers_change_at_th
     tmp_path_factory, given_rows: list[tuple], stream
 ) -> None:
     events, lateness = stream
-    pipeline = Pipeline(tmp_path_factory.mktemp("hub"), lateness, same_ranks=True)
+    pipeline = Pipeline(tmp_path_factory.mktemp("hub"), lateness)
     for number, row in enumerate(given_rows):
         pipeline.tell(number, row)
     pipeline.run(events)
-    found = [(name, event, time) for name, event, time, _, _ in pipeline.finish()]
-    assert found == _delivered_by_hub(pipeline, events)
+    assert pipeline.finish() == _delivered_by_hub(pipeline, events)
 
 
 def _delivered_by_hub(pipeline: Pipeline, events: list[Event]) -> list[tuple]:
@@ -242,11 +252,36 @@ def _delivered_by_hub(pipeline: Pipeline, events: list[Event]) -> list[tuple]:
             if not following:
                 hub.unsubscribe(name)
         elif known:
-            hub.update(name, subscriptions=what.subscriptions, deliver=what.deliver)
+            _hold_what_periods_may_deliver(hub, name)
+            hub.update(
+                name,
+                subscriptions=what.subscriptions,
+                deliver=what.deliver,
+                rank_by=what.rank_by,
+                most_specific=what.most_specific,
+                decay=what.decay,
+            )
         else:
             hub.add(what)
     notes += hub.finish()
-    return sorted((note.subscriber, note.event.id, microseconds(note.time)) for note in notes)
+    return sorted(
+        (
+            note.subscriber,
+            note.subscription or "",
+            note.event.id,
+            microseconds(note.time),
+            note.rank,
+            sorted(note.matched),
+        )
+        for note in notes
+    )
+
+
+def _hold_what_periods_may_deliver(hub: Hub, name: str) -> None:
+    """Let a hub hold no more of an open period than Spark does: a changed period makes it forget the rest."""
+    deliver = next(one.deliver for one in hub.subscribers if one.id == name)
+    if isinstance(deliver, Periodic):
+        hub.update(name, deliver=replace(deliver, period=deliver.period + SECOND))
 
 
 def _until(hub: Hub, now: datetime) -> list:

@@ -23,10 +23,11 @@ from rankcast.model.times import TICK
 from rankcast.ranking.preferences import Preferences
 from rankcast.spark import matching, shipping
 from rankcast.spark.audience import Audience, QueueKey, loaded
-from rankcast.spark.chunks import chunks_of, split_payload
+from rankcast.spark.chunks import chunks_of
 from rankcast.spark.event_batches import OpenEvents
 from rankcast.spark.events import EventColumns
 from rankcast.spark.matching import match, ranked
+from rankcast.spark.payloads import Payload
 from rankcast.spark.shipping import SavedAudience, _packed
 from rankcast.storage.event_files import write_events
 from rankcast.storage.typed_events import event_to_record
@@ -234,7 +235,7 @@ def test_chunks_hold_every_row_once_with_its_rank_and_what_matched(crowd, shards
         payloads = again.events.payload.to_arrow(text=False).to_pylist()
         for at in range(len(again.queue)):
             queue, event = int(again.queue[at]) * shards + shard, int(again.event[at])
-            ranks, kept = split_payload(payloads[event])
+            ranks, _, kept = Payload.from_bytes(payloads[event])
             names = audience.queues.names_of(queue)
             matched = [names[place] for place in positions(int(again.matched[at]), again.sets)]
             rank = ranks.get(queue, float(again.score[at]))

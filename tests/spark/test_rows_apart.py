@@ -20,27 +20,16 @@ from rankcast.spark import audience as audiences
 from rankcast.spark.audience import Audience
 from rankcast.spark.delivery import BatchDelivery
 from rankcast.spark.delivery_input import Kind
-from rankcast.spark.event_reader import EventReader
 from rankcast.spark.matching import matched_pieces
 from rankcast.spark.packed_rows import PackTask
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.top_subscribers import TopSubscribers
 from rankcast.spark.unpacked_rows import UnpackTask
 from rankcast.storage.typed_events import event_to_record
+from spark.stages import READER, InMemory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EVERYTHING = parse_filter("true")
-PLACES = tuple((name, name) for name in ("id", "source", "time", "expirytime"))
-READER = EventReader(
-    names=("value",),
-    leaves=(),
-    places=PLACES,
-    payload=None,
-    document="value",
-    default_source="/events",
-    schema=None,
-    carried=None,
-)
 FUNCTIONS = st.one_of(
     st.builds(lambda at: IdealPoint([Target("x", at)]), st.integers(0, 4)),
     st.builds(lambda at: IdealPoint([Target("x", at, scale=1e-90)]), st.integers(0, 4)),
@@ -98,20 +87,6 @@ def streams(draw):
         event = Event(name, "/s", time=time, expires=expires, data=data)
         found.append(known.setdefault((name, time), event))
     return found
-
-
-class InMemory:
-    def __init__(self, audience):
-        self.audience = audience
-
-    def current(self):
-        return self.audience.queues.fingerprint, self.audience
-
-    def policies(self, shard, shards):
-        return self.audience.queues.fingerprint, self.audience.queues.policies_of(shard, shards)
-
-    def changes(self, shards):
-        return None
 
 
 def packed(audience, events, shards, size, top=None):

@@ -15,42 +15,15 @@ from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.audience import Audience
 from rankcast.spark.delivery import BatchDelivery
-from rankcast.spark.event_reader import EventReader
 from rankcast.spark.packed_rows import PackTask
 from rankcast.spark.unpacked_rows import UnpackTask
 from rankcast.storage.typed_events import event_to_record
 from rankcast.testing.arrivals import Arrived, arrivals, check_arrivals
 from rankcast.testing.conformance import Case, cases, check
 from rankcast.testing.definitions import Delivery
+from spark.stages import READER, InMemory
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-PLACES = tuple((name, name) for name in ("id", "source", "time", "expirytime"))
-READER = EventReader(
-    names=("value",),
-    leaves=(),
-    places=PLACES,
-    payload=None,
-    document="value",
-    default_source="/events",
-    schema=None,
-    carried=None,
-)
-
-
-class InMemory:
-    """An audience that needs not be saved."""
-
-    def __init__(self, audience):
-        self.audience = audience
-
-    def current(self):
-        return self.audience.queues.fingerprint, self.audience
-
-    def policies(self, shard, shards):
-        return self.audience.queues.fingerprint, self.audience.queues.policies_of(shard, shards)
-
-    def changes(self, shards):
-        return None
 
 
 class InProcess:

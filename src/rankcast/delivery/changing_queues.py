@@ -2,7 +2,8 @@
 
 A change does what `rankcast.delivery.policies.with_policy` does to one queue: what is still held is kept where the kind
 of policy stays, within a smaller window the most recent events; a policy of another kind starts empty. What is held is
-what batched queues hold: of a period the best k so far (all of it with diversity), with k = 0 nothing.
+what batched queues hold: of a period the best k so far (all of it with diversity), with k = 0 nothing. `rank_anew`
+does what `with_candidates` does: it gives what is held other scores.
 
 Cost: a change copies what its queue holds to the end of the arena; the old place is free at the next repacking.
 """
@@ -14,7 +15,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from rankcast.delivery.batch import BatchedQueues, Deliveries
+from rankcast.delivery.batch import BatchedQueues, Deliveries, Rows
 from rankcast.delivery.batch_diversity import NO_SETTINGS, Settings
 from rankcast.delivery.batch_layout import (
     ALL,
@@ -23,7 +24,9 @@ from rankcast.delivery.batch_layout import (
     CONTINUOUS,
     COUNT,
     COUNT_WINDOW,
+    DOMINATORS,
     EVENT,
+    EXPIRY,
     HEAD,
     KIND,
     NEVER,
@@ -112,8 +115,36 @@ class ChangingQueues(BatchedQueues):
             slots = _kept(_held(old, self._arena), line)
         self._place(queue, line, slots)
 
-    def advance_some(self, chosen: Array, now: int, contents: Contents | None = None) -> Deliveries:
-        """Let time pass to `now` in some queues, each named once; deliveries come in the order they are named."""
+    def words_of(self, queue: int) -> Array:
+        """Return the words of the events that a queue holds, in its order."""
+        words = _held(self._queues[queue], self._arena)[:, EVENT]
+        return np.where(words < 0, ~words, words)
+
+    def rank_anew(self, queue: int, rows: Rows, is_known: Array, is_wanted: Array) -> None:
+        """Make what a queue holds, in the order of `words_of`, what these rows say; what is not wanted leaves."""
+        line = self._queues[queue].copy()
+        slots = _held(line, self._arena)
+        words = np.where(slots[:, EVENT] < 0, ~rows.event, rows.event)
+        slots[is_known, EVENT], slots[is_known, EXPIRY] = words[is_known], rows.expires[is_known]
+        slots[is_known, SCORE] = _orders(rows.score[is_known])
+        slots = slots[is_wanted | ~is_known]
+        if line[KIND] == CONTINUOUS:
+            slots = _skyband(slots, int(line[K]))
+        if line[KIND] == PERIODIC:
+            slots = slots[slots[:, EXPIRY] > line[NEXT]]
+        else:
+            line[NEXT] = slots[:, EXPIRY].min(initial=NEVER)
+        line[HEAD] = 0
+        self._place(queue, line, slots)
+
+    def advance_before(self, now: int, chosen: Array, contents: Contents | None = None) -> Deliveries:
+        """Do what is due before an instant in some queues, each named once; deliveries come in their order.
+
+        Windows leave open what is due at the instant itself, to which time passes; a period that ends there has to be
+        left alone.
+        """
+        lines = self._queues[chosen]
+        chosen = chosen[(lines[:, KIND] != PERIODIC) | (lines[:, NEXT] < now)]
         part = type(self)(self._queues[chosen], self._arena, self._settings)
         found = part.advance(now, contents)
         self._queues[chosen] = part._queues
@@ -180,6 +211,26 @@ def _kept(slots: Array, line: Array) -> Array:
     if line[KIND] in _WINDOWS:
         return slots[max(0, len(slots) - int(line[WINDOW])) :]
     return slots
+
+
+def _orders(scores: Array) -> Array:
+    """Return the integers that order as scores do: `kernels_batch.score_order` for all of them."""
+    bits = (scores + 0.0).view(np.int64)  # the negative zero becomes the positive one
+    found: Array = np.where(bits >= 0, bits, bits ^ NEVER)
+    return found
+
+
+def _skyband(slots: Array, k: int) -> Array:
+    """Return what continuous delivery keeps, as it keeps it: the best score first, of equal ones the newer event.
+
+    That is every event that fewer than k others outrank and outlive; of equals, the newer one does so.
+    """
+    slots = slots[np.lexsort((-slots[:, EVENT], -slots[:, SCORE]))]
+    score, expiry = slots[:, SCORE], slots[:, EXPIRY]
+    is_before = np.arange(len(slots))[:, None] < np.arange(len(slots))
+    outranks = (score[:, None] > score) | ((score[:, None] == score) & ((expiry[:, None] > expiry) | is_before))
+    slots[:, DOMINATORS] = (outranks & (expiry[:, None] >= expiry)).sum(axis=0)
+    return slots[slots[:, DOMINATORS] < k]
 
 
 def _best_first(slots: Array) -> Array:

@@ -90,6 +90,12 @@ class KnownEvents:
         self._places = np.zeros(0, np.int64)
         self._link(0)
 
+    def replace(self, positions: Array, events: EventTable) -> None:
+        """Put events of the same identities and times in the place of those at some positions, each named once."""
+        order = np.arange(len(self.events))
+        order[positions] = len(self.events) + np.arange(len(events))
+        self.events = EventTable.joined([self.events, events]).taken(order)
+
     def to_arrays(self) -> dict[str, Array]:
         """Return the events as named arrays."""
         return {"numbers": self.numbers, "next": np.array([self.next_number], np.int64), **self.events.to_arrays()}

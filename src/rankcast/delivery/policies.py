@@ -27,8 +27,8 @@ def with_policy(queue: Queue, policy: Policy) -> Queue:
     """Return a queue under a changed policy, from the next instant on.
 
     What is still held is kept where the kind of policy stays, within a smaller window the most recent events; a policy
-    of another kind starts empty. A period holds what it would deliver, its best k that are valid at its end (all, where
-    a selection is diverse), so a larger k is for what comes from now on. Nothing that was delivered is taken back.
+    of another kind starts empty. A period holds what it may deliver, its best k that are valid at its end (all of these
+    where a selection is diverse), so a larger k is for what comes from now on. What was delivered is not taken back.
     Candidates stay what they are: a policy that compares other attributes for diversity needs `with_candidates` too.
     """
     if isinstance(queue, ContinuousQueue) and isinstance(policy, Continuous):
@@ -46,9 +46,10 @@ def with_policy(queue: Queue, policy: Policy) -> Queue:
 
 def _deliverable(queue: PeriodicQueue) -> tuple[Candidate, ...]:
     """Return what a period still has to keep, as it stands: no engine needs to hold more."""
-    if queue.policy.diversity is not None or queue.end is None:
+    if queue.end is None:
         return queue.arrivals
-    return tuple(best([one for one in queue.arrivals if one.is_valid_at(queue.end)], queue.policy.k))
+    valid = [one for one in queue.arrivals if one.is_valid_at(queue.end)]
+    return tuple(valid if queue.policy.diversity is not None else best(valid, queue.policy.k))
 
 
 def with_candidates(queue: Queue, changed: Callable[[Candidate], Candidate | None]) -> Queue:

@@ -1,4 +1,4 @@
-"""Changes of a shard's queues in event time: a queue gets a policy, or goes.
+"""Changes of a shard's queues in event time: a queue gets a policy and perhaps other ranks, or goes.
 
 A change acts at its time: what is due before it is done under the old policy; then the queue is what
 `rankcast.delivery.policies.with_policy` says, and events of that time or later arrive under the new one. A queue that
@@ -14,7 +14,7 @@ import numpy as np
 
 from rankcast.delivery.arrival_policies import ContinuousQueue, EverythingQueue, SlidingQueue
 from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, Array
-from rankcast.delivery.event_tables import Ragged
+from rankcast.delivery.event_tables import Ragged, no_sequences
 from rankcast.delivery.packing import pack, unpack
 from rankcast.delivery.policies import new_queue
 from rankcast.delivery.snapshots import restored, snapshot
@@ -27,11 +27,15 @@ _MAGIC = b"rcchange"
 
 
 class QueueChange(NamedTuple):
-    """From a time on (microseconds since 1970), a queue of the shard has a policy; with None it is gone."""
+    """From a time on (microseconds since 1970), a queue of the shard has a policy; with None it is gone.
+
+    `ranking` says how the events that it holds are ranked from then on (`ranking_anew`); empty: as they are.
+    """
 
     queue: int
     time: int
     policy: Policy | None
+    ranking: str = ""
 
 
 def pack_changes(changes: Iterable[QueueChange]) -> bytes:
@@ -49,11 +53,14 @@ def changes_to_arrays(changes: Iterable[QueueChange]) -> dict[str, Array]:
     listed = list(changes)
     known: dict[Policy | None, bytes] = {None: b""}
     packed = [known.get(one.policy) or known.setdefault(one.policy, _packed(one.policy)) for one in listed]
+    rankings = Ragged.of_texts(one.ranking for one in listed)
+    stated = {"change.ranking.starts": rankings.starts, "change.ranking": rankings.values}
     return {
         "change.queue": np.array([one.queue for one in listed], np.int64),
         "change.time": np.array([one.time for one in listed], np.int64),
         "change.starts": np.cumsum([0, *map(len, packed)], dtype=np.int64),
         "change.policy": np.frombuffer(b"".join(packed), np.uint8),
+        **(stated if len(rankings.values) else {}),
     }
 
 
@@ -61,12 +68,15 @@ def changes_from_arrays(arrays: dict[str, Array]) -> list[QueueChange]:
     """Return the changes of named arrays."""
     queues, times = arrays["change.queue"].tolist(), arrays["change.time"].tolist()
     policies = Ragged(arrays["change.starts"], arrays["change.policy"])
-    if not len(queues) == len(times) == len(policies):
+    rankings = no_sequences(len(queues))
+    if "change.ranking" in arrays:
+        rankings = Ragged(arrays["change.ranking.starts"], arrays["change.ranking"])
+    if not len(queues) == len(times) == len(policies) == len(rankings):
         raise InvalidValueError("changes: columns of different lengths")
     content, starts = policies.values.tobytes(), policies.starts.tolist()
     changes = [
-        QueueChange(queue, time, _policy(content[start:end]))
-        for queue, time, start, end in zip(queues, times, starts, starts[1:], strict=False)
+        QueueChange(queue, time, _policy(content[start:end]), ranking)
+        for queue, time, start, end, ranking in zip(queues, times, starts, starts[1:], rankings.texts(), strict=False)
     ]
     for change in changes:
         check_change(change)

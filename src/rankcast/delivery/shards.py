@@ -25,7 +25,7 @@ identity with another time, and changes, split a release into rounds: a call eac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -34,7 +34,7 @@ from rankcast.delivery.batch import Deliveries, Rows
 from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, SETTING, Array
 from rankcast.delivery.changing_queues import ChangingQueues, Live
 from rankcast.delivery.contents import Contents
-from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.event_tables import EventTable
 from rankcast.delivery.kernels_shards import (
     CODE_BITS,
     first_due,
@@ -46,33 +46,23 @@ from rankcast.delivery.kernels_shards import (
 )
 from rankcast.delivery.known_events import KnownEvents
 from rankcast.delivery.matched_sets import MatchedSets
-from rankcast.delivery.packing import SETS, Chunk, Notices, pack, unpack
-from rankcast.delivery.queue_changes import QueueChange, changes_from_arrays, changes_to_arrays, check_change
-from rankcast.delivery.waiting_rows import ROW_COLUMNS, Waiting, release_steps
+from rankcast.delivery.packing import SETS, Chunk, Notices
+from rankcast.delivery.queue_changes import QueueChange, check_change
+from rankcast.delivery.ranking_anew import Reranking
+from rankcast.delivery.shard_packing import ShardState
+from rankcast.delivery.taken_events import TakenEvents, recalled
+from rankcast.delivery.waiting_rows import Waiting, release_steps
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.policies import ALL_MATCHES, Periodic, Policy, diversity_of
-from rankcast.model.times import TICK
-
-VERSION = 1
-"""Of the packed state."""
-
-_MAGIC = b"rcshard\0"
+from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 
 FEWEST_KNOWN = 10_000
 """Events are forgotten when there are twice as many as were needed the last time, and this many more."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """Which queues took which events lately, by event number."""
-
-    numbers: Array
-    queues: Array
-
-
 class Shard:
     """Queues numbered from 0, with the rows that wait for them. Belongs to one thread at a time.
 
+    >>> from rankcast.delivery.event_tables import Ragged
     >>> from rankcast.model.policies import Sliding
     >>> shard = Shard.of([Sliding(k=1, window=2)])
     >>> events = EventTable.of(np.array([7, 5]), Ragged.of_texts(["s", "s"]), Ragged.of_texts(["b", "a"]))
@@ -91,10 +81,12 @@ class Shard:
         self._waiting: list[Waiting] = []
         self._known = KnownEvents.none()
         self._needed = 0
-        self._taken = _Taken(np.zeros(0, np.int64), np.zeros(0, np.int32))
+        self._taken = TakenEvents.none()
         self._sets = MatchedSets()
         self._changes: list[QueueChange] = []
         self.version = 0
+        self.reranking: Reranking | None = None
+        """What ranks anew what queues hold, where a change asks for that; without it ranks stay what they are."""
         self.repeated = 0
         """How many repetitions were ignored since the shard was made or brought back."""
 
@@ -107,7 +99,7 @@ class Shard:
         listed = list(policies)
         if lateness < 0:
             raise InvalidValueError(f"lateness: {lateness} microseconds; expected at least 0")
-        recall = np.array([_recalled(policy, lateness) for policy in listed], np.int64)
+        recall = np.array([recalled(policy, lateness) for policy in listed], np.int64)
         made = cls(ChangingQueues.of(listed), recall, lateness)
         made.version = version
         return made
@@ -201,74 +193,52 @@ class Shard:
     def to_bytes(self) -> bytes:
         """Return the state, packed."""
         self._forget()
-        return self._packed({"queues": np.frombuffer(self._queues.to_bytes(), np.uint8)})
+        return self._state().to_bytes(self._queues.to_bytes())
 
     @classmethod
     def from_bytes(cls, packed: bytes | memoryview) -> Self:
         """Return a shard that goes on as the one whose state was packed; other bytes are refused."""
-        arrays = unpack(_MAGIC, VERSION, packed, "shard")
-        if "queues" not in arrays:
+        state, queues = ShardState.from_bytes(packed)
+        if queues is None:
             raise InvalidValueError("shard: there is no array 'queues'")
-        return cls._unpacked(arrays, ChangingQueues.from_bytes(arrays["queues"].tobytes()))
+        return cls._of_state(state, ChangingQueues.from_bytes(queues))
 
     def to_live(self) -> tuple[Live, bytes]:
         """Return the queues as they are in memory, which is most of the state, and the rest, packed."""
-        return self._queues.to_live(), self._packed({})
+        return self._queues.to_live(), self._state().to_bytes()
 
     @classmethod
     def from_live(cls, live: Live, rest: bytes | memoryview) -> Self:
         """Return a shard that goes on in the same memory as the one that `to_live` was asked of."""
-        return cls._unpacked(unpack(_MAGIC, VERSION, rest, "shard"), ChangingQueues.from_live(live))
+        return cls._of_state(ShardState.from_bytes(rest)[0], ChangingQueues.from_live(live))
 
     def move_to(self, arena: Array) -> None:
         """Go on with the queues' arena in other memory of the same size."""
         self._queues.move_to(arena)
 
-    def _packed(self, queues: dict[str, Array]) -> bytes:
-        about = [self._watermark, self._lateness, self.version, self._needed]
-        waiting = Waiting.joined(self._plain())
-        sets = self._sets.to_table()
-        dense = (Chunk(*_columns(part), sets, variant=part.variant, dense=part.dense) for part in self._dense())
-        arrays: dict[str, Array] = {
-            "about": np.array(about, np.int64),
-            **queues,
-            "recall": self._recall,
-            "gone": self._gone.view(np.uint8),
-            "taken.numbers": self._taken.numbers,
-            "taken.queues": self._taken.queues,
-            "sets.starts": sets.starts,
-            "sets": sets.values,
-            **changes_to_arrays(self._changes),
-            **{f"k.{name}": array for name, array in self._known.to_arrays().items()},
-            **{f"w.{name}": array for name, array in waiting.events.to_arrays().items()},
-            "w.variant": waiting.variant,
-            **{f"w.row.{name}": array for name, array in waiting.columns().items()},
-            **{f"w.dense.{at}": np.frombuffer(chunk.to_bytes(), np.uint8) for at, chunk in enumerate(dense)},
-        }
-        return pack(_MAGIC, VERSION, arrays)
+    def _state(self) -> ShardState:
+        return ShardState(
+            self._watermark,
+            self._lateness,
+            self.version,
+            self._needed,
+            self._recall,
+            self._gone,
+            self._taken,
+            self._sets,
+            self._changes,
+            self._known,
+            self._waiting,
+        )
 
     @classmethod
-    def _unpacked(cls, arrays: dict[str, Array], queues: ChangingQueues) -> Self:
-        try:
-            watermark, lateness, version, needed = arrays["about"].tolist()
-            made = cls(queues, arrays["recall"].copy(), lateness)
-            made._gone = arrays["gone"].astype(bool)
-            made._taken = _Taken(arrays["taken.numbers"], arrays["taken.queues"])
-            made._sets = MatchedSets.from_table(Ragged(arrays["sets.starts"], arrays["sets"]))
-            made._changes = changes_from_arrays(arrays)
-            made._known = KnownEvents.from_arrays(_under("k.", arrays))
-            events, variant = EventTable.from_arrays(_under("w.", arrays)), arrays["w.variant"]
-            queue, event, score, expires, matched = (arrays[f"w.row.{name}"] for name in ROW_COLUMNS)
-        except KeyError as error:
-            raise InvalidValueError(f"shard: there is no array {error}") from None
-        made._watermark, made.version, made._needed = watermark, version, needed
+    def _of_state(cls, state: ShardState, queues: ChangingQueues) -> Self:
+        made = cls(queues, state.recall, state.lateness)
+        made._gone, made._taken, made._sets = state.gone, state.taken, state.sets
+        made._changes, made._known, made._waiting = list(state.changes), state.known, list(state.waiting)
+        made._watermark, made.version, made._needed = state.watermark, state.version, state.needed
         if not len(made) == len(made._recall) == len(made._gone):
             raise InvalidValueError("shard: not as many queues as are described")
-        if len(events):
-            chunk = Chunk(events, queue, event, score, expires, matched, made._sets.to_table(), variant=variant)
-            made._waiting.append(Waiting.of(chunk))
-        packed = [array for name, array in arrays.items() if name.startswith("w.dense.")]
-        made._waiting += (Waiting.of(Chunk.from_bytes(array.tobytes())) for array in packed)
         return made
 
     # ------------------------------------------------------------------------------------------------------- releasing
@@ -300,9 +270,9 @@ class Shard:
         self._changes = [change for change in self._changes if change.time >= watermark]
         contents = self._contents(batch, changes)
         if changes or is_repeated.any() or self._gone.any():
-            found = self._in_rounds(batch, changes, is_repeated[event], contents)
+            found, contents = self._in_rounds(batch, changes, is_repeated[event], contents)
         else:
-            self._remember(batch)
+            self._taken = self._taken.with_rows(batch, self._recall)
             found = [self._queues.take(batch, contents)]
         return [*found, self._queues.advance(min(watermark, LAST_INSTANT), contents)]
 
@@ -342,8 +312,10 @@ class Shard:
 
     def _in_rounds(
         self, batch: Rows, changes: list[QueueChange], is_repeated: Array, contents: Contents | None
-    ) -> list[Deliveries]:
+    ) -> tuple[list[Deliveries], Contents | None]:
         """Let rows arrive up to where a queue changes or a row may be a repetition; do that; go on.
+
+        Returns what is delivered, and the contents that are to be compared from then on.
 
         A queue's rows are divided by its stops: its changes, and its rows whose identity was seen before. Queues do not
         depend on each other, so round r does what comes after the r-th stop of every queue.
@@ -364,13 +336,16 @@ class Shard:
         bounds = np.searchsorted(rounds[order], np.arange(max([*stops, *rounds[-1:], *rounds], default=0) + 2))
         found: list[Deliveries] = []
         for number in range(len(bounds) - 1):
-            found += self._changed(stops.get(number, []), contents)
+            happening = stops.get(number, [])
+            found += self._changed(happening, contents)
+            if any(change.ranking for change in happening):
+                contents = self._contents(batch, changes)
             chosen = order[bounds[number] : bounds[number + 1]]
             part = Rows(*(column[chosen] for column in batch))
             part = self._without_known(part, is_repeated[chosen])
-            self._remember(part)
+            self._taken = self._taken.with_rows(part, self._recall)
             found.append(self._queues.take(part, contents))
-        return found
+        return found, contents
 
     def _without_known(self, rows: Rows, is_repeated: Array) -> Rows:
         """Leave out rows of queues that are gone, and those that repeat what their queue knows."""
@@ -400,20 +375,34 @@ class Shard:
         for time in sorted({change.time for change in changes}):
             own = [change for change in changes if change.time == time]
             chosen = np.array([change.queue for change in own], np.int64)
-            found.append(self._queues.advance_some(chosen, time, contents))
+            found.append(self._queues.advance_before(time, chosen, contents))
             for change in own:
                 self._gone[change.queue] = change.policy is None
                 if change.policy is None:
                     self._queues.clear(change.queue)
                 else:
                     self._queues.change(change.queue, change.policy)
-                    self._recall[change.queue] = _recalled(change.policy, self._lateness)
+                    self._recall[change.queue] = recalled(change.policy, self._lateness)
+                    self._rank_anew(change, change.policy)
         return found
+
+    def _rank_anew(self, change: QueueChange, policy: Policy) -> None:
+        """Rank what a queue holds as its change says, from the contents of the events."""
+        words = self._queues.words_of(change.queue)
+        if not change.ranking or self.reranking is None or not len(words):
+            return
+        at = self._known.positions(words >> CODE_BITS)
+        found = self.reranking.ranked(change.ranking, policy, self._known.events.taken(at))
+        self._known.replace(at, found.events)
+        matched = self._sets.entered(found.matched, found.sets)
+        anew = words >> CODE_BITS << CODE_BITS | matched
+        rows = Rows(np.full(len(words), change.queue), anew, found.events.time, found.expires, found.score)
+        self._queues.rank_anew(change.queue, rows, found.is_known, found.is_wanted)
 
     def _grow(self, change: QueueChange) -> None:
         policies = [ALL_MATCHES] * (change.queue - len(self)) + [change.policy or ALL_MATCHES]
         self._queues.grow(policies)
-        self._recall = np.concatenate([self._recall, [_recalled(policy, self._lateness) for policy in policies]])
+        self._recall = np.concatenate([self._recall, [recalled(policy, self._lateness) for policy in policies]])
         self._gone = np.concatenate([self._gone, np.array([*[True] * (len(policies) - 1), False])])
 
     def _contents(self, rows: Rows, changes: list[QueueChange]) -> Contents | None:
@@ -431,16 +420,6 @@ class Shard:
         return Contents(words, attributes.starts, attributes.values, values.values)
 
     # --------------------------------------------------------------------------------------------- what is kept of it
-
-    def _remember(self, rows: Rows) -> None:
-        """Note which queues take which events, where that is needed to recognise repetitions."""
-        is_noted = self._recall[rows.queue] > 0
-        if not is_noted.any():
-            return
-        numbers, queues = rows.event[is_noted] >> CODE_BITS, rows.queue[is_noted].astype(np.int32)
-        numbers, queues = np.concatenate([self._taken.numbers, numbers]), np.concatenate([self._taken.queues, queues])
-        order = np.argsort(numbers, kind="stable")
-        self._taken = _Taken(numbers[order], queues[order])
 
     def _settled(self, found: list[Deliveries]) -> Notices:
         """Return the notices of a release and forget what is no longer needed, once it has become much."""
@@ -466,11 +445,7 @@ class Shard:
 
     def _forget(self) -> None:
         """Forget the events that no queue holds and no repetition would be recognised by, and unused sets."""
-        is_recent = np.zeros(len(self._taken.numbers), bool)
-        if len(is_recent):
-            times = self._known.events.time[self._known.positions(self._taken.numbers)]
-            is_recent = self._watermark - times <= self._recall[self._taken.queues]
-            self._taken = _Taken(self._taken.numbers[is_recent], self._taken.queues[is_recent])
+        self._taken = self._taken.since(self._watermark, self._known, self._recall)
         is_needed, is_used = np.zeros(len(self._known), bool), np.zeros(2 * SETS, bool)
         mark_held(*self._queues.arrays, self._known.numbers, is_needed, is_used)
         is_needed[self._known.positions(self._taken.numbers)] = True
@@ -480,16 +455,3 @@ class Shard:
         for part in self._waiting:
             is_used[part.matched] = True
         self._sets.keep(is_used)
-
-
-def _recalled(policy: Policy, lateness: int) -> int:
-    """Return for how long a queue is to know what it has taken, beyond what it holds and what everybody knows."""
-    return lateness + policy.period // TICK if isinstance(policy, Periodic) else 0
-
-
-def _columns(part: Waiting) -> tuple[EventTable, Array, Array, Array, Array, Array]:
-    return part.events, part.queue, part.event, part.score, part.expires, part.matched
-
-
-def _under(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

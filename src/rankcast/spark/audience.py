@@ -217,6 +217,10 @@ class Audience:
             raise UnknownIdError(f"there is no queue {shown(tuple(key))}")
         return found
 
+    def names_of(self, queue: int) -> list[str]:
+        """Return the names of the subscriptions of a queue."""
+        return self.queues.names_of(queue)
+
     def decays(self, queue: Array) -> Array:
         """Return which queues order events by a decayed rank, at any time."""
         found: Array = self._decaying[queue]

@@ -14,6 +14,7 @@ import os
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import unquote, urlparse
 
 from rankcast.delivery.queue_changes import QueueChange
@@ -38,6 +39,7 @@ class PinnedAudience:
     """An audience by the micro-batch of the running task."""
 
     store: str
+    keeps_contents: ClassVar[bool] = True
 
     def current(self) -> tuple[int, Audience]:
         """Return the version that is pinned to the task's batch, and its audience."""
@@ -63,8 +65,8 @@ class PinnedAudience:
         if about.frontier != pin.frontier:
             return None
         found: dict[int, list[QueueChange]] = {shard: [] for shard in range(shards)}
-        for queue, time, policy in folder.changes(pin.version):
-            found[queue % shards].append(QueueChange(queue // shards, time, policy))
+        for queue, time, policy, ranking in folder.changes(pin.version):
+            found[queue % shards].append(QueueChange(queue // shards, time, policy, ranking))
         return about.frontier, found
 
     def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:

@@ -4,18 +4,13 @@ A chunk has the rows of one shard, and all events: a shard has to know the ident
 too, to tell repetitions (`rankcast.delivery.shards`). Of these it gets nothing else. A number for each event tells
 whether publications of one identity and time come to the same (`variants`).
 
-The score alone comes back with a delivery, and for queues whose scores decay it does not tell the rank; there the ranks
-travel in the events' payload, in front of what is carried along:
-
-    count of ranks (uint32), then for each a queue (uint32) and its rank (float64), then the bytes carried along
-
-Without decay and without anything carried there is no payload at all.
+What else travels with an event (the ranks of queues whose scores decay, its content, what is carried along) is in its
+payload (`payloads`).
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,15 +24,13 @@ from rankcast.delivery.packing import SETS, Chunk
 from rankcast.ranking.batch import Features, RankedRows
 from rankcast.ranking.batch_table import RankTable
 from rankcast.spark.audience import Audience
+from rankcast.spark.payloads import with_payloads
 
 MASK_BITS = SETS.bit_length() - 1
 """Positions below this one fit the mask of what matched."""
 
 _FACTOR = 1099511628211
 """Of the Fowler-Noll-Vo digest."""
-
-_COUNT = struct.Struct("<I")
-_RANK = struct.Struct("<Id")
 
 
 class Packed(NamedTuple):
@@ -64,12 +57,14 @@ def chunks_of(
     reporting: int,
     position: Array | None = None,
     apart: Apart | None = None,
+    contents: Sequence[bytes] | None = None,
 ) -> Iterator[Packed]:
     """Divide ranked rows among the shards; the chunk of shard `reporting` has whole events, to report late ones.
 
     `position` says where in its queue what matched is, by the audience's numbers of subscriptions unless it is given.
     Then an event's rows may be divided among several chunks, and of what they say nothing is left out. `apart` is what
     the rows of subscriptions that every event matches are worked out from, where they are not among the rows.
+    `contents` are the whole events, to be kept by the shards that have rows of them.
     """
     if not len(events):
         return
@@ -89,8 +84,9 @@ def chunks_of(
         named[event] = True
         dense = None if apart is None else dense_rows(events, apart, audience.table_apart(at, shards))
         table = events if reports or dense is not None else events.bare_unless(named)
-        if len(table.payload.values) or decaying[own].any():
-            table = _with_ranks(table, own[decaying[own]], rows)
+        if contents is not None or len(table.payload.values) or decaying[own].any():
+            kept = None if contents is None else [one if named[at] else None for at, one in enumerate(contents)]
+            table = with_payloads(table, rows, own[decaying[own]].tolist(), kept)
         chunk = Chunk(
             table,
             (rows.queue[own] // shards).astype(np.int32),
@@ -121,31 +117,6 @@ def variants(events: EventTable, rows: RankedRows, matched: Array) -> Array:
     found ^= digests(events.payload.starts, events.payload.values, np.arange(len(events)))
     _digest_rows(rows.event, rows.queue, rows.score.view(np.int64), rows.expires, matched, found)
     return found
-
-
-def _with_ranks(table: EventTable, decayed: Array, rows: RankedRows) -> EventTable:
-    """Return the events with the ranks of some rows in front of what they carry."""
-    ranks: dict[int, list[bytes]] = {}
-    for row in decayed.tolist():
-        entry = _RANK.pack(int(rows.queue[row]), float(rows.rank[row]))
-        ranks.setdefault(int(rows.event[row]), []).append(entry)
-    whole, starts = table.payload.values.tobytes(), table.payload.starts.tolist()
-    texts = [
-        b"".join((_COUNT.pack(len(ranks.get(at, ()))), *ranks.get(at, ()), whole[starts[at] : starts[at + 1]]))
-        for at in range(len(table))
-    ]
-    bounds = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    payload = Ragged(bounds, np.frombuffer(b"".join(texts), np.uint8))
-    return EventTable(table.time, table.source, table.id, table.attributes, table.values, payload)
-
-
-def split_payload(payload: bytes) -> tuple[dict[int, float], bytes]:
-    """Return the ranks by queue, and what was carried along."""
-    if not payload:
-        return {}, b""
-    (count,) = _COUNT.unpack_from(payload)
-    entries = (_RANK.unpack_from(payload, _COUNT.size + at * _RANK.size) for at in range(count))
-    return dict(entries), payload[_COUNT.size + count * _RANK.size :]
 
 
 def matched_numbers(rows: RankedRows, position: Array) -> tuple[Array, Ragged]:

@@ -19,6 +19,7 @@ from rankcast.delivery.packing import Chunk, Notices
 from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
 from rankcast.delivery.shards import Shard
 from rankcast.model.errors import InvalidValueError
+from rankcast.spark.ranking_anew import RANKING_ANEW
 
 VERSION = 1
 
@@ -98,7 +99,7 @@ class ShardInput:
 
     def apply(self, shard: Shard) -> Outcome:
         """Give a shard its input: time passes first, queues change, rows come, and time passes or is at its end."""
-        before = shard.repeated
+        before, shard.reranking = shard.repeated, RANKING_ANEW
         notices = [shard.advance(self.watermark)] if self.watermark > shard.watermark else []
         by_kind: dict[int, list[bytes]] = {Kind.CHUNK: [], Kind.CHANGES: [], Kind.END: []}
         for kind, data in self.rows:

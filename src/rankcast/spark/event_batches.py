@@ -16,6 +16,7 @@ from rankcast.matching.index import Reader
 from rankcast.model.events import Event
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.ranking.batch import Features, Ranking
+from rankcast.spark.event_contents import column_contents, event_contents
 from rankcast.spark.event_values import as_microseconds, as_number, is_number, value_codes, vector_elements
 
 
@@ -38,6 +39,9 @@ class EventBatch(Protocol):
 
     def table(self, wanted: WantedContent) -> EventTable:
         """Return their identities and times, what policies compare of them, and what is carried along."""
+
+    def contents(self) -> list[bytes]:
+        """Return the whole events, as `event_contents` has them."""
 
     def matched(self, reader: Reader) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions that event i satisfies are numbers[offsets[i]:offsets[i+1]]."""
@@ -78,6 +82,10 @@ class ColumnEvents:
             contents=self._contents(wanted) if wanted else None,
             payload=None if self._carried is None else Ragged.from_arrow(self._carried),
         )
+
+    def contents(self) -> list[bytes]:
+        """Return the whole events."""
+        return column_contents(self._columns, self._vectors)
 
     def matched(self, reader: Reader) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions that event i satisfies are numbers[offsets[i]:offsets[i+1]]."""
@@ -146,6 +154,10 @@ class OpenEvents:
             contents=contents,
             payload=None if self._carried is None else Ragged.from_arrow(self._carried),
         )
+
+    def contents(self) -> list[bytes]:
+        """Return the whole events."""
+        return event_contents(self._events)
 
     def matched(self, reader: Reader) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions that event i satisfies are numbers[offsets[i]:offsets[i+1]]."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from rankcast.model.cloudevents import event_from_json, parse_json
 from rankcast.model.errors import InvalidEventError, RankcastError, shown
 from rankcast.model.events import DEFAULT_TYPE, Event
-from rankcast.model.schema import ENVELOPE_TYPES, Schema
+from rankcast.model.schema import Schema
 from rankcast.spark.event_batches import ColumnEvents, EventBatch, OpenEvents
 from rankcast.spark.event_values import (
     Problems,
@@ -30,6 +30,7 @@ from rankcast.spark.event_values import (
     conformed_column,
     is_equal,
     is_missing,
+    payload_key,
     plain_column,
 )
 from rankcast.storage.event_rows import text_id
@@ -47,9 +48,8 @@ class Leaf(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What a payload calls it: `data.type` is the payload's own `type`."""
-        inner = self.name.removeprefix("data.")
-        return inner if inner.partition(".")[0] in ENVELOPE_TYPES else self.name
+        """What a payload calls it."""
+        return payload_key(self.name)
 
 
 @dataclass(frozen=True, slots=True)

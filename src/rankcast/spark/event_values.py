@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rankcast.delivery.batch_layout import EPOCH, FIRST_INSTANT, LAST_INSTANT, NEVER, Array, microseconds
 from rankcast.delivery.contents import value_code
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.schema import Schema
+from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import TICK, parse_time
 from rankcast.model.values import INT_MAX, INT_MIN, Value, ValueType
 from rankcast.spark.rejected import ORIGINAL, REASON
@@ -230,6 +230,12 @@ def cell_values(name: str, column: Any, problems: Problems) -> list[Any]:
         return python_values(column)
     except (UnicodeDecodeError, OverflowError):  # rows that are noted as problems already
         return [None if problems.has(row) else value.as_py() for row, value in enumerate(column)]
+
+
+def payload_key(name: str) -> str:
+    """Return what a payload calls an attribute that filters know by a name: `data.type` is the payload's own `type`."""
+    inner = name.removeprefix("data.")
+    return inner if inner.partition(".")[0] in ENVELOPE_TYPES else name
 
 
 def as_microseconds(column: Any) -> Array:

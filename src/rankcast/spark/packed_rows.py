@@ -56,6 +56,7 @@ class _Gathered:
     events: list[EventTable] = field(default_factory=list)
     rows: list[RankedRows] = field(default_factory=list)
     apart: list[Apart] = field(default_factory=list)
+    contents: list[bytes] = field(default_factory=list)
     count: int = 0
 
     def add(self, events: EventTable, rows: RankedRows, apart: Apart, others: int) -> None:
@@ -110,6 +111,8 @@ class PackTask:
             rows = self._selected(piece, table, audience)
             known = Apart(piece.features, piece.events.expires)
             gathered.add(table, rows, known, len(audience.apart) * apart)
+            if self.source.keeps_contents:
+                gathered.contents += piece.events.contents()
             events += len(table)
             matches += len(rows.event)
             if apart and len(audience.apart):
@@ -139,7 +142,11 @@ class PackTask:
         self, gathered: _Gathered, audience: Audience, version: int, reporting: int
     ) -> Iterator[pa.RecordBatch]:
         apart = gathered.joined_apart() if self.top is None and len(audience.apart) else None
-        for packed in chunks_of(*gathered.joined(), audience, version, self.shards, reporting, apart=apart):
+        contents = gathered.contents if self.source.keeps_contents else None
+        chunks = chunks_of(
+            *gathered.joined(), audience, version, self.shards, reporting, apart=apart, contents=contents
+        )
+        for packed in chunks:
             yield as_batch(PackedRow(packed.shard, packed.newest, Kind.CHUNK, packed.chunk.to_bytes()))
 
 

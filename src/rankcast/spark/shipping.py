@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -27,6 +27,10 @@ from rankcast.spark.audience import Audience, loaded
 
 class AudienceSource(Protocol):
     """Knows, on a worker, which audience the running task has to use."""
+
+    @property
+    def keeps_contents(self) -> bool:
+        """Whether the contents of events are kept as long as queues hold them, so that they can be ranked anew."""
 
     def current(self) -> tuple[int, Audience]:
         """Return the version of the subscribers, and the audience."""
@@ -49,6 +53,7 @@ class SavedAudience:
     mark: str
     content: Any = field(default=None, repr=False)
     version: int = 0
+    keeps_contents: ClassVar[bool] = False
 
     def current(self) -> tuple[int, Audience]:
         """Return the version of the subscribers, and the audience."""

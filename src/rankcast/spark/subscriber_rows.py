@@ -99,6 +99,10 @@ class RowReader:
                 raise InvalidFileError(bad)
         return self.subscribers[document]
 
+    def file_document(self, document: str) -> dict[str, Any]:
+        """Return the subscriber file, with the schema if there is one, that has the subscriber of a text only."""
+        return self._document([document])
+
     def forget_but(self, documents: Iterable[str]) -> None:
         """Keep the subscribers of these texts only."""
         self.subscribers = {text: self.subscribers[text] for text in documents if text in self.subscribers}

@@ -6,7 +6,7 @@ batch: queues and names are only ever added, so any later version knows those of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,12 @@ from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.event_tables import Ragged
 from rankcast.delivery.packing import SETS, Chunk, Notices, positions
 from rankcast.spark.audience import Audience
-from rankcast.spark.chunks import MASK_BITS, split_payload
+from rankcast.spark.chunks import MASK_BITS
 from rankcast.spark.delivery_input import Kind, counts_from_bytes
 from rankcast.spark.events import CARRIED
 from rankcast.spark.matching import timestamps
 from rankcast.spark.packed_rows import rejected_from_bytes
+from rankcast.spark.payloads import Payload
 from rankcast.spark.shipping import AudienceSource
 
 NOTIFICATION, LATE, REJECTED, COUNTS = "notification", "late", "rejected", "counts"
@@ -134,7 +135,7 @@ def _carried(payload: Ragged, event: Any) -> dict[str, Any]:
     """Return what events carry along, for the rows of some events or for all of them."""
     if not len(payload.values):
         return {}
-    texts = [split_payload(one)[1] or None for one in payload.to_arrow(text=False).to_pylist()]
+    texts = [Payload.from_bytes(one).carried or None for one in payload.to_arrow(text=False).to_pylist()]
     kept = pa.array(texts, pa.binary()).cast(pa.string())
     return {CARRIED: kept if event is None else kept.take(event)}
 
@@ -146,12 +147,12 @@ def _ranks(notices: Notices, queue: Array, audience: Audience) -> Array:
         return notices.score
     ranks: Array = notices.score.copy()
     payload = notices.events.payload.to_arrow(text=False)
-    known: dict[int, dict[int, float]] = {}
+    known: dict[int, Mapping[int, float]] = {}
     for row in decaying.tolist():
         event = int(notices.event[row])
         if event not in known:
-            known[event] = split_payload(payload[event].as_py())[0]
-        ranks[row] = known[event][int(queue[row])]
+            known[event] = Payload.from_bytes(payload[event].as_py()).ranks
+        ranks[row] = known[event].get(int(queue[row]), ranks[row])  # it may have been held since before the decay
     return ranks
 
 

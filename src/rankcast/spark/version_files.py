@@ -2,7 +2,8 @@
 
 A folder is written under another name, brought to the disk and then renamed, so a folder with a version's name is whole
 and never changes. `changes.parquet` is what the stateful stage needs: for each queue whose subscriber is not simply
-always there, each instant at which the queue begins or gets another policy (`policy` is its document) or ends (null).
+always there, each instant at which the queue begins or gets another policy (`policy` is its document) or ends (null),
+and how what it holds is ranked from then on.
 """
 
 from __future__ import annotations
@@ -32,15 +33,19 @@ DIGITS = 8
 ABOUT, TIMELINES, CHANGES, AUDIENCE = "version.json", "timelines.parquet", "changes.parquet", "audience"
 
 _TIMELINES = pa.schema([("id", pa.string()), ("start", pa.int64()), ("end", pa.int64()), ("document", pa.string())])
-_CHANGES = pa.schema([("queue", pa.int64()), ("time", pa.int64()), ("policy", pa.string())])
+_CHANGES = pa.schema([("queue", pa.int64()), ("time", pa.int64()), ("policy", pa.string()), ("ranking", pa.string())])
 
 
 class Change(NamedTuple):
-    """From `time` on a queue has this policy; without one it is gone, with everything it holds."""
+    """From `time` on a queue has this policy; without one it is gone, with everything it holds.
+
+    `ranking` says how what it holds is ranked from then on (`ranking_anew`); empty: as it is.
+    """
 
     queue: int
     time: int
     policy: Policy | None
+    ranking: str = ""
 
 
 class LateChange(NamedTuple):
@@ -134,7 +139,9 @@ class VersionFolder:
         """Return what happens to the delivery queues of a version, in order of time for each queue."""
         table = self._read(number, CHANGES, _CHANGES)
         columns = (column.to_pylist() for column in table.columns)
-        return [Change(queue, time, _policy(text)) for queue, time, text in zip(*columns, strict=True)]
+        return [
+            Change(queue, time, _policy(text), ranking) for queue, time, text, ranking in zip(*columns, strict=True)
+        ]
 
     def remove(self, number: int) -> None:
         """Remove a version; a reader that has mapped its arrays keeps them until it is done."""
@@ -168,7 +175,8 @@ def _timeline_table(timelines: Mapping[SubscriberId, Timeline]) -> pa.Table:
 
 
 def _change_table(changes: Iterable[Change]) -> pa.Table:
-    return _table([(change.queue, change.time, _policy_text(change.policy)) for change in changes], _CHANGES)
+    rows = [(change.queue, change.time, _policy_text(change.policy), change.ranking) for change in changes]
+    return _table(rows, _CHANGES)
 
 
 def _table(rows: list[Any], schema: pa.Schema) -> pa.Table:

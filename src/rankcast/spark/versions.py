@@ -37,6 +37,7 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.model.times import format_time
 from rankcast.spark.pins import Pin, Pins
+from rankcast.spark.ranking_anew import is_ranked_anew, ranking_text
 from rankcast.spark.subscriber_rows import RowReader
 from rankcast.spark.subscriber_tables import SubscriberTable
 from rankcast.spark.timelines import ALWAYS, Timeline, missed, moment, spliced, within
@@ -65,6 +66,9 @@ class Compiled(Protocol):
 
     def queue_number(self, key: QueueKey) -> int:
         """Return the number of a delivery queue, the same in every version."""
+
+    def names_of(self, queue: int) -> Sequence[str]:
+        """Return the subscriptions of a queue, by the positions that deliveries name them by."""
 
 
 C = TypeVar("C", bound=Compiled)
@@ -226,11 +230,21 @@ class Versions(Generic[C]):
         for name, line in timelines.items():
             if len(line) == 1 and (line[0].start, line[0].end) == (ALWAYS, NEVER):
                 continue
-            policies = [self._compiler.policies(self._reader.subscriber(period.document)) for period in line]
+            people = [self._reader.subscriber(period.document) for period in line]
+            policies = [self._compiler.policies(subscriber) for subscriber in people]
             for key in dict.fromkeys(key for own in policies for key in own):
-                steps = schedule(line, [own.get(key) for own in policies])
+                steps = dict(schedule(line, [own.get(key) for own in policies]))
                 queue = compiled.queue_number((name, key))
-                yield from (Change(queue, time, policy) for time, policy in steps if time >= frontier)
+                rankings: dict[int, str] = {}
+                for at in range(1, len(line)):
+                    time, policy = line[at].start, policies[at].get(key)
+                    is_continued = line[at - 1].end == time and key in policies[at - 1]
+                    if is_continued and policy is not None and is_ranked_anew(people[at - 1], people[at], key):
+                        document = self._reader.file_document(line[at].document)
+                        rankings[time] = ranking_text(queue, key, compiled.names_of(queue), document)
+                        steps.setdefault(time, policy)
+                times = sorted(time for time in steps if time >= frontier)
+                yield from (Change(queue, time, steps[time], rankings.get(time, "")) for time in times)
 
     def _tell(self, about: About, changed: int) -> None:
         self.counts.updates += about.base is not None
