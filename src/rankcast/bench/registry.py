@@ -42,6 +42,7 @@ BENCHES: Mapping[str, str] = {
     "topkw": "rankcast.bench.topkw",
     "covering": "rankcast.bench.covering",
     "overlay": "rankcast.bench.overlay",
+    "placement": "rankcast.bench.placement",
     "spark": "rankcast.bench.spark",
 }
 """Modules by the name of their bench; each has a function `run`."""

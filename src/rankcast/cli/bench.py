@@ -201,6 +201,31 @@ def overlay(
     _run("overlay", subscriptions, events, seed, as_json=json)
 
 
+@bench_app.command(epilog="Example: rankcast bench placement --workload 3 --quick")
+def placement(
+    workload: Annotated[
+        list[str] | None,
+        typer.Option("--workload", "-w", metavar="1-LL|1-LH|1-HL|1-HH|2|3", help="The work; may be repeated."),
+    ] = None,
+    subscribers: Annotated[
+        int | None, typer.Option("--subscribers", "-n", min=1, metavar="N", help="How many subscribers.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer subscribers; promises nothing.")] = False,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Give subscribers to 100 brokers by every algorithm; bandwidth, load, delay and time, with each plan audited.
+
+    One thread, CPU time. The exit code is 1 when a plan breaks a limit that its algorithm promises to keep.
+    """
+    from rankcast.bench import placement as work
+
+    sizes = (subscribers,) if subscribers else ()
+    with _settings(seed=seed, events=None, subscriptions=sizes, workloads=tuple(workload or ()), quiet=json) as found:
+        report = work.run(work.quick(found) if quick else found)
+    _finish(report, as_json=json)
+
+
 @bench_app.command(epilog="Example: rankcast bench spark --quick")
 def spark(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes; promises nothing.")] = False,
