@@ -269,6 +269,32 @@ def test_a_broker_between_asks_on_and_answers_with_the_sum():
     assert sum(one.k for _, one in sent(effects)) + len(delivered(effects)) == 2
 
 
+def test_absurd_counts_are_passed_on_and_drawn_from_as_far_as_numbers_go():
+    bench = Bench(Strategy.EXACT_FAIR, links=("left", "right", "third"))
+    for link in ("right", "third"):
+        bench.peer(link, Forward(interest(link), hides=True))
+    bench.peer("left", flats(k=2))
+    bench.peer("left", CountQuery("flats", event()))
+    bench.peer("right", CountReply("/flats", "1", 2**53 - 1))
+    assert sent(bench.peer("third", CountReply("/flats", "1", 2**53 - 1))) == [
+        ("left", CountReply("/flats", "1", 2**53 - 1))
+    ]
+    assert sum(one.k for _, one in sent(bench.peer("left", Publish("flats", event(), 2)))) == 2
+
+
+@pytest.mark.parametrize("strategy", [one for one in Strategy if one.takes_k], ids=lambda one: one.value)
+def test_behind_a_link_that_is_lost_nobody_is_chosen(strategy):
+    bench = Bench(strategy)
+    bench.say(Subscribe(subscriber()), "ana")
+    for number in range(20):
+        bench.peer("right", Forward(interest(f"s{number}")))
+    bench.say(flats(k=1), "agency")
+    bench.broker.disconnect("right", bench.now)
+    assert [delivered(bench.say(Publish("flats", event(str(at))), "agency")) for at in range(3)] == [
+        [("ana", str(at))] for at in range(3)
+    ]
+
+
 def test_who_hides_nobody_is_not_asked():
     bench = Bench(Strategy.EXACT_FAIR)
     bench.peer("left", Forward(interest("bo")))

@@ -61,6 +61,13 @@ def test_quotas_fit_their_groups_and_add_up(counts, k, seed):
     assert all(0 <= one <= count for one, count in zip(drawn, counts, strict=True))
 
 
+@pytest.mark.parametrize("counts", [[2**53 - 1, 1], [6 * 10**8, 5 * 10**8], [2**53 - 1] * 30])
+def test_absurd_counts_still_give_quotas(counts):
+    drawn = quotas(counts, 3, np.random.default_rng(1))
+    assert sum(drawn) == 3
+    assert all(0 <= share <= count for share, count in zip(drawn, counts, strict=True))
+
+
 def test_quotas_make_every_member_as_likely_as_any_other():
     random, counts, k = np.random.default_rng(2), [1, 3, 6], 2
     sums = np.sum([quotas(counts, k, random) for _ in range(RUNS)], axis=0)

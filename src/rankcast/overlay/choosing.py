@@ -16,10 +16,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from rankcast.model.events import Event
-from rankcast.overlay.distances import distances
+from rankcast.overlay.distances import distance_rows
 from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
 from rankcast.overlay.tables import Record
 from rankcast.ranking.relevance import relevance_of
+
+MOST_COUNTED = 10**9 - 1
+"""Members of all groups that quotas are drawn for: numpy draws for no more. Whoever claims more has as many as that."""
 
 
 def is_relevant(record: Record, event: Event) -> bool:
@@ -63,10 +66,11 @@ def quotas(counts: Sequence[int], k: int, random: np.random.Generator) -> list[i
     >>> quotas([3, 0, 2], 9, np.random.default_rng(1))
     [3, 0, 2]
     """
-    total = sum(counts)
-    if total <= k:
+    if sum(counts) <= k:
         return list(counts)
-    drawn: list[int] = random.multivariate_hypergeometric(counts, k).tolist()
+    most = MOST_COUNTED // len(counts)
+    believed = [min(count, most) for count in counts]
+    drawn: list[int] = random.multivariate_hypergeometric(believed, min(k, sum(believed))).tolist()
     return drawn
 
 
@@ -75,7 +79,7 @@ def _scores(records: Sequence[Record], scoring: Scoring, event: Event) -> Sequen
         return None
     if scoring is Scoring.DIVERSITY:
         # Rounded once, so that sums do not depend on the order in which a broker knows its interests.
-        return [math.fsum(row) for row in distances([record.interest.filter for record in records]).tolist()]
+        return [math.fsum(row.tolist()) for row in distance_rows([record.interest.filter for record in records])]
     if scoring is Scoring.PREFERENCE:
         return [record.interest.score for record in records]
     return [_relevance(record, event) for record in records]

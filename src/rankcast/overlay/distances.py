@@ -8,12 +8,12 @@ symmetric, and the triangle holds. It stays the same when an attribute is measur
 monotone scale. And where subscriptions crowd, cuts lie densely, so that small differences count there and not where
 nobody cares.
 
-Cost: O(n^2 m) for n filters over m attributes.
+Cost: O(n^2 m) for n filters over m attributes; row by row, in memory for n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,13 +25,18 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def distances(filters: Sequence[Filter]) -> Array:
-    """Return the distance of each filter to each.
+    """Return the distance of each filter to each, as one table.
 
     >>> from rankcast.model.expressions import attr
     >>> low, high = Filter.of(attr("rent").between(0, 600)), Filter.of(attr("rent").between(300, 900))
     >>> distances([low, high])[0].round(2).tolist()
     [0.0, 0.67]
     """
+    return np.array(list(distance_rows(filters))).reshape(len(filters), len(filters))
+
+
+def distance_rows(filters: Sequence[Filter]) -> Iterator[Array]:
+    """Give for one filter after the other its distances to all."""
     rows = BoxRows()
     boxed = [rows.space.boxed(one) for one in filters]  # all places first: a new one can move the labels of others
     boxed = [rows.space.boxed(one) for one in filters]
@@ -40,12 +45,10 @@ def distances(filters: Sequence[Filter]) -> Array:
     count = len(boxed)
     first, last = _cells(rows.starts[:count], rows.ends[:count])
     volumes = (last - first).prod(axis=1)
-    found = np.empty((count, count))
     for number in range(count):
         sides = np.minimum(last, last[number]) - np.maximum(first, first[number])
         shared = sides.clip(min=0).prod(axis=1)
-        found[number] = 1 - shared / (volumes + volumes[number] - shared)
-    return found
+        yield 1 - shared / (volumes + volumes[number] - shared)
 
 
 def _cells(starts: Array, ends: Array) -> tuple[Array, Array]:

@@ -24,7 +24,7 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.choosing import chosen, is_relevant, quotas
 from rankcast.overlay.effects import Reason, RefusedError
-from rankcast.overlay.messages import Advertise, CountQuery, CountReply, Publish
+from rankcast.overlay.messages import MAX_NUMBER, Advertise, CountQuery, CountReply, Publish
 from rankcast.overlay.rankings import Scoring
 from rankcast.overlay.routing import Routing, Told
 from rankcast.overlay.strategies import Strategy
@@ -190,7 +190,8 @@ class Publishing:
             return self._drawn(count)
         if count.source is None:
             return Outcome()
-        return Outcome(told=[(count.source, CountReply(count.event.source, count.event.id, count.total))])
+        total = min(count.total, MAX_NUMBER - 1)
+        return Outcome(told=[(count.source, CountReply(count.event.source, count.event.id, total))])
 
     def _drawn(self, count: Count) -> Outcome:
         """Draw the shares of the links and the own subscriptions."""
