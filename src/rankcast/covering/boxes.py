@@ -84,11 +84,12 @@ class Space:
         outer: list[Box] = []
         inner: list[Box] = []
         is_exact = True
-        for conjunction in wanted.conjunctions:  # all places first: a new one can move the labels of others
-            for name, values in conjunction:
-                self._line(name).add(values)
-        for conjunction in wanted.conjunctions:
-            ranges = {self._number(name): self._line(name).ranges(values) for name, values in conjunction}
+        places = [  # all of them first: a new one can move the labels of others
+            [(self._number(name), self._line(name).add(values)) for name, values in conjunction]
+            for conjunction in wanted.conjunctions
+        ]
+        for conjunction, added in zip(wanted.conjunctions, places, strict=True):
+            ranges = {number: self.lines[number].ranges(some) for number, some in added}
             if any(not found for found in ranges.values()):
                 continue  # nothing that the schema allows
             small = prod(map(len, ranges.values())) <= MAX_BOXES

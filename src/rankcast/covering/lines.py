@@ -59,15 +59,17 @@ class Line:
             return Line()
         return Line((FAMILY_OF_TYPE[declared],), may_be_missing=attribute not in schema.required)
 
-    def add(self, values: ValueSet) -> None:
-        """Give the places of a value set their labels; those of others may move."""
-        for start, end in self._merged(values):
+    def add(self, values: ValueSet) -> list[tuple[Place, Place]]:
+        """Give the places of a value set their labels, and return it as ranges of places; labels of others may move."""
+        merged = self._merged(values)
+        for start, end in merged:
             self._add(start)
             self._add(end)
+        return merged
 
-    def ranges(self, values: ValueSet) -> list[tuple[int, int]]:
-        """Return a value set that was added as ranges [start, end) of labels, in order; without string patterns."""
-        return [(self._labels[start], self._labels[end]) for start, end in self._merged(values)]
+    def ranges(self, places: list[tuple[Place, Place]]) -> list[tuple[int, int]]:
+        """Return ranges of places that were added as ranges [start, end) of labels, in order."""
+        return [(self._labels[start], self._labels[end]) for start, end in places]
 
     def _merged(self, values: ValueSet) -> list[tuple[Place, Place]]:
         merged: list[tuple[Place, Place]] = []

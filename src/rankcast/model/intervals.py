@@ -146,6 +146,11 @@ class IntervalSet:
         return _made(self.domain, cuts)
 
     def __and__(self, other: IntervalSet) -> IntervalSet:
+        if len(self.cuts) == len(other.cuts) == 2:  # one interval each, which is usual
+            start, end = max(self.cuts[0], other.cuts[0]), min(self.cuts[1], other.cuts[1])
+            return _made(self._common_domain(other), (start, end) if start < end else ())
+        if not self.cuts or not other.cuts:
+            return _made(self._common_domain(other), ())
         return self._combined(other, lambda mine, theirs: mine and theirs)
 
     def __or__(self, other: IntervalSet) -> IntervalSet:

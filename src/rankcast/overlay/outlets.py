@@ -86,6 +86,11 @@ class Outlet:
             for number in held.forget_hiding():
                 self.touch(self._table[number])
 
+    @property
+    def is_touched(self) -> bool:
+        """Whether there may be something to tell."""
+        return bool(self._touched)
+
     def settled(self) -> list[Forward | Withdraw]:
         """Return what the neighbour must be told since this was last asked."""
         new: list[Forward | Withdraw] = []

@@ -237,7 +237,12 @@ class Routing:
         return told
 
     def _settled(self) -> Told:
-        return [(link, message) for link, outlet in self._outlets.items() for message in outlet.settled()]
+        return [
+            (link, message)
+            for link, outlet in self._outlets.items()
+            if outlet.is_touched
+            for message in outlet.settled()
+        ]
 
 
 def _check_count(what: str, count: int, most: int) -> None:
