@@ -171,7 +171,9 @@ def test_split_weights_add_up_to_all_subscriptions(history, k):
     held = ForwardSet(Strategy.ANCESTOR_FAIR_K, advertise(k))
     for living in replay(held, history):
         own = {number: 1.0 + number % 3 for number in living}
-        weights = [held.split_weight(number, own.__getitem__) for number in held.forwarded]
+        for number, weight in own.items():
+            held.weigh(number, weight)
+        weights = [held.split_weight(number) for number in held.forwarded]
         assert sum(weights) == pytest.approx(sum(own.values()))
 
 
@@ -180,9 +182,9 @@ def test_the_papers_weights_count_a_hidden_one_for_each_above_it():
     sources = {0: "left", 1: "right", 2: "right", 3: "left"}
     for number, bounds in enumerate([(0, 5), (0, 4), (1, 3), (5, 5)]):
         held.add(number, interest(f"s{number}", FILTERS[bounds]))
-    weights = {one: held.descendants_weight(one, lambda _: 1.0, sources.__getitem__) for one in held.forwarded}
+    weights = {one: held.descendants_weight(one, sources.__getitem__) for one in held.forwarded}
     assert weights == {0: 3.0, 1: 1.0, 3: 1.0}  # 2 is below 0 and 1, but came together with 1, which counts it already
-    own = {one: held.descendants_weight(one, lambda _: 1.0, lambda _: None) for one in held.forwarded}
+    own = {one: held.descendants_weight(one, lambda _: None) for one in held.forwarded}
     assert own == {0: 4.0, 1: 2.0, 3: 1.0}
 
 

@@ -16,6 +16,8 @@ import math
 from collections.abc import Callable, Set
 from typing import Protocol
 
+import numpy as np
+
 from rankcast.covering.active import ActiveSet
 from rankcast.covering.order import Ranking
 from rankcast.covering.topk import Change, Cover, CoverSet
@@ -49,6 +51,7 @@ class ForwardSet:
         self._cover = strategy.cover(self._k)
         self._interests: dict[int, Interest] = {}
         self._aside: set[int] = set()
+        self._weights: dict[int, float] = {}
         self._forwarded: set[int] = set()
         self._counts = strategy.counts and self._k is not None
         self._hiding: set[int] = set()
@@ -63,6 +66,7 @@ class ForwardSet:
         """Make an empty set of covering, and its numbers."""
         self._local: dict[int, int] = {}
         self._outer: list[int] = []
+        self._own = np.ones(16)
         self._covers: CoverSet | None = None
         self._active: ActiveSet | None = None
         if self._strategy is Strategy.GROUP_COVER:
@@ -140,6 +144,7 @@ class ForwardSet:
 
     def _removed(self, number: int) -> Change:
         interest = self._interests.pop(number)
+        self._weights.pop(number, None)
         before = frozenset(self._forwarded) if self._has_spare_numbers else None
         if number in self._aside:
             self._aside.remove(number)
@@ -153,27 +158,38 @@ class ForwardSet:
         applied = self._applied(change)
         return applied if before is None else self._made_anew(before)
 
-    def split_weight(self, number: int, own: Callable[[int], float]) -> float:
+    def weigh(self, number: int, weight: float) -> None:
+        """Take note of how many an interest stands for by itself, if that is not one."""
+        self._weights[number] = weight
+        if number in self._local:
+            self._own[self._local[number]] = weight
+
+    def own_weight(self, number: int) -> float:
+        """Return how many an interest stands for by itself."""
+        return self._weights.get(number, 1.0)
+
+    def split_weight(self, number: int) -> float:
         """Return what a forwarded interest weighs: its own, and its share of those hidden below it.
 
         One pass over the hidden ones: how many are above each is known. Rounded once, so that the same subscriptions
         weigh the same in whatever order they came.
         """
+        own = self.own_weight(number)
         if self._covers is None or self._cover is not Cover.ANCESTOR or number in self._aside:
-            return own(number)
+            return own
         below, above = self._covers.hidden_below(self._local[number])
-        shares = (own(self._outer[one]) / count for one, count in zip(below.tolist(), above.tolist(), strict=True))
-        return math.fsum((own(number), *shares))
+        return math.fsum((own, *(self._own[below] / above).tolist()))
 
-    def descendants_weight(self, number: int, own: Callable[[int], float], source: Callable[[int], object]) -> float:
+    def descendants_weight(self, number: int, source: Callable[[int], object]) -> float:
         """Return the paper's weight: its own, and one for each below it that its own does not count.
 
         What a neighbour told counts those below that came from the same neighbour; of own clients (None) nobody does.
         """
+        own = self.own_weight(number)
         if self._covers is None or self._cover is not Cover.ANCESTOR or number in self._aside:
-            return own(number)
+            return own
         counted, below = source(number), self._covers.below(self._local[number]).tolist()
-        return own(number) + sum(counted is None or source(self._outer[one]) != counted for one in below)
+        return own + sum(counted is None or source(self._outer[one]) != counted for one in below)
 
     def _stands_aside(self, interest: Interest) -> bool:
         if self._cover in (Cover.RANK, Cover.ANCESTOR) and interest.relevance is not None:
@@ -189,6 +205,9 @@ class ForwardSet:
     def _entered(self, number: int, interest: Interest) -> Change:
         local = self._local[number] = len(self._outer)
         self._outer.append(number)
+        if local >= len(self._own):
+            self._own = np.concatenate([self._own, np.ones(local)])
+        self._own[local] = self.own_weight(number)
         if self._covers is not None:
             ranked = self._ranked(number, interest)
             score = -ranked[0] if self._scores is None else self._scores.label(ranked)

@@ -150,12 +150,15 @@ class Outlet:
     ) -> None:
         """Take over what the neighbour was told; should it be told anything else, it is with the next change."""
         self.told, self.told_weights, self.told_hiding = told, weights, set(hiding)
-        self.reweigh()
+        self._may_weigh_otherwise = True
         self._touched = dict.fromkeys((*told, *self._wanted))
 
-    def reweigh(self) -> None:
-        """Look at all weights again when they are next asked for: a record has another one."""
-        self._may_weigh_otherwise = True
+    def reweigh(self, record: Record) -> None:
+        """Take note of what a record of another source stands for now."""
+        for name, (_, held) in self._sets.items() if self._is_weighing else ():
+            if record.number in held:
+                held.weigh(record.number, record.weight(name))
+                self._may_weigh_otherwise = True
 
     def weighed(self) -> list[Weigh]:
         """Return the weights that have changed since they were told: one pass over all interests for each forwarded
@@ -187,14 +190,11 @@ class Outlet:
         return tuple((name, weight) for name, weight in weights.items() if weight != 1)
 
     def _weight(self, name: AdvertisementId, held: ForwardSet, number: int) -> float:
-        def own(one: int) -> float:
-            return self._table[one].weight(name)
-
         if number not in held.forwarded:
-            return own(number)
+            return held.own_weight(number)
         if self._weighing is Weighing.SPLIT:
-            return held.split_weight(number, own)
-        return held.descendants_weight(number, own, lambda one: self._table[one].source)
+            return held.split_weight(number)
+        return held.descendants_weight(number, lambda one: self._table[one].source)
 
     def _forget_weights(self, key: SubscriptionKey) -> None:
         for name in self._sets if self._is_weighing else ():
@@ -205,6 +205,8 @@ class Outlet:
         space = advertise.advertisement.space
         if space.accepts_everything or disjoint(record.interest.filter, space) is not True:
             self._may_weigh_otherwise = True
+            if name in record.weights:
+                held.weigh(record.number, record.weight(name))
             self._apply(held.add(record.number, record.interest))
             self._note_hiding(held)
 

@@ -122,7 +122,7 @@ class Routing:
             _check_count("interests", len(self.table.of(source)), MAX_INTERESTS)
         if known is not None and known.interest == interest:
             known.weights = dict(weights)
-            self._reweigh(source)
+            self._reweigh(known)
             return self._hides(known, hides=hides)
         record = self.table.add(source, interest)
         record.weights.update(weights)
@@ -164,12 +164,12 @@ class Routing:
             record = self.table.of(source).get(key)
             if record is not None:
                 record.weights[weigh.advertisement] = weight
-        self._reweigh(source)
+                self._reweigh(record)
 
-    def _reweigh(self, source: Source) -> None:
+    def _reweigh(self, record: Record) -> None:
         for link, outlet in self._outlets.items():
-            if link != source:
-                outlet.reweigh()
+            if link != record.source:
+                outlet.reweigh(record)
 
     def weighed(self, link: str) -> Told:
         """Return the weights that a neighbour has to be told."""
