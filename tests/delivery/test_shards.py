@@ -396,6 +396,18 @@ class TestMemory:
         shard.to_bytes()
         assert shard.known == 0
 
+    def test_a_late_event_is_no_news_for_as_long_as_its_identity_is_remembered(self):
+        shard = Shard.of([AllMatches()], lateness=10)
+        shard.take(chunk_of([one_row(20), one_row(21, "b")]))
+        shard.advance(21)
+        late = shard.take(chunk_of([one_row(20), one_row(19, "b"), one_row(19, "c"), one_row(18, "c")]))
+        assert late.id.texts() == ["a", "b", "c", "c"]
+        assert shard.unknown(late).id.texts() == ["c", "c"]
+        shard.advance(31)
+        assert shard.unknown(late).id.texts() == ["a", "c", "c"]
+        shard.advance(32)
+        assert shard.unknown(late).id.texts() == ["a", "b", "c", "c"]
+
     def test_what_interests_nobody_is_remembered_for_the_lateness_too(self):
         shard = Shard.of([AllMatches()], lateness=10)
         table = EventTable.of(np.array([1]), Ragged.of_texts(["s"]), Ragged.of_texts(["a"]))

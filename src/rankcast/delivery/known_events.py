@@ -128,3 +128,11 @@ class KnownEvents:
             self._places,
             self._previous,
         )
+
+
+def repeats_known(known: EventTable, events: EventTable) -> Array:
+    """Return which events have the identity of a known one. Cost: that of entering all of them into a hash table."""
+    together = EventTable.joined([known, events])
+    linked = KnownEvents(np.arange(len(together)), together, len(together))
+    repeats = (any(number < len(known) for number in linked.earlier(at)) for at in range(len(known), len(together)))
+    return np.fromiter(repeats, bool, len(events))

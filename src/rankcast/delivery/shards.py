@@ -9,7 +9,8 @@ Rows wait until the watermark is past their time (time < watermark). Then they a
 source, id), so that the result does not depend on how rows were divided into chunks, on the order of chunks or on how
 often the watermark moved: an engine that waits gives the result of one that sees everything in order.
 
-- An event with a time before the watermark is late. All rows of one time are released together.
+- An event with a time before the watermark is late, unless it repeats one (`unknown`). All rows of one time are
+  released together.
 - Of events with one identity the first in that order counts, for all queues: what has the same identity and is newer by
   no more than the allowed lateness is ignored. So all shards decide alike, if all are given all events, with rows for
   their queues or without. Of one identity and time the first variant counts.
@@ -44,7 +45,7 @@ from rankcast.delivery.kernels_shards import (
     without_repeats,
     words_held,
 )
-from rankcast.delivery.known_events import KnownEvents
+from rankcast.delivery.known_events import KnownEvents, repeats_known
 from rankcast.delivery.matched_sets import MatchedSets
 from rankcast.delivery.packing import SETS, Chunk, Notices
 from rankcast.delivery.queue_changes import QueueChange, check_change
@@ -156,6 +157,18 @@ class Shard:
             rows = replace(Waiting.of(chunk), matched=self._sets.entered(chunk.matched, chunk.sets))
             self._waiting.append(rows.of_events(~is_late))
         return chunk.events.taken(np.flatnonzero(is_late)) if chunk.reports_late else EventTable.empty()
+
+    def unknown(self, late: EventTable) -> EventTable:
+        """Return those of some late events that do not repeat what was released lately, or waits.
+
+        Lately means within the allowed lateness before the watermark: so all shards say the same.
+        """
+        if not len(late):
+            return late
+        recent = np.flatnonzero(self._known.events.time >= self._watermark - self._lateness)
+        parts = [self._known.events.taken(recent), *(part.events for part in self._waiting)]
+        known = EventTable.joined(parts)
+        return late.taken(np.flatnonzero(~repeats_known(known, late)))
 
     def change(self, changes: Iterable[QueueChange], *, since: int | None = None) -> int:
         """Let queues change at their times; return how many of the changes come too late and act at the watermark.

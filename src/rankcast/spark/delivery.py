@@ -205,8 +205,9 @@ def packed_rows(outcome: Outcome, shard: int) -> Iterator[tuple[int, bytes]]:
             yield int(Kind.NOTICES), notices.part(start, start + LONGEST_NOTICES).to_bytes()
     if len(outcome.late):
         yield int(Kind.LATE), Chunk.of_events(outcome.late).to_bytes()
-    if outcome.repeated and shard == 0:  # all shards ignore the same ones
-        yield int(Kind.COUNTS), counts_to_bytes(duplicates=outcome.repeated)
+    repeated = outcome.repeated_late + (outcome.repeated if shard == 0 else 0)  # all shards ignore the same ones
+    if repeated:
+        yield int(Kind.COUNTS), counts_to_bytes(duplicates=repeated)
 
 
 def _batch(rows: list[tuple[int, int, bytes]]) -> pa.RecordBatch:

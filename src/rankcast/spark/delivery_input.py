@@ -77,11 +77,16 @@ def packed_plan(changes: Iterable[QueueChange], *, version: int, since: int | No
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a shard answers to an input; `repeated` says how many repetitions of events it ignored."""
+    """What a shard answers to an input.
+
+    `repeated` says how many repetitions of events it ignored, as every shard does; `repeated_late` how many that would
+    have been its to report as late.
+    """
 
     notices: tuple[Notices, ...]
     late: EventTable
     repeated: int = 0
+    repeated_late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +114,15 @@ class ShardInput:
                 shard.change(changes, since=None if since == _ALWAYS else since)
                 shard.version = version
         chunks = [Chunk.from_bytes(data) for data in by_kind[Kind.CHUNK]]
-        late = [shard.take(chunk) for chunk in chunks]
+        late = EventTable.joined([shard.take(chunk) for chunk in chunks])
+        reported = shard.unknown(late)
         if by_kind[Kind.END]:
             notices.append(shard.finish())
         elif self.foresees:
             newest = max((int(chunk.events.time.max()) for chunk in chunks if len(chunk.events)), default=FIRST_INSTANT)
             notices.append(shard.advance((newest - shard.lateness) // MILLISECOND * MILLISECOND))
         notified = tuple(one for one in notices if len(one))
-        return Outcome(notified, EventTable.joined(late), shard.repeated - before)
+        return Outcome(notified, reported, shard.repeated - before, len(late) - len(reported))
 
     def to_bytes(self) -> bytes:
         """Return the input, packed."""
