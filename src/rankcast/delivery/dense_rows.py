@@ -19,15 +19,13 @@ import numpy as np
 
 from rankcast.compiling import compiled
 from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, Array
+from rankcast.delivery.kernels_tables import mixed
 from rankcast.model.errors import InvalidValueError
 from rankcast.ranking.batch import Features, RankedRows, rank_batch, relevant_events
 from rankcast.ranking.batch_table import COSINE, WEIGHTED_SUM, Ranking, RankTable
 
 BLOCK = 1 << 20
 """Rows that are worked out at a time, about."""
-
-_FACTOR = 1099511628211
-"""Of the Fowler-Noll-Vo digest."""
 
 PREFIX = "dense."
 _FUNCTIONS = ("rank_by", "kind", "reach", "part_start", "part_column", "part_value", "part_scale", "part_weight")
@@ -205,13 +203,11 @@ def event_digests(features: Features, expires: Array) -> Array:
 @compiled
 def _digest(numbers: Array, first: Array, size: Array, values: Array, expires: Array, found: Array) -> None:
     for event in range(len(found)):
-        mixed = expires[event]
+        digest = expires[event]
         for column in range(len(numbers)):
-            mixed = (mixed ^ numbers[column, event]) * _FACTOR
-            mixed ^= mixed >> 29
+            digest = mixed(digest, numbers[column, event])
         for column in range(len(size)):
-            mixed = (mixed ^ size[column, event]) * _FACTOR
+            digest = mixed(digest, size[column, event])
             for at in range(size[column, event]):
-                mixed = (mixed ^ values[first[column, event] + at]) * _FACTOR
-                mixed ^= mixed >> 29
-        found[event] = mixed
+                digest = mixed(digest, values[first[column, event] + at])
+        found[event] = digest

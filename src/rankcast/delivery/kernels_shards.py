@@ -31,12 +31,10 @@ from rankcast.delivery.batch_layout import (
     Array,
 )
 from rankcast.delivery.kernels_best import number_of
-from rankcast.delivery.kernels_tables import digest, is_same
+from rankcast.delivery.kernels_tables import SEED, digest, is_same
 
 CODE_BITS = 20
 """Of what matched: 19 bits of a mask, or a set's number with the bit above them."""
-
-_SEED = -3750763034362895579
 
 
 @compiled
@@ -100,7 +98,7 @@ def link_identities(
     """
     mask = len(table) - 1
     for at in range(first, len(numbers)):
-        found = digest(id_starts, ids, at, digest(source_starts, sources, at, _SEED))
+        found = digest(id_starts, ids, at, digest(source_starts, sources, at, SEED))
         place = (found ^ (found >> 32)) & mask
         previous[at] = -1
         while table[place] != 0:

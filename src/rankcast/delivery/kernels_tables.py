@@ -10,7 +10,7 @@ import numpy as np
 from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_layout import Array
 
-_SEED, _FACTOR = -3750763034362895579, 1099511628211
+SEED, FACTOR = -3750763034362895579, 1099511628211
 """Of the Fowler-Noll-Vo digest."""
 
 
@@ -46,11 +46,18 @@ def same_texts(starts: Array, values: Array, first: Array, second: Array) -> Arr
 
 
 @inlined
+def mixed(before: int, said: int) -> int:
+    """Return 64 bits that depend on all that was mixed into them, in its order."""
+    found = (before ^ said) * FACTOR
+    return found ^ (found >> 29)
+
+
+@inlined
 def digest(starts: Array, values: Array, one: int, seed: int) -> int:
     """Return 64 bits that equal sequences have in common."""
     found = seed
     for at in range(starts[one], starts[one + 1]):
-        found = (found ^ values[at]) * _FACTOR
+        found = (found ^ values[at]) * FACTOR
     return found ^ (found >> 29)
 
 
@@ -59,5 +66,5 @@ def digests(starts: Array, values: Array, chosen: Array) -> Array:
     """Return the digests of the chosen sequences."""
     found = np.empty(len(chosen), np.int64)
     for at in range(len(chosen)):
-        found[at] = digest(starts, values, chosen[at], _SEED)
+        found[at] = digest(starts, values, chosen[at], SEED)
     return found

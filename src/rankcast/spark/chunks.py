@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.compiling import compiled, inlined
+from rankcast.compiling import compiled
 from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.dense_rows import DenseRows, event_digests
 from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.kernels_tables import digests
+from rankcast.delivery.kernels_tables import digests, mixed
 from rankcast.delivery.packing import SETS, Chunk
 from rankcast.ranking.batch import Features, RankedRows
 from rankcast.ranking.batch_table import RankTable
@@ -28,9 +28,6 @@ from rankcast.spark.payloads import with_payloads
 
 MASK_BITS = SETS.bit_length() - 1
 """Positions below this one fit the mask of what matched."""
-
-_FACTOR = 1099511628211
-"""Of the Fowler-Noll-Vo digest."""
 
 
 class Packed(NamedTuple):
@@ -134,14 +131,8 @@ def matched_numbers(rows: RankedRows, position: Array) -> tuple[Array, Ragged]:
 def _digest_rows(event: Array, queue: Array, score: Array, expires: Array, matched: Array, found: Array) -> None:
     """Mix what rows say into the numbers of their events."""
     for row in range(len(event)):
-        mixed = _mixed(_mixed(found[event[row]], queue[row]), score[row])
-        found[event[row]] = _mixed(_mixed(mixed, expires[row]), matched[row])
-
-
-@inlined
-def _mixed(number: int, said: int) -> int:
-    mixed = (number ^ said) * _FACTOR
-    return mixed ^ (mixed >> 29)
+        digest = mixed(mixed(found[event[row]], queue[row]), score[row])
+        found[event[row]] = mixed(mixed(digest, expires[row]), matched[row])
 
 
 @compiled
