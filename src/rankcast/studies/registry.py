@@ -28,6 +28,10 @@ STUDIES: Mapping[str, str] = {
     "overlay-covering": "rankcast.studies.overlay_covering",
     "fairness": "rankcast.studies.fairness",
     "overlay-latency": "rankcast.studies.overlay_latency",
+    "placement-one-level": "rankcast.studies.placement_one_level",
+    "placement-multi-level": "rankcast.studies.placement_multi_level",
+    "placement-scale": "rankcast.studies.placement_scale",
+    "placement-parameters": "rankcast.studies.placement_parameters",
 }
 
 
