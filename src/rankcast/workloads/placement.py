@@ -14,7 +14,7 @@ import numpy as np
 
 from rankcast.model.errors import PlacementError
 from rankcast.placement.boxes import Array
-from rankcast.placement.flow import best_factor
+from rankcast.placement.flow import largest_flow
 from rankcast.placement.problem import Problem, limits_of_delay
 from rankcast.placement.tree import BrokerTree
 from rankcast.placement.tree_design import clustered_tree
@@ -89,7 +89,8 @@ def network(brokers: int, random: np.random.Generator) -> Network:
         if not CANDIDATE_SHARES[0] <= allowed.mean() <= most_share:
             continue
         subscribers = np.full(len(drawn.sites), 1000)
-        if best_factor(allowed, subscribers, np.full(brokers, 1 / brokers))[0] <= MOST_BALANCE:
+        rooms = np.full(brokers, int(MOST_BALANCE * subscribers.sum() / brokers))
+        if largest_flow(allowed, subscribers, rooms).total == subscribers.sum():
             return drawn
     raise PlacementError(
         f"network: none of {DRAWS} draws with {brokers} brokers has the published candidates and balance"
