@@ -50,6 +50,7 @@ from rankcast.delivery.matched_sets import MatchedSets
 from rankcast.delivery.packing import SETS, Chunk, Notices
 from rankcast.delivery.queue_changes import QueueChange, check_change
 from rankcast.delivery.ranking_anew import Reranking
+from rankcast.delivery.release_rounds import rounds_of
 from rankcast.delivery.shard_packing import ShardState
 from rankcast.delivery.taken_events import TakenEvents, recalled
 from rankcast.delivery.waiting_rows import Waiting, release_steps
@@ -329,31 +330,12 @@ class Shard:
         """Let rows arrive up to where a queue changes or a row may be a repetition; do that; go on.
 
         Returns what is delivered, and the contents that are to be compared from then on.
-
-        A queue's rows are divided by its stops: its changes, and its rows whose identity was seen before. Queues do not
-        depend on each other, so round r does what comes after the r-th stop of every queue.
         """
-        rounds = np.zeros(len(batch.queue), np.int64)
-        stops: dict[int, list[QueueChange]] = {}
-        seen = np.concatenate([[0], np.cumsum(is_repeated)])
-        starts = np.searchsorted(batch.queue, batch.queue)
-        rounds += seen[1:] - seen[starts]
-        before: dict[int, int] = {}
-        for change in changes:
-            low, high = np.searchsorted(batch.queue, [change.queue, change.queue + 1])
-            at = low + int(np.searchsorted(batch.time[low:high], change.time))
-            rounds[at:high] += 1
-            before[change.queue] = before.get(change.queue, 0) + 1
-            stops.setdefault(int(before[change.queue] + seen[at] - seen[low]), []).append(change)
-        order = np.argsort(rounds, kind="stable")
-        bounds = np.searchsorted(rounds[order], np.arange(max([*stops, *rounds[-1:], *rounds], default=0) + 2))
         found: list[Deliveries] = []
-        for number in range(len(bounds) - 1):
-            happening = stops.get(number, [])
+        for happening, chosen in rounds_of(batch, changes, is_repeated):
             found += self._changed(happening, contents)
             if any(change.ranking for change in happening):
                 contents = self._contents(batch, changes)
-            chosen = order[bounds[number] : bounds[number + 1]]
             part = Rows(*(column[chosen] for column in batch))
             part = self._without_known(part, is_repeated[chosen])
             self._taken = self._taken.with_rows(part, self._recall)
