@@ -1,7 +1,5 @@
 """Small placement problems for tests: on whole numbers, so that sums and measures are exact."""
 
-import itertools
-
 import numpy as np
 from hypothesis import strategies as st
 
@@ -68,44 +66,3 @@ def problems(draw, subscribers=10, brokers=6, attributes=2, parts=2, star=False,
         alpha=draw(st.integers(1, most_alpha)),
         density=UNIFORM if events is None else Density.sampled(events, np.ones(len(events))),
     )
-
-
-def partitions(items, most):
-    """Every way to put things into at most so many groups."""
-    if not items:
-        yield []
-        return
-    for rest in partitions(items[1:], most):
-        for at in range(len(rest)):
-            yield [*rest[:at], [items[0], *rest[at]], *rest[at + 1 :]]
-        if len(rest) < most:
-            yield [[items[0]], *rest]
-
-
-def optimum(problem, worth):
-    """The least traffic of a problem of one level, over all assignments at `beta_max` and all filters; None if none.
-
-    `worth` gives the traffic of a filter.
-    """
-    rooms, parts = problem.rooms(problem.beta_max), problem.interests
-    choices = [np.flatnonzero(problem.candidates[site]) for site in problem.site_of]
-    of_leaf = {}
-    best = None
-    for columns in itertools.product(*choices):
-        if (np.bincount(columns, minlength=len(rooms)) > rooms).any():
-            continue
-        total = 0.0
-        for column in set(columns):
-            wanted = frozenset(
-                problem.interest_of[subscriber] for subscriber, other in enumerate(columns) if other == column
-            )
-            most = int(problem.boxes_of_brokers[problem.tree.leaves[column]])
-            if (wanted, most) not in of_leaf:
-                boxes = [tuple(part) for interest in wanted for part in parts.parts(interest)]
-                of_leaf[wanted, most] = min(
-                    worth(np.array([np.max(group, axis=0) for group in groups]))
-                    for groups in partitions(sorted(set(boxes)), most)
-                )
-            total += of_leaf[wanted, most]
-        best = total if best is None else min(best, total)
-    return best

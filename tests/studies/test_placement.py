@@ -14,6 +14,7 @@ from rankcast.placement.audit import verify
 from rankcast.placement.greedy import greedy_offline
 from rankcast.studies import placement_multi_level, placement_one_level, placement_scale
 from rankcast.studies.placement_multi_level import Draw, Latency, draw_findings
+from rankcast.studies.placement_tiny import tiny_findings
 from rankcast.studies.placement_trap import misleading_problem
 from rankcast.workloads.placement import Workload
 
@@ -33,6 +34,14 @@ def test_a_constructed_problem_misleads_greedy_placement(side):
     assert sum(np.prod(np.array(row[2:]) + row[:2]) for row in rows) < 2.5 * side  # a flat box around each row
 
 
+def test_nothing_is_better_than_the_least_possible_and_local_search_finds_it_often():
+    rows = {row.quantity: row.measured for row in tiny_findings(12, 3)}
+    means = {name: rows[f"12 tiny problems: {name} / least possible, mean"] for name in ("Gr*", "SLP", "local search")}
+    assert all(mean >= 1 - 1e-9 for mean in means.values())
+    assert means["local search"] <= means["Gr*"]
+    assert means["local search"] < 1.05
+
+
 def test_one_level(tmp_path, monkeypatch):
     monkeypatch.setattr(placement_one_level, "QUICK_SUBSCRIBERS", 300)
     monkeypatch.setattr(placement_one_level, "QUICK_WORKLOADS", (Workload.FEEDS,))
@@ -43,6 +52,7 @@ def test_one_level(tmp_path, monkeypatch):
     assert rows["2: Gr* / LP"]["published"] == "below 1"
     assert rows["2: Gr* / LP"]["holds"] is None  # a quick run is not compared
     assert rows["constructed, squares of 0.0001: Gr* / SLP"]["holds"]
+    assert rows["10 tiny problems: Gr* / least possible, worst"]["measured"] >= 1
     assert {f"2: {name}, bandwidth" for name in NAMES.values()} <= set(rows)
 
 

@@ -17,6 +17,7 @@ from rankcast.placement.algorithms import Algorithm
 from rankcast.placement.audit import Rule
 from rankcast.placement.problem import Problem
 from rankcast.studies.findings import Finding, Outcome, Settings
+from rankcast.studies.placement_tiny import tiny_findings
 from rankcast.studies.placement_trap import misleading_problem
 from rankcast.studies.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from rankcast.workloads.placement import DELAY, Workload, placement_problem
@@ -38,6 +39,7 @@ ALIKE = 1.3
 
 SHARE, SHARE_MARGIN = 17.0, 3.0
 TRAP_SIDES = (1e-2, 1e-4, 1e-6)
+TINY, QUICK_TINY = 200, 10
 
 COLOURS = {
     Algorithm.GREEDY_ONLINE: ORANGE,
@@ -65,11 +67,15 @@ def run(settings: Settings) -> Outcome:
             settings.say(f"{workload.value}: {NAMES[algorithm]}")
             budget = SearchBudget(MOVES_PER_SUBSCRIBER * count)
             runs[workload][algorithm] = measured(problem, algorithm, settings.seed, budget)
-    settings.say("the constructed problem")
+    settings.say("the constructed problem, and tiny ones")
     return Outcome(
         "placement-one-level",
         "Placement on one level of brokers",
-        (*findings(problems, runs, compared=not settings.quick), *trap_findings(settings.seed)),
+        (
+            *findings(problems, runs, compared=not settings.quick),
+            *trap_findings(settings.seed),
+            *tiny_findings(QUICK_TINY if settings.quick else TINY, settings.seed),
+        ),
         _remarks(count),
         lambda figure: _draw(figure, problems, runs),
         (12.0, 8.0),
