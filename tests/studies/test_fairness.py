@@ -1,12 +1,9 @@
 """`rankcast study fairness`: expectations by their definition, schemes in their order, costs beside them."""
 
-import json
-
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from rankcast.cli.main import app
+from quick_studies import quick_study
 from rankcast.studies.fairness import FULL, findings
 from rankcast.studies.fairness_runs import AFTER, Fairness, Piece, Scheme, audience_of, expected, measured, staleness
 from rankcast.workloads.covering import Ranges
@@ -15,9 +12,7 @@ from rankcast.workloads.covering import Ranges
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    result = CliRunner().invoke(app, ["study", "fairness", "--quick", "--json", "--out", str(folder)])
-    assert result.exit_code == 0
-    return {row["quantity"]: row for row in json.loads(result.stdout)["rows"]}, folder
+    return quick_study("fairness", folder), folder
 
 
 def test_every_scheme_is_measured_with_its_costs(quick):

@@ -1,11 +1,8 @@
 """`rankcast study overlay-covering`: through sixty brokers the same subscriptions arrive as worked out all at once."""
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
-from rankcast.cli.main import app
+from quick_studies import quick_study
 from rankcast.overlay.strategies import Strategy
 from rankcast.studies.overlay_covering import SEEDS, findings
 from rankcast.studies.overlay_covering_runs import Arrival, Case, arrived, cases_of
@@ -16,9 +13,7 @@ from rankcast.workloads.covering import WIDTHS
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    result = CliRunner().invoke(app, ["study", "overlay-covering", "--quick", "--json", "--out", str(folder)])
-    assert result.exit_code == 0
-    return {row["quantity"]: row for row in json.loads(result.stdout)["rows"]}, folder
+    return quick_study("overlay-covering", folder), folder
 
 
 def test_in_every_case_the_very_same_subscriptions_arrive(quick):

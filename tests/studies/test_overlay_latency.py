@@ -1,11 +1,8 @@
 """`rankcast study overlay-latency`: links are simulated, work is measured, statements are judged at full size."""
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
-from rankcast.cli.main import app
+from quick_studies import quick_study
 from rankcast.overlay.strategies import Strategy
 from rankcast.studies.overlay_latency import FULL, findings, k_of
 from rankcast.studies.overlay_latency_runs import STRATEGIES, Case, Latency, measured
@@ -14,9 +11,7 @@ from rankcast.studies.overlay_latency_runs import STRATEGIES, Case, Latency, mea
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    result = CliRunner().invoke(app, ["study", "overlay-latency", "--quick", "--json", "--out", str(folder)])
-    assert result.exit_code == 0
-    return {row["quantity"]: row for row in json.loads(result.stdout)["rows"]}, folder
+    return quick_study("overlay-latency", folder), folder
 
 
 def test_every_strategy_is_measured_and_nothing_is_judged(quick):
