@@ -330,6 +330,19 @@ def test_an_interest_is_told_again_when_it_begins_to_hide_others_and_at_a_heartb
     assert [one for one in again.routing.told("left") if isinstance(one, Forward)] == [Forward(wide, hides=True)]
 
 
+def test_a_count_that_nobody_draws_from_is_forgotten_and_an_event_that_comes_later_is_counted_again():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.say(Subscribe(subscriber()), "ana")
+    bench.peer("left", flats(k=2))
+    for name in ("1", "2"):
+        assert sent(bench.peer("left", CountQuery("flats", event(name)))) == [("left", CountReply("/flats", name, 1))]
+    assert delivered(bench.peer("left", Publish("flats", event("1"), 1))) == [("ana", "1")]
+    assert len(bench.broker.publishing.counts) == 1
+    bench.wait(4)
+    assert not bench.broker.publishing.counts
+    assert delivered(bench.peer("left", Publish("flats", event("2"), 1))) == [("ana", "2")]
+
+
 @pytest.mark.parametrize("lost", ["the link", "the answer", "the neighbour"])
 def test_a_count_that_stays_out_does_not_keep_an_event(lost):
     bench = Bench(Strategy.EXACT_FAIR)

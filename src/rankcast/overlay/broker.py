@@ -24,6 +24,7 @@ from rankcast.model.errors import InvalidMessageError, RankcastError, UnknownIdE
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
 from rankcast.model.times import LATEST
+from rankcast.overlay.deadlines import Deadlines
 from rankcast.overlay.desk import Desk
 from rankcast.overlay.effects import Effect, Listed, Reason, RefusedError, Rejected, Send
 from rankcast.overlay.leases import Kind, Lease, Leased, Leases, Room
@@ -102,7 +103,7 @@ class Broker:
         self.leases = Leases()
         self.neighbours: dict[str, Neighbour] = {}
         self.seen = Remembered()
-        self.count_ends: dict[Identity, datetime] = {}
+        self.count_ends = Deadlines()
 
     def connect(self, link: str, now: datetime) -> list[Effect]:
         """A link to a neighbour is there, for the first time or again."""
@@ -154,8 +155,7 @@ class Broker:
                 effects += self._lose(link, neighbour, now)
             if neighbour.is_up and neighbour.beat <= now:
                 effects += self._beat(link, neighbour, now)
-        late = [identity for identity, end in self.count_ends.items() if end <= now]
-        effects += self._without(None, late, now)
+        effects += self._without(None, self.count_ends.ended(now), now)
         return effects + list(self.desk.due(now))
 
     def finish(self) -> list[Effect]:
@@ -165,7 +165,7 @@ class Broker:
     @property
     def next_instant(self) -> datetime | None:
         """When `tick` has something to do, as far as is known."""
-        instants = [self.leases.next_end, self.desk.next_instant, min(self.count_ends.values(), default=None)]
+        instants = [self.leases.next_end, self.desk.next_instant, self.count_ends.next]
         for neighbour in self.neighbours.values():
             instants.append(neighbour.beat if neighbour.is_up else None)
             if neighbour.heard < LATEST:
@@ -374,21 +374,19 @@ class Broker:
         """Send and deliver what an event has led to."""
         effects = self._sent(outcome.told)
         if outcome.event is not None:
-            self.count_ends.pop(outcome.event.identity, None)
+            self.count_ends.drop(outcome.event.identity)
             effects += self.desk.deliver(outcome.event, outcome.own, now)
         for _, message in outcome.told:
             if isinstance(message, CountQuery):
-                self.count_ends[message.event.identity] = now + self.settings.count_time
-            elif isinstance(message, CountReply):
-                self.count_ends.pop(Identity(message.source, message.id), None)
+                self.count_ends.put(message.event.identity, now + self.settings.count_time)
+            elif isinstance(message, CountReply):  # who asked waits for others as long, and then sends the share
+                self.count_ends.put(Identity(message.source, message.id), now + 2 * self.settings.count_time)
         return effects
 
     def _without(self, links: frozenset[str] | None, events: Iterable[Identity], now: datetime) -> list[Effect]:
         """Go on with events without the counts of some links, or of all that have not answered."""
         effects: list[Effect] = []
         for identity in list(events):
-            if links is None:
-                self.count_ends.pop(identity, None)
             effects += self._done(self.publishing.give_up(identity, links), now)
         return effects
 

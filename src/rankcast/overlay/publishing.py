@@ -100,8 +100,10 @@ class Publishing:
         return self._noted(count, {link})
 
     def give_up(self, identity: Identity, links: frozenset[str] | None = None) -> Outcome:
-        """Wait no more for the counts of some links, or of any."""
+        """Wait no more for the counts of some links, or of any; forget one that is complete, and not drawn from."""
         count = self.counts.get(identity)
+        if count is not None and not count.missing and links is None:
+            del self.counts[identity]
         if count is None or not count.missing:
             return Outcome()
         return self._noted(count, count.missing if links is None else count.missing & links)

@@ -271,7 +271,7 @@ def _broker(state: BrokerState, incarnation: int | None) -> Broker:
             count.k,
         )
         if count.end is not None:
-            broker.count_ends[count.event.identity] = count.end
+            broker.count_ends.put(count.event.identity, count.end)
     return broker
 
 
