@@ -68,6 +68,15 @@ def test_a_seed_gives_one_plan_and_a_workload_can_be_drawn(folder):
     assert (folder / "one.json").read_text() == (folder / "two.json").read_text()
 
 
+def test_a_search_takes_so_many_seconds_or_moves_but_not_both(folder):
+    result = run("problem.yaml", "--algorithm", "local-search", "--seconds", "0.05", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["algorithms"][0]["traffic"] <= 6000
+    refused = run("problem.yaml", "--seconds", "1", "--moves", "5")
+    assert refused.exit_code == 2
+    assert "both say how long" in refused.output
+
+
 def test_a_plan_that_breaks_a_limit_has_exit_code_1_and_says_which(folder):
     (folder / "far.yaml").write_text(PROBLEM.replace("at: [10, 5]", "at: [90, 5]"))
     result = run("far.yaml", "--algorithm", "greedy-offline")

@@ -330,6 +330,9 @@ def place(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the best plan there, as JSON.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same plan.")] = 0,
     moves: Annotated[int | None, typer.Option(min=1, help="Moves of local search; else 10 per subscriber.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="Search for so long instead; no seed gives that result again.")
+    ] = None,
     plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Draw the results and the best plan there.")] = None,
     design: Annotated[
         int | None, typer.Option(metavar="DEGREE", min=2, help="Try a tree of so many children at most, too.")
@@ -343,7 +346,9 @@ def place(
     """
     from rankcast.cli.place import Wishes, checked_algorithms, place_file
 
-    wishes = Wishes(out, plots, seed, moves, design)
+    if moves is not None and seconds is not None:
+        raise typer.BadParameter("--moves and --seconds both say how long to search; expected one of them")
+    wishes = Wishes(out, plots, seed, moves, design, seconds)
     raise typer.Exit(place_file(file, checked_algorithms(algorithm or ()), wishes, as_json=json))
 
 

@@ -17,6 +17,8 @@ from rankcast.cli.terminal import console, progress, table
 from rankcast.model.errors import InvalidValueError, shown
 from rankcast.placement.algorithms import FEWEST_MOVES, MOVES_PER_SUBSCRIBER, Algorithm, place
 from rankcast.placement.audit import Audit, verify
+from rankcast.placement.greedy import greedy_offline
+from rankcast.placement.local_search import improved_within
 from rankcast.placement.solution import Placement
 from rankcast.placement.tree_design import designed
 from rankcast.storage.placement_plans import save_placement_plan
@@ -32,7 +34,8 @@ SHOWN = 5
 class Wishes:
     """What `rankcast place` was asked for beside the problem: where the plan and pictures go, and how to search.
 
-    `degree` asks for a designed tree, too, in which nobody has more children.
+    `degree` asks for a designed tree, too, in which nobody has more children. With `seconds`, local search goes on for
+    so long instead of a number of moves.
     """
 
     out: Path | None = None
@@ -40,6 +43,7 @@ class Wishes:
     seed: int = 0
     moves: int | None = None
     degree: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +99,16 @@ def _placed(named: Named, algorithm: Algorithm, wishes: Wishes, *, quiet: bool) 
     is_search = algorithm is Algorithm.LOCAL_SEARCH
     with progress(algorithm.value, total=100 if is_search else None, quiet=quiet) as bar:
         random = np.random.default_rng(wishes.seed)
-        made = place(named.problem, algorithm, random, wishes.moves, lambda share, _: bar.reach(round(100 * share)))
+
+        def tell(share: float, _: float) -> None:
+            bar.reach(round(100 * share))
+
+        if is_search and wishes.seconds is not None:
+            most = wishes.seconds
+            start = greedy_offline(named.problem)
+            made = improved_within(named.problem, start, random, lambda: (perf_counter() - began) / most, tell)
+        else:
+            made = place(named.problem, algorithm, random, wishes.moves, tell)
     return Result(algorithm.value, named, made, verify(named.problem, made), perf_counter() - began)
 
 
