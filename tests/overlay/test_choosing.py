@@ -34,6 +34,7 @@ def names(records):
 
 
 def is_near(count, probability):
+    """Whether a count is within five deviations: one count in 1.7 million is not, by chance. Seeds are fixed."""
     deviation = (RUNS * probability * (1 - probability)) ** 0.5
     return abs(count - RUNS * probability) <= 5 * deviation
 
