@@ -21,7 +21,7 @@ def test_every_algorithm_places_by_name(algorithm):
 @pytest.fixture(scope="module")
 def published():
     """A small problem of every workload."""
-    return {one: placement_problem(one, 200, 60, np.random.default_rng(8)) for one in Workload}
+    return {one: placement_problem(one, 120, 40, np.random.default_rng(8)) for one in Workload}
 
 
 @pytest.mark.parametrize("workload", list(Workload))

@@ -23,7 +23,7 @@ from rankcast.workloads.placement import Workload, placement_problem
 
 SUBSCRIBERS, BROKERS = 100_000, 100
 SECONDS = 60.0
-WARM_UP = 500
+WARM_UP = 200
 
 SEARCH_LIMITS: Mapping[Workload, float] = {Workload.FEEDS: 0.90, Workload.HOT_SPOTS: 0.65}
 """What local search needs at most of the bandwidth of Gr*; of set 1 `TOPICS_LIMIT`."""
