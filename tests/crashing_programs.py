@@ -41,29 +41,38 @@ class Program:
         finally:
             self.kill()
 
-    def killed_when(self, moment: Callable[[], bool]) -> bool:
-        """Wait for a moment and kill it; return False when it ended before."""
+    def comes_to(self, moment: Callable[[], bool]) -> bool:
+        """Wait for a moment; return False when it ended before."""
         end = time.monotonic() + DEADLINE
         while self._process.poll() is None:
             if moment():
-                self.kill()
                 return True
             assert time.monotonic() < end, f"the moment does not come:\n{self.said()[-5000:]}"
             time.sleep(POLL)
-        self.kill()
         return False
+
+    def killed_when(self, moment: Callable[[], bool]) -> bool:
+        """Wait for a moment and kill it; return False when it ended before."""
+        comes = self.comes_to(moment)
+        self.kill()
+        return comes
 
     def loses_workers_when(self, moment: Callable[[], bool]) -> bool:
         """Wait for a moment and kill the Python workers that are there then; return False when it ended before."""
-        end = time.monotonic() + DEADLINE
-        while self._process.poll() is None:
-            if moment() and (workers := self.workers()):
-                for worker in workers:
-                    _kill(worker)
-                return True
-            assert time.monotonic() < end, f"the moment does not come:\n{self.said()[-5000:]}"
-            time.sleep(POLL)
-        return False
+        workers: list[int] = []
+
+        def has_workers() -> bool:
+            workers[:] = self.workers() if moment() else []
+            return bool(workers)
+
+        comes = self.comes_to(has_workers)
+        for worker in workers:
+            _kill(worker)
+        return comes
+
+    def signalled(self, number: signal.Signals, *, alone: bool = False) -> None:
+        """Send a signal to everything in its process group, as a terminal does, or to the program alone."""
+        (os.kill if alone else os.killpg)(self._process.pid, number)
 
     def kill(self) -> None:
         """Kill every process of its session: the driver, the JVM, the Python workers and the daemon they come from."""

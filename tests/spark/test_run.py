@@ -2,17 +2,18 @@
 
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyspark
 import pytest
 from typer.testing import CliRunner
 
+from crashing_programs import Program
 from rankcast.cli.main import app
 from rankcast.cli.replay import Replay
 from rankcast.spark.subscriber_tables import append_subscribers
@@ -179,30 +180,40 @@ def test_what_cannot_be_done_is_said_in_one_line_and_nothing_is_written(
 
 
 @pytest.mark.soak
-def test_ctrl_c_stops_a_stream_cleanly_and_says_how_to_go_on(spark, inputs, tmp_path):
-    arriving, out = tmp_path / "arriving", tmp_path / "found"
+@pytest.mark.parametrize(
+    ("asked", "how", "alone"),
+    [
+        ("--stream", signal.SIGINT, False),
+        ("--available-now", signal.SIGTERM, True),
+        ("--available-now", signal.SIGTERM, False),
+    ],
+    ids=["Ctrl-C", "SIGTERM", "SIGTERM to Spark's JVM too"],
+)
+def test_a_stream_that_is_told_to_end_stops_cleanly_and_says_how_to_go_on(
+    spark, inputs, expected, tmp_path, asked, how, alone
+):
+    arriving, out, metrics = tmp_path / "arriving", tmp_path / "found", tmp_path / "metrics.jsonl"
     arriving.mkdir()
-    (arriving / "1.jsonl").write_text((inputs / "flats.jsonl").read_text())
-    command = [sys.executable, "-m", "rankcast.cli.submit", "run", "--events", arriving]
-    command += ["--subscribers", inputs / "people.yaml", "--out", out, "--stream", "--master", "local[1]"]
-    metrics = tmp_path / "metrics.jsonl"
-    process = subprocess.Popen(
-        [*map(str, command), "--metrics", str(metrics)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    lines = (inputs / "flats.jsonl").read_text().splitlines(keepends=True)
+    for number in range(0, len(lines), 101):
+        (arriving / f"{number:03}.jsonl").write_text("".join(lines[number : number + 101]))
+    given = ["--events", arriving, "--subscribers", inputs / "people.yaml", "--out", out, asked]
+    given += ["--lateness", "400d", "--option", "maxFilesPerTrigger=1"]
+    command = [sys.executable, "-m", "rankcast.cli.submit", "run", *given, "--master", "local[1]", "--metrics", metrics]
+    program = Program([*map(str, command)], tmp_path / "log")
+    assert program.comes_to(lambda: metrics.exists() and metrics.read_text() != ""), program.said()
+    program.signalled(how, alone=alone)
+    assert program.wait() == 130, program.said()
+    said = program.said().splitlines()
+    assert said[0] == "stopping after this batch; press Ctrl-C again to stop at once"
+    resume = ["rankcast", "run", *map(str, given), "--checkpoint", f"{out}/_checkpoint", "--master", "local[1]"]
+    assert said[1] == f"stopped; to go on where it stopped: {shlex.join([*resume, '--metrics', str(metrics)])}"
+    assert len(said) == 3, "one line says what was done so far"
+    again = run(
+        *shlex.split(shlex.join(resume))[2:-2], *(["--available-now"] if asked == "--stream" else []), "--finish"
     )
-    deadline = time.monotonic() + PATIENCE
-    while process.poll() is None and not (metrics.exists() and metrics.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everything that the command has started
-    _, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, errors
-    assert errors.splitlines()[0] == "stopping after this batch; press Ctrl-C again to stop at once"
-    resume = f"rankcast run --events {arriving} --subscribers {inputs / 'people.yaml'} --out {out} --stream"
-    assert f"to go on where it stopped: {resume} --checkpoint {out}/_checkpoint" in errors
-    assert "Traceback" not in errors
+    assert again.exit_code == 0, again.output
+    assert notifications(spark, out) == expected
     assert spark.read.parquet(str(out / "rejected")).count() == 2
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,6 +36,7 @@ from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.progress import Progress
 from rankcast.spark.sinks import new_run, sink_of, start_outputs, take_for_run, write_outputs
 from rankcast.spark.sources import EventSource, announce_end, has_ended, source_of, with_end
+from rankcast.storage.durations import format_duration
 from rankcast.storage.event_files import EventFormat
 from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers
 
@@ -186,31 +187,40 @@ def _stream(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: Pro
                 name=run.query,
                 before=None if changing is None else changing.prepare,
             )
-            interrupted = _follow(query, progress, quiet=run.as_json)
-            metrics.wait_for_end(str(query.runId), REPORTED_WITHIN)
-            if interrupted:
+            if _follow(query, progress, metrics, quiet=run.as_json):
                 complain(f"stopped; to go on where it stopped: {shlex.join(_command(run, checkpoint))}")
                 return INTERRUPTED
         if run.finish:
             sink.finish()
     finally:
-        spark.streams.removeListener(metrics)
+        with suppress(Py4JError, OSError):  # Spark may have been told to end as well
+            spark.streams.removeListener(metrics)
     return 0
 
 
-def _follow(query: StreamingQuery, progress: Progress, *, quiet: bool) -> bool:
-    """Show the progress of a query until it ends; return whether that was by Ctrl-C."""
+def _follow(query: StreamingQuery, progress: Progress, metrics: Metrics, *, quiet: bool) -> bool:
+    """Show the progress of a query until it ends; return whether that was by Ctrl-C or by a request to end.
+
+    Such a request may go to everything that the command has started: Spark's JVM then ends in mid-batch. That is no
+    failure, for the batch is done again when the run is resumed.
+    """
+    run = str(query.runId)
     with ExitStack() as stack:
         stopping = stack.enter_context(_interrupts())
         live: Live | None = None
         if not quiet and sys.stderr.isatty():
             live = stack.enter_context(Live(console=console(sys.stderr), auto_refresh=False, redirect_stdout=False))
-        while not query.awaitTermination(1):
-            if live is not None:
-                live.update(progress.table(), refresh=True)
-            if stopping.is_set():
-                _stop(query, progress)
-                break
+        try:
+            while not query.awaitTermination(1):
+                if live is not None:
+                    live.update(progress.table(), refresh=True)
+                if stopping.is_set():
+                    _stop(query, progress)
+                    break
+            metrics.wait_for_end(run, REPORTED_WITHIN)
+        except (PySparkException, Py4JError, OSError):
+            if not stopping.is_set():
+                raise
         if live is not None:
             live.update(progress.table(), refresh=True)
     return stopping.is_set()
@@ -247,10 +257,22 @@ def _interrupts() -> Iterator[threading.Event]:
 def _command(run: Run, checkpoint: str) -> list[str]:
     """Return the command that resumes a run."""
     words = ["rankcast", "run", "--events", run.events, "--subscribers", str(run.subscribers)]
-    words += ["--out", without_password(run.out), "--stream", "--checkpoint", checkpoint]
-    if run.master is not None:
-        words += ["--master", run.master]
-    return words
+    words += ["--out", without_password(run.out), "--available-now" if run.available_now else "--stream"]
+    usual = Run(run.events, run.subscribers, run.out)
+    stated: dict[str, str | None] = {
+        "--lateness": format_duration(run.lateness) if run.lateness != usual.lateness else None,
+        "--format": None if run.format is None else run.format.value,
+        "--write": run.written if run.written != usual.written else None,
+        "--query": run.query if run.query != usual.query else None,
+    }
+    words += [word for name, value in stated.items() if value is not None for word in (name, value)]
+    words += [word for name in run.carry for word in ("--carry", name)]
+    words += [word for key, value in run.options.items() for word in ("--option", f"{key}={value}")]
+    words += ["--finish"] if run.finish else []
+    words += ["--json"] if run.as_json else []
+    words += ["--checkpoint", checkpoint]
+    words += [] if run.master is None else ["--master", run.master]
+    return words + ([] if run.metrics is None else ["--metrics", str(run.metrics)])
 
 
 def _show_summary(run: Run, progress: Progress, seconds: float) -> None:

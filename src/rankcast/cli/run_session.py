@@ -10,9 +10,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ships no types
 from pyspark.sql import SparkSession
 
 from rankcast.cli.streams import complain
@@ -53,7 +54,8 @@ def session_of_command(master: str | None) -> Iterator[SparkSession]:
         keep = isinstance(error, RunError)  # the others say all there is to say
         raise
     finally:
-        session.stop()
+        with suppress(Py4JError, OSError):  # whoever asked the command to end may have asked Spark's JVM too
+            session.stop()
         if keep:
             complain(f"what Spark said is in {log}")
         else:
