@@ -18,7 +18,8 @@ from rankcast.placement.boxes import Array
 from rankcast.placement.density import Density
 from rankcast.placement.dynamic_kernels import growths
 from rankcast.placement.fitting import hulls
-from rankcast.placement.kernels_filters import Events, empty_filters, let_in, measure, scratch_for
+from rankcast.placement.greedy import density_events
+from rankcast.placement.kernels_filters import empty_filters, let_in, measure, scratch_for
 from rankcast.placement.tree import PUBLISHER, BrokerTree
 
 
@@ -37,8 +38,7 @@ class LivingFilters:
     def __init__(self, tree: BrokerTree, most: Array, attributes: int, density: Density) -> None:
         self.tree = tree
         self._filters = empty_filters(most, tree.parents, 2 * attributes)
-        samples = np.empty((0, 2 * attributes)) if density.is_uniform else density.samples
-        self.events = Events(np.ascontiguousarray(samples), density.weights)
+        self.events = density_events(density, 2 * attributes)
         self._scratch = scratch_for(int(most.max()), 2 * attributes)
         depth = int(max(_depths(tree)))
         self._kept = np.zeros((depth, int(most.max()) + 1, 2 * attributes))

@@ -17,7 +17,7 @@ import numpy as np
 from rankcast.placement.boxes import Array
 from rankcast.placement.clusters import k_means, normalised
 from rankcast.placement.density import Density
-from rankcast.placement.greedy import events_of
+from rankcast.placement.greedy import density_events, events_of
 from rankcast.placement.kernels_filters import Events, measure, scratch_for
 from rankcast.placement.kernels_merging import merge
 from rankcast.placement.problem import Problem
@@ -37,21 +37,35 @@ def fitted(
 
     `known` are boxes of leaf brokers, most of them around some interest there: tightened to that, they are tried too.
     """
+    seeds = leaf_seeds(problem, random)
     filters = [np.empty((0, problem.interests.sides.shape[1])) for _ in range(len(problem.tree))]
-    events = events_of(problem)
     for column, parts in enumerate(parts_by_leaf(problem, column_of)):
         broker = int(problem.tree.leaves[column])
         most = int(problem.boxes_of_brokers[broker])
-        filters[broker] = enclosing(parts, most, problem.density, events, random)
-        if known is not None and len(parts):
-            tight = _tightened(parts, known[broker], most, problem.density)
-            scratch = scratch_for(most, parts.shape[1])
-            if measure(tight, len(tight), events, scratch) < measure(
-                filters[broker], len(filters[broker]), events, scratch
-            ):
-                filters[broker] = tight
+        filters[broker] = fitted_leaf(
+            parts, most, problem.density, int(seeds[column]), None if known is None else known[broker]
+        )
     fit_inner_filters(problem, filters, random)
     return Placement(problem.tree.leaves[column_of], tuple(filters))
+
+
+def leaf_seeds(problem: Problem, random: np.random.Generator) -> Array:
+    """Return a seed for each leaf: leaves can be fitted in any order, and anywhere."""
+    return random.integers(0, 1 << 63, len(problem.tree.leaves))
+
+
+def fitted_leaf(parts: Array, most: int, density: Density, seed: int, known: Array | None = None) -> Array:
+    """Return the filter of a leaf: few boxes around parts, or known boxes tightened to them where that is smaller."""
+    if not len(parts):
+        return parts
+    events = density_events(density, parts.shape[1])
+    found = enclosing(parts, most, density, events, np.random.default_rng(seed))
+    if known is None:
+        return found
+    tight = _tightened(parts, known, most, density)
+    scratch = scratch_for(most, parts.shape[1])
+    is_smaller = measure(tight, len(tight), events, scratch) < measure(found, len(found), events, scratch)
+    return tight if is_smaller else found
 
 
 def fit_inner_filters(problem: Problem, filters: list[Array], random: np.random.Generator) -> None:

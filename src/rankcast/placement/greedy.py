@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.placement.boxes import Array, hull
+from rankcast.placement.density import Density
 from rankcast.placement.flow import classes_of
 from rankcast.placement.kernels_filters import Events, Filters, empty_filters, scratch_for
 from rankcast.placement.kernels_greedy import Choices, Demands, Progress, place_in_order, place_scarcest_first
@@ -49,11 +50,14 @@ def load_factors(problem: Problem) -> Array:
 
 
 def events_of(problem: Problem) -> Events:
-    """Return the event density as kernels take it."""
-    samples = problem.density.samples
-    if problem.density.is_uniform:
-        samples = np.empty((0, problem.interests.sides.shape[1]))
-    return Events(np.ascontiguousarray(samples), problem.density.weights)
+    """Return the event density of a problem as kernels take it."""
+    return density_events(problem.density, problem.interests.sides.shape[1])
+
+
+def density_events(density: Density, sides: int) -> Events:
+    """Return an event density as kernels take it, for boxes of so many sides."""
+    samples = np.empty((0, sides)) if density.is_uniform else density.samples
+    return Events(np.ascontiguousarray(samples), density.weights)
 
 
 def tolerance_of(problem: Problem) -> float:

@@ -11,6 +11,7 @@ go to brokers whose filters do not cover them yet: a placement is found whenever
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,10 @@ from rankcast.placement.solution import Placement
 from rankcast.placement.stage import Stage
 from rankcast.placement.tree import PUBLISHER
 
+StageMaker = Callable[[Problem, Array, Array], Stage]
+Fitter = Callable[[Problem, Array, np.random.Generator, Mapping[int, Array]], Placement]
+"""Like `Stage.of` and `fitted`."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgrammedPlacement:
@@ -34,9 +39,16 @@ class ProgrammedPlacement:
 
 
 def placed_by_programme(
-    problem: Problem, random: np.random.Generator, sampling: Sampling | None = None
+    problem: Problem,
+    random: np.random.Generator,
+    sampling: Sampling | None = None,
+    stage_of: StageMaker = Stage.of,
+    fit: Fitter = fitted,
 ) -> ProgrammedPlacement:
-    """Place by linear programming: SLP1 on a tree of one level, SLP on any other."""
+    """Place by linear programming: SLP1 on a tree of one level, SLP on any other.
+
+    `stage_of` and `fit` may do the work of `Stage.of` and `fitted` elsewhere, with the same results.
+    """
     sampling = Sampling() if sampling is None else sampling
     column_of = np.full(len(problem), -1)
     known: dict[int, Array] = {}
@@ -44,7 +56,7 @@ def placed_by_programme(
     waiting = [(PUBLISHER, np.arange(len(problem)))]
     while waiting:
         parent, members = waiting.pop()
-        stage = Stage.of(problem, members, problem.tree.children(parent))
+        stage = stage_of(problem, members, problem.tree.children(parent))
         preliminary = assign_filters(stage, random, sampling)
         yardstick = preliminary.yardstick if yardstick is None else yardstick
         covers = stage.covers(np.arange(len(stage.sizes)), preliminary.starts, preliminary.boxes)
@@ -61,4 +73,4 @@ def placed_by_programme(
         raise AssertionError("a tree has at least one stage")
     for leaf in problem.tree.leaves.tolist():
         known.setdefault(leaf, np.empty((0, problem.interests.sides.shape[1])))
-    return ProgrammedPlacement(fitted(problem, column_of, random, known), yardstick)
+    return ProgrammedPlacement(fit(problem, column_of, random, known), yardstick)
