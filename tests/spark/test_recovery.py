@@ -91,7 +91,37 @@ def test_a_full_disk_stops_the_stream_with_a_clear_error_and_nothing_is_lost(
     assert outputs_of(folder) == outputs_of(uninterrupted)
 
 
+ON_A_SMALL_DISK = """
+checkpoint=$1 kept=$2 size=$3; shift 3
+mount -t tmpfs -o "size=$size" rankcast "$checkpoint" || exit 9
+"$@"; code=$?
+cp -a "$checkpoint/." "$kept" || exit 9
+exit $code
+"""
+"""Runs a command with a checkpoint on a file system of its own, which only the command sees; keeps what is on it."""
+
+
 @pytest.mark.soak
+def test_a_disk_that_is_full_for_spark_itself_stops_the_stream_and_nothing_is_lost(
+    uninterrupted: Path, tmp_path: Path
+) -> None:
+    folder, kept = tmp_path / "small", tmp_path / "kept"
+    spark_stream_program.prepare(folder)
+    (folder / "checkpoint").mkdir()
+    kept.mkdir()
+    whole = sum(path.stat().st_blocks * 512 for path in (uninterrupted / "checkpoint").rglob("*"))
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", ON_A_SMALL_DISK, "sh"]
+    command += [str(folder / "checkpoint"), str(kept), str(whole // 2)]
+    program = Program([*command, *PROGRAM, str(folder)], tmp_path / "log")
+    assert program.wait() == 1, program.said()
+    assert "No space left on device" in program.said()
+    before = outputs_of(folder)
+    assert all(set(lines) <= set(outputs_of(uninterrupted)[name]) for name, lines in before.items())
+    kept.rename(folder / "checkpoint")
+    assert until(lambda: start(folder).wait() == 0), said(folder)
+    assert outputs_of(folder) == outputs_of(uninterrupted)
+
+
 def test_a_standalone_cluster_of_two_workers_puts_out_the_same(uninterrupted: Path, tmp_path: Path) -> None:
     folder = tmp_path / "submitted"
     spark_stream_program.prepare(folder)
