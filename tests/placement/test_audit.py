@@ -127,3 +127,22 @@ def test_a_placement_of_another_problem_is_refused(brokers, given, message):
     problem = line_problem([(0, 1), (1, 2)])
     with pytest.raises(PlacementError, match=message):
         verify(problem, Placement(np.array(brokers), filters(*given)))
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (np.full((1, 2), np.nan), r"broker 1: box 0 of its filter is from \[nan\] to \[nan\]"),
+        (np.array([[0.0, 9.0], [np.inf, np.inf]]), "broker 1: box 1 of its filter"),
+        (np.array([[-5.0, 4.0]]), r"from \[5.0\] to \[4.0\]; expected finite numbers, low <= high"),
+        (np.ones((1, 4)), r"broker 1: a filter of shape \(1, 4\); expected an array with rows of 2 sides"),
+        (np.array([]), r"broker 1: a filter of shape \(0,\)"),
+        ([[0.0, 9.0]], "broker 1: a filter that is a list"),
+    ],
+)
+def test_filters_that_are_no_boxes_prove_nothing(broken, message):
+    problem = line_problem([(0, 1), (8, 9)])
+    sound = filters([(0, 1)], [(8, 9)])
+    assert verify(problem, Placement(np.array([0, 1]), sound)).is_feasible
+    with pytest.raises(PlacementError, match=message):
+        verify(problem, Placement(np.array([0, 1]), (sound[0], broken)))

@@ -76,9 +76,10 @@ def verify(problem: Problem, placement: Placement) -> Audit:
     """Return what a placement is worth, with everything that is wrong with it.
 
     Loads are held against `beta_max`. Raises PlacementError when the placement is not one of this problem at all:
-    other sizes, or subscribers that are not at a leaf.
+    other sizes, subscribers that are not at a leaf, or filters that are not boxes of its attributes.
     """
     leaf_of = _leaves(problem, placement)
+    _check_filters(problem, placement)
     loads = np.bincount(leaf_of, minlength=len(problem.tree.leaves))
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.where(loads > 0, loads / (problem.shares_of_leaves * len(problem)), 0.0)
@@ -155,6 +156,25 @@ def _leaves(problem: Problem, placement: Placement) -> Array:
     if len(wrong):
         raise PlacementError(f"{problem.name(int(wrong[0]))}: at {brokers[wrong[0]]}, which is not a leaf of the tree")
     return column
+
+
+def _check_filters(problem: Problem, placement: Placement) -> None:
+    """Refuse what is no filter: comparing with it would prove anything."""
+    width = problem.interests.sides.shape[1]
+    for broker, boxes in enumerate(placement.filters):
+        if not isinstance(boxes, np.ndarray) or boxes.ndim != 2 or boxes.shape[1] != width:
+            found = f"of shape {boxes.shape}" if isinstance(boxes, np.ndarray) else f"that is a {type(boxes).__name__}"
+            raise PlacementError(
+                f"broker {broker}: a filter {found}; expected an array with rows of {width} sides, two per attribute"
+            )
+        low, high = corners(boxes)
+        wrong = np.flatnonzero(~(np.isfinite(boxes).all(axis=1) & (low <= high).all(axis=1)))
+        if len(wrong):
+            at = int(wrong[0])
+            raise PlacementError(
+                f"broker {broker}: box {at} of its filter is from {low[at].tolist()} to {high[at].tolist()}; "
+                "expected finite numbers, low <= high"
+            )
 
 
 def _nesting_of_subscribers(problem: Problem, placement: Placement, leaf_of: Array) -> list[Violation]:
