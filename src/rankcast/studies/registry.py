@@ -32,6 +32,7 @@ STUDIES: Mapping[str, str] = {
     "placement-multi-level": "rankcast.studies.placement_multi_level",
     "placement-scale": "rankcast.studies.placement_scale",
     "placement-parameters": "rankcast.studies.placement_parameters",
+    "placement-dynamic": "rankcast.studies.placement_dynamic",
 }
 
 
