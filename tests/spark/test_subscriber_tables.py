@@ -194,3 +194,20 @@ def test_a_dataframe_is_known_by_its_rows(spark) -> None:
     assert table.poll(content.mark) is None
     shown.pop()
     assert table.poll(content.mark) is not None
+
+
+def test_a_table_of_a_database_is_read_through_jdbc(spark, tmp_path: Path) -> None:
+    spark._jvm.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
+    database = {
+        "url": "jdbc:derby:memory:crm;create=true",
+        "table": "subscribers",
+        "properties": {"driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"},  # a database that Spark brings along
+    }
+    columns = "id string, document string, active_from timestamp, sequence bigint"
+    spark.createDataFrame([("ana", json.dumps(CHEAP), NOON, 1)], columns).write.jdbc(**database)
+    table = DataFrameTable("crm", lambda: spark.read.jdbc(**database))
+    content = table.poll(None)
+    assert [period.start for period in RowReader().read(content.rows).timelines["ana"]] == [microseconds(NOON)]
+    assert table.poll(content.mark) is None
+    spark.createDataFrame([("eva", json.dumps(CHEAP), None, 1)], columns).write.jdbc(**database, mode="append")
+    assert set(RowReader().read(table.poll(content.mark).rows).timelines) == {"ana", "eva"}
