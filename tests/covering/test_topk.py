@@ -1,12 +1,14 @@
 """Top-k covering: what is forwarded equals the definition, after any sequence of subscriptions and removals."""
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rankcast.covering import lines
 from rankcast.covering.order import Order, Ranking
 from rankcast.covering.relation import covers
 from rankcast.covering.topk import Cover, CoverSet
@@ -49,6 +51,25 @@ def forwarded(subscriptions, cover, k, ranking):
     for one in sorted(subscriptions, key=lambda one: len(above[one])):
         depth[one] = 1 + max((depth[other] for other in above[one]), default=0)
     return {one[0] for one in subscriptions if depth[one] <= k}
+
+
+@given(texts=st.lists(PLAIN | RANGES, min_size=1, max_size=8))
+def test_labels_that_are_given_anew_at_every_subscription_change_nothing(texts):
+    """As a filter with many constants makes them."""
+    subscriptions = [(number, parse_filter(text), 0.0) for number, text in enumerate(texts)]
+    cover = CoverSet(Cover.ANCESTOR, 2)
+    with patch.object(lines, "MANY", 0):
+        for number, wanted, _ in subscriptions:
+            cover.add(number, wanted)
+    assert set(cover.forwarded.tolist()) == forwarded(subscriptions, Cover.ANCESTOR, 2, Ranking.AGNOSTIC)
+
+
+def test_a_filter_with_very_many_constants_is_related_to_others():
+    cover = CoverSet(Cover.REGULAR)
+    cover.add(0, parse_filter("x in (5, 40)"))
+    cover.add(1, parse_filter(f"x in ({', '.join(map(str, range(0, 20_000, 5)))})"))
+    cover.add(2, parse_filter("x = 7"))
+    assert cover.forwarded.tolist() == [1, 2]
 
 
 @given(

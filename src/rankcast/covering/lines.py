@@ -15,7 +15,7 @@ Cost: a bisection per cut; new labels for all about once in 2**18 places that co
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from sortedcontainers import SortedDict
@@ -34,6 +34,9 @@ LAST = 2**62
 
 STEP = 2**44
 """How far a place at the end of its family lies from its neighbour: room for some 40 places between the two."""
+
+MANY = 32
+"""Places that come together beyond which all labels are given anew: one after the other they would use up a gap."""
 
 _FAMILIES = (Family.BOOL, Family.NUMBER, Family.STRING, Family.TIME)
 _TRUE: Cut = (0, 1, 0)
@@ -62,9 +65,12 @@ class Line:
     def add(self, values: ValueSet) -> list[tuple[Place, Place]]:
         """Give the places of a value set their labels, and return it as ranges of places; labels of others may move."""
         merged = self._merged(values)
-        for start, end in merged:
-            self._add(start)
-            self._add(end)
+        places = list(dict.fromkeys(place for piece in merged for place in piece if place not in self._labels))
+        if len(places) > MANY:
+            self._add_all(places)
+        else:
+            for place in places:
+                self._add(place)
         return merged
 
     def ranges(self, places: list[tuple[Place, Place]]) -> list[tuple[int, int]]:
@@ -124,9 +130,14 @@ class Line:
         self._labels[place] = middle
 
     def _relabel(self) -> None:
-        old, new = list(self._labels.values()), _evenly(len(self._labels))
-        self._labels = SortedDict(zip(self._labels, new, strict=True))
-        self.moves.append((old, new))
+        self._add_all(())
+
+    def _add_all(self, places: Iterable[Place]) -> None:
+        """Add new places and give all of them labels at equal distances."""
+        old = self._labels
+        ordered = sorted((*old, *places))
+        self._labels = SortedDict(zip(ordered, _evenly(len(ordered)), strict=True))
+        self.moves.append((list(old.values()), [self._labels[place] for place in old]))
 
 
 def _cuts(values: ValueSet, family: Family) -> Iterator[tuple[Cut, Cut]]:
