@@ -40,7 +40,7 @@ from rankcast.overlay.messages import (
 from rankcast.overlay.rankings import AudienceRanking, Scoring
 from rankcast.overlay.snapshots import restored, snapshot
 from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.wire import encoded
+from rankcast.overlay.wire import MAX_BYTES, decoded, encoded
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -606,6 +606,16 @@ def test_counting_is_not_for_every_strategy():
     bench.peer("left", flats())
     assert rejected(bench.peer("left", CountQuery("flats", event()))) == [Reason.UNSUPPORTED]
     assert rejected(bench.say(flats("few", k=2), "agency")) == [Reason.UNSUPPORTED]
+
+
+def test_what_a_client_may_say_a_broker_can_pass_on():
+    bench = Bench(Strategy.FLOODING)
+    bench.say(flats())
+    free = MAX_BYTES - len(encoded(Publish("flats", event("1", text=""))))
+    passed_on = bench.broker.receive(encoded(Publish("flats", event("1", text="x" * free))), "client", NOW)
+    assert [decoded(encoded(one.message)) == one.message for one in passed_on] == [True, True]
+    too_long = b" " + encoded(Publish("flats", event("2", text="x" * free)))
+    assert "longer than" in bench.broker.receive(too_long, "client", NOW)[0].detail
 
 
 def test_bytes_that_are_no_message_are_rejected():

@@ -34,7 +34,7 @@ from rankcast.overlay.messages import (
     Withdraw,
 )
 from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
-from rankcast.overlay.wire import MAX_BYTES, decoded, encoded
+from rankcast.overlay.wire import MAX_BYTES, MAX_PACKET_BYTES, decoded, encoded
 from rankcast.testing.strategies import events, filters, notified_subscribers, relevances, schemas
 
 KEY = SubscriptionKey("ana", "1")
@@ -123,6 +123,7 @@ FORWARD = Packet(SESSION, 3, Forward(Interest(KEY, parse_filter("rent < 900"))))
         (changed(PUBLISH, targets=[["ana"]]), "a list of 2"),
         (changed(FORWARD, session=[1]), "a list of 2"),
         (changed(FORWARD, number=-1), "number: -1"),
+        (changed(PUBLISH, advertisement="\ud800"), "half a surrogate pair"),
         (changed(FORWARD, message={"is": "Subscribe"}), "'Subscribe' is not one of"),
         (changed(FORWARD, message={"is": "Forward", "interest": {"key": ["a", "b"], "filter": "rent <"}}), "column"),
     ],
@@ -134,7 +135,7 @@ def test_what_is_no_message_is_refused_with_the_reason(data, reason):
 
 def test_a_message_of_absurd_size_is_refused_unread():
     with pytest.raises(InvalidMessageError, match="longer than"):
-        decoded(b" " * (MAX_BYTES + 1))
+        decoded(b" " * (MAX_PACKET_BYTES + 1))
     with pytest.raises(InvalidMessageError, match="longer than"):
         encoded(Publish("flats", Event("1", "/flats", data={"text": "x" * MAX_BYTES})))
 

@@ -56,7 +56,7 @@ from rankcast.overlay.rankings import Scoring
 from rankcast.overlay.routing import Routing, Told
 from rankcast.overlay.strategies import Strategy, Weighing
 from rankcast.overlay.tables import Source
-from rankcast.overlay.wire import decoded
+from rankcast.overlay.wire import MAX_BYTES, MAX_PACKET_BYTES, decoded
 
 REMEMBERED = 100_000
 """Identities of events that a broker remembers at least, to recognise a repeated one: some 20 MB."""
@@ -126,7 +126,7 @@ class Broker:
     def receive(self, data: bytes, link: str, now: datetime) -> list[Effect]:
         """Take a message in as bytes."""
         try:
-            message = decoded(data)
+            message = decoded(data, MAX_PACKET_BYTES if link in self.neighbours else MAX_BYTES)
         except InvalidMessageError as error:
             return [Rejected(link, Reason.MALFORMED, str(error))]
         return self.handle(message, link, now)

@@ -3,7 +3,7 @@
     {"rankcast": 1, "is": "Withdraw", "key": ["ana", "1"]}
 
 A packet holds its message under "message". `codec` says how each type of field is written, docs/overlay.md lists the
-messages. Reading refuses bytes of another version, beyond `MAX_BYTES`, or that are no message, with a reason.
+messages. Reading refuses bytes of another version, too many of them, or that are no message, with a reason.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import json
 from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, InvalidMessageError, shown
 from rankcast.overlay.codec import from_plain, to_plain
-from rankcast.overlay.messages import Message
+from rankcast.overlay.messages import Message, Packet
 
 VERSION = 1
 MAX_BYTES = 1_000_000
-"""Bytes of one message: far beyond every sensible filter or payload, and quick to refuse."""
+"""Bytes of one message of a client: far beyond every sensible filter or payload, and quick to refuse."""
+
+MAX_PACKET_BYTES = 16 * MAX_BYTES
+"""Bytes of one message of a broker, which wraps what its clients said and may list whom an event is for."""
 
 
 def encoded(message: Message) -> bytes:
@@ -29,17 +32,19 @@ def encoded(message: Message) -> bytes:
     """
     plain = {"rankcast": VERSION, **to_plain(message, Message)}
     data = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-    _check_size(data)
+    _check_size(data, MAX_PACKET_BYTES if isinstance(message, Packet) else MAX_BYTES)
     return data
 
 
-def decoded(data: bytes) -> Message:
-    """Return the message of some bytes; raise InvalidMessageError, with the reason, when there is none."""
-    _check_size(data)
+def decoded(data: bytes, most: int = MAX_PACKET_BYTES) -> Message:
+    """Return the message of at most so many bytes; raise InvalidMessageError, with the reason, when there is none."""
+    _check_size(data, most)
     try:
         plain = parse_json(data)
     except InvalidEventError as error:
         raise InvalidMessageError(str(error)) from None
+    if b"\\u" in data:
+        _check_texts(plain)
     if not isinstance(plain, dict) or "rankcast" not in plain:
         raise InvalidMessageError(f"{shown(plain)} is not a message of rankcast")
     version = plain.pop("rankcast")
@@ -49,6 +54,14 @@ def decoded(data: bytes) -> Message:
     return message
 
 
-def _check_size(data: bytes) -> None:
-    if len(data) > MAX_BYTES:
-        raise InvalidMessageError(f"a message of {len(data):,} bytes is longer than {MAX_BYTES:,}")
+def _check_size(data: bytes, most: int) -> None:
+    if len(data) > most:
+        raise InvalidMessageError(f"a message of {len(data):,} bytes is longer than {most:,}")
+
+
+def _check_texts(plain: object) -> None:
+    """Raise when a text holds half a surrogate pair, which escapes can express and bytes cannot."""
+    try:
+        json.dumps(plain, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidMessageError("a text holds half a surrogate pair, which is not text") from None
