@@ -120,6 +120,13 @@ def test_a_link_that_is_cut_divides_the_network_until_it_is_mended(network):
     assert "edge2.0" not in found["brokers"]
 
 
+@pytest.mark.parametrize("failures", [(0, 1), (1, 0)])
+def test_the_order_in_which_failures_are_listed_does_not_matter(network, failures):
+    listed = ["{crash: core1, after: 10, until: 20}", "{crash: core1, after: 5, until: 10}"]
+    found = json.loads(run_with(network, CHANGING + f"failures: [{', '.join(listed[at] for at in failures)}]\n").stdout)
+    assert 0 < found["deliveries"] < found["expected_deliveries"]
+
+
 def run_with(path, text):
     path.write_text(text)
     return run(path, "--json")
@@ -169,6 +176,10 @@ def test_no_two_brokers_are_drawn_in_one_place(topology):
         ("links: [[a, b], [b, c], [c, a]]", "do not join 3 brokers to a tree"),
         ("links: [[a, b], [b]]", "['b'] is not a link"),
         ("links: []", "at least one"),
+        ("links: [[a, b, -5ms]]", "1: '-5ms' is not a duration"),
+        ("links: [[a, b, 100000d]]", "1: '100000d' is not a duration from 0s to 1h"),
+        ("links: [[a, b]]\ninterval: 9999999d", "2: '9999999d' is not a duration from 0s to 1h"),
+        ("topology: {shape: [a], edges: 3}", "has no shape; expected one of chain"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(tmp_path, text, problem):

@@ -31,7 +31,7 @@ from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
 from rankcast.overlay.strategies import Strategy
 from rankcast.overlay.topologies import DELAY, Link, Topology, balanced_tree, chain, random_tree, star
 from rankcast.storage.documents import Document, DocumentFormat, parse_document
-from rankcast.storage.durations import parse_duration
+from rankcast.storage.durations import format_duration, parse_duration
 from rankcast.storage.texts import invalid_file, read_text
 from rankcast.workloads.covering import WIDTHS
 
@@ -47,6 +47,9 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
 """The shapes of topologies, and the numbers that each needs."""
 
 MOST_BROKERS = 10_000
+LONGEST = timedelta(hours=1)
+"""Of delays and of what passes between events: every heartbeat in between is simulated."""
+
 KEYS = (
     *("topology", "links", "strategy", "k", "ranking", "subscribers", "widths", "churn"),
     *("publications", "publishers", "interval", "jitter", "failures", "seed"),
@@ -136,10 +139,11 @@ class _Reader:
         if ("topology" in root) == ("links" in root):
             self._refuse((), "expected a topology or a list of links")
         if "links" in root:
-            return self._made(("links",), lambda: _of_links(self._links(root["links"])))
+            links = self._links(root["links"])
+            return self._made(("links",), lambda: _of_links(links))
         given = root["topology"]
         path = ("topology",)
-        if not isinstance(given, dict) or given.get("shape") not in SHAPES:
+        if not isinstance(given, dict) or not isinstance(given.get("shape"), str) or given["shape"] not in SHAPES:
             self._refuse(path, f"{shown(given)} has no shape; expected one of {', '.join(SHAPES)}")
         shape = given["shape"]
         self._check_keys(given, path, ("shape", "delay", *SHAPES[shape]))
@@ -262,7 +266,10 @@ class _Reader:
     def _duration(self, value: Any, path: tuple[str | int, ...]) -> timedelta:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             self._refuse(path, f"{shown(value)} is not a duration such as 5ms")
-        return self._made(path, lambda: parse_duration(value))
+        found = self._made(path, lambda: parse_duration(value))
+        if not NO_TIME <= found <= LONGEST:
+            self._refuse(path, f"{shown(value)} is not a duration from 0s to {format_duration(LONGEST)}")
+        return found
 
     def _check_keys(self, given: dict[str, Any], path: tuple[str | int, ...], known: tuple[str, ...]) -> None:
         for name in given:

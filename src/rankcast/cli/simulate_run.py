@@ -105,10 +105,11 @@ class Run:
             self._subscribe(number)
 
     def _fail_and_repair(self, number: int) -> None:
-        """Do what is due before an event."""
+        """Do what is due before an event: what comes back does so before anything else fails."""
         for failure in self.plan.failures:
             if failure.until == number:
                 self._repair(failure)
+        for failure in self.plan.failures:
             if failure.after == number:
                 self._fail(failure)
 
