@@ -16,6 +16,7 @@ from rankcast.model.events import Event
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Closeness, Cosine, Target
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.overlay import snapshots
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.choosing import chosen, is_relevant
 from rankcast.overlay.messages import Advertise, Interest
@@ -118,8 +119,7 @@ def test_the_consumers_k_counts_among_what_the_producers_k_lets_through():
     assert overlay.measures.deliveries[SubscriptionKey("bo", "1")] == 0
 
 
-@given(st.data())
-def test_a_damaged_snapshot_is_refused_or_is_another_broker(data):
+def snapshot_of_a_broker_at_work():
     overlay = Simulation(chain(2, 1), Settings(Strategy.EXACT_FAIR))
     overlay.advertise("core0", Advertise(Advertisement("a", "/a", EVERYTHING, k=2)))
     overlay.subscribe("core1", Subscriber("ana", (Subscription("1", EVERYTHING),), Sliding(1, 3)))
@@ -127,15 +127,29 @@ def test_a_damaged_snapshot_is_refused_or_is_another_broker(data):
     overlay.settle()
     overlay.publish("core0", "a", Event("1", "/a", data={"x": 1}))
     overlay.settle()
-    plain = json.loads(snapshot(overlay.brokers["core1"]))
-    place, path = plain, ["state"]
+    return snapshot(overlay.brokers["core1"])
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_a_damaged_snapshot_is_refused(place, change):
+    damaged = bytearray(snapshot_of_a_broker_at_work())
+    damaged[place % len(damaged)] ^= change
+    with pytest.raises(InvalidMessageError):
+        restored(bytes(damaged))
+
+
+@given(st.data())
+def test_a_snapshot_that_was_written_wrong_is_refused_or_is_another_broker(data):
+    plain = json.loads(snapshot_of_a_broker_at_work().partition(b"\n")[2])
+    place, path = {"state": plain}, ["state"]
     while isinstance(place[path[-1]], dict | list) and place[path[-1]] and data.draw(st.integers(0, 9)):
         place = place[path[-1]]
         names = sorted(place) if isinstance(place, dict) else range(len(place))
         path.append(data.draw(st.sampled_from(list(names))))
     place[path[-1]] = data.draw(st.sampled_from([None, -1, 2**70, "", "x", [], {}, [[]], True]))
+    state = json.dumps(plain).encode()
     try:
-        back = restored(json.dumps(plain).encode())
+        back = restored(snapshots._about(state) + state)
     except InvalidMessageError:
         return
     assert restored(snapshot(back)).name == back.name

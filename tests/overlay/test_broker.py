@@ -629,7 +629,7 @@ def test_bytes_that_are_no_message_are_rejected():
 # Snapshots
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"snapshot":2,"state":{}}', b'{"snapshot":1,"state":{}}'])
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"snapshot":2}\n{}', b'{"snapshot":1}\n{}'])
 def test_what_is_no_snapshot_is_refused(damage):
     with pytest.raises(InvalidMessageError):
         restored(damage)

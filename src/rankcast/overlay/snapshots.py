@@ -1,9 +1,10 @@
 """The whole state of a broker as versioned bytes, and back: it goes on as if nothing had happened.
 
-    {"snapshot": 1, "state": {...}}
+    {"snapshot": 1, "checksum": 305419896}
+    {...}
 
-The form is that of messages (see `codec`); queues of subscribers are in it as `rankcast.delivery` writes them. Derived
-state (matching index, covering) is made anew.
+The first line is about the second, which has the state. The form is that of messages (see `codec`); queues of
+subscribers are in it as `rankcast.delivery` writes them. Derived state (matching index, covering) is made anew.
 
 A broker that was down comes back with `restored(data, incarnation=...)`, an incarnation above all it had before: then
 it keeps what its own clients told and the events it has seen, forgets what its neighbours told, and asks them again.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -140,22 +142,22 @@ class BrokerState:
 
 def snapshot(broker: Broker) -> bytes:
     """Return the state of a broker as bytes; equal states give equal bytes."""
-    plain = {"snapshot": VERSION, "state": to_plain(_state(broker), BrokerState)}
-    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    plain = to_plain(_state(broker), BrokerState)
+    state = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _about(state) + state
+
+
+def _about(state: bytes) -> bytes:
+    """Return the line before a state."""
+    return json.dumps({"snapshot": VERSION, "checksum": zlib.crc32(state)}).encode() + b"\n"
 
 
 def restored(data: bytes, *, incarnation: int | None = None) -> Broker:
     """Return the broker of a snapshot; with an `incarnation`, one that has been down since.
 
-    Raises InvalidMessageError when the bytes are no snapshot of this version.
+    Raises InvalidMessageError when the bytes are no snapshot of this version, or not what was written.
     """
-    try:
-        plain = parse_json(data)
-    except InvalidEventError as error:
-        raise InvalidMessageError(f"snapshot: {error}") from None
-    if not isinstance(plain, dict) or plain.get("snapshot") != VERSION or plain.keys() != {"snapshot", "state"}:
-        raise InvalidMessageError(f"{shown(plain)} is not a broker's snapshot of version {VERSION}")
-    state: BrokerState = from_plain(plain["state"], BrokerState, "snapshot")
+    state: BrokerState = from_plain(_plain_state(data), BrokerState, "snapshot")
     if incarnation is not None and incarnation <= state.incarnation:
         raise InvalidMessageError(f"incarnation {incarnation} is not above that of the snapshot, {state.incarnation}")
     try:
@@ -166,6 +168,19 @@ def restored(data: bytes, *, incarnation: int | None = None) -> Broker:
         raise InvalidMessageError(f"snapshot: {error}") from None
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # each well-formed, but not together
         raise InvalidMessageError(f"snapshot: its parts do not fit together ({error!r})") from None
+
+
+def _plain_state(data: bytes) -> object:
+    about, _, state = data.partition(b"\n")
+    try:
+        stated = parse_json(about)
+        if not isinstance(stated, dict) or stated.get("snapshot") != VERSION:
+            raise InvalidMessageError(f"{shown(stated)} is not a broker's snapshot of version {VERSION}")
+        if about + b"\n" != _about(state):
+            raise InvalidMessageError("snapshot: is damaged: its checksum is not that of its content")
+        return parse_json(state)
+    except InvalidEventError as error:
+        raise InvalidMessageError(f"snapshot: {error}") from None
 
 
 def _state(broker: Broker) -> BrokerState:
