@@ -111,3 +111,26 @@ def test_a_network_or_a_plan_is_expected(plan):
         result = run("simulate", *arguments)
         assert result.exit_code == 1
         assert "expected either the file of a network or --plan FILE" in result.stderr
+
+
+def test_attributes_may_have_the_names_of_event_headers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    renamed_problem = PROBLEM.replace("rent", "source").replace("rooms", "type")
+    for name, content in (("plain", PROBLEM), ("headers", renamed_problem)):
+        (tmp_path / f"{name}.yaml").write_text(content)
+        assert run("place", f"{name}.yaml", "--algorithm", "greedy-offline", "--out", f"{name}.json").exit_code == 0
+    plain, renamed = (
+        json.loads(run("simulate", "--plan", f"{name}.json", "--publications", 300, "--json").stdout)
+        for name in ("plain", "headers")
+    )
+    assert renamed == plain
+    assert plain["deliveries"] > 0
+
+
+def test_far_brokers_take_no_longer(plan):
+    changed = json.loads(plan.read_text())
+    near = run("simulate", "--plan", plan, "--publications", 300, "--json")
+    for broker in changed["brokers"]:
+        broker["at"] = [coordinate * 1e10 for coordinate in broker["at"]]
+    plan.write_text(json.dumps(changed))
+    assert run("simulate", "--plan", plan, "--publications", 300, "--json").stdout == near.stdout

@@ -34,6 +34,9 @@ from rankcast.storage.placement_plans import Box, PlacementPlan, load_placement_
 
 STANDARD_ERRORS = 3.0
 
+SLOWEST_LINK = 1000.0
+"""Milliseconds: well within the heartbeats of brokers."""
+
 FALSE_ALARM = 2 * NormalDist().cdf(-STANDARD_ERRORS)
 """How likely chance alone takes one broker further from its plan than that."""
 
@@ -74,7 +77,7 @@ def simulate_plan(file: Path, publications: int, seed: int, plot: Path | None, *
 def run_plan(plan: PlacementPlan, publications: int, seed: int, *, quiet: bool = True) -> Simulation:
     """Return the overlay of a plan after so many events."""
     overlay = Simulation(topology_of(plan), Settings(), seed=seed)
-    advertised = Filter.of(all_of(*(attr(name).exists() for name in plan.attributes)))
+    advertised = Filter.of(all_of(*(attr(name).exists() for name in _neutral_names(plan))))
     overlay.advertise(root_of(plan), Advertise(Advertisement(_ADVERTISEMENT, "/planned", advertised)))
     overlay.settle()
     interests = [_filter(plan, boxes) for boxes in plan.interests]
@@ -121,15 +124,17 @@ def deliveries_of(overlay: Simulation) -> int:
 
 
 def topology_of(plan: PlacementPlan) -> Topology:
-    """Return the brokers of a plan below one for the publisher; distances are milliseconds."""
+    """Return the brokers of a plan below one for the publisher; distances are milliseconds.
+
+    Where the longest would take more than SLOWEST_LINK, all are as many times shorter: traffic does not depend on them,
+    and the brokers would spend an eternity on telling each other that they are alive.
+    """
     root = root_of(plan)
     places = {broker.name: broker.at for broker in plan.brokers} | {root: plan.publisher}
+    ways = {broker.name: math.dist(places[broker.below or root], broker.at) for broker in plan.brokers}
+    scale = min(1.0, SLOWEST_LINK / max(ways.values())) if any(ways.values()) else 1.0
     links = tuple(
-        Link(
-            broker.below or root,
-            broker.name,
-            timedelta(milliseconds=math.dist(places[broker.below or root], broker.at)),
-        )
+        Link(broker.below or root, broker.name, timedelta(milliseconds=ways[broker.name] * scale))
         for broker in plan.brokers
     )
     return Topology((root, *(broker.name for broker in plan.brokers)), links)
@@ -145,7 +150,7 @@ def root_of(plan: PlacementPlan) -> str:
 
 def drawn_events(plan: PlacementPlan, count: int, random: np.random.Generator) -> Iterator[Event]:
     """Draw events as the plan says they are spread."""
-    names = tuple(plan.attributes)
+    names = _neutral_names(plan)
     if plan.events:
         weights = np.array(plan.weights)
         points = np.array(plan.events)[random.choice(len(weights), count, p=weights / weights.sum())]
@@ -156,9 +161,16 @@ def drawn_events(plan: PlacementPlan, count: int, random: np.random.Generator) -
         yield Event(str(number), "/planned", data=dict(zip(names, point, strict=True)))
 
 
+def _neutral_names(plan: PlacementPlan) -> tuple[str, ...]:
+    """Return what the attributes are called here: an event's own `type` or `time` would hide a drawn one."""
+    return tuple(f"x{number}" for number in range(len(plan.attributes)))
+
+
 def _filter(plan: PlacementPlan, boxes: tuple[Box, ...]) -> Filter:
+    names = _neutral_names(plan)
+
     def within(box: Box) -> Expression:
-        return all_of(*(attr(name).between(*ends) for name, ends in zip(plan.attributes, box, strict=True)))
+        return all_of(*(attr(name).between(*ends) for name, ends in zip(names, box, strict=True)))
 
     return Filter.of(any_of(*map(within, boxes)))
 

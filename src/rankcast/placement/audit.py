@@ -161,7 +161,8 @@ def _leaves(problem: Problem, placement: Placement) -> Array:
 def _check_filters(problem: Problem, placement: Placement) -> None:
     """Refuse what is no filter: comparing with it would prove anything."""
     width = problem.interests.sides.shape[1]
-    for broker, boxes in enumerate(placement.filters):
+    filters: tuple[object, ...] = placement.filters
+    for broker, boxes in enumerate(filters):
         if not isinstance(boxes, np.ndarray) or boxes.ndim != 2 or boxes.shape[1] != width:
             found = f"of shape {boxes.shape}" if isinstance(boxes, np.ndarray) else f"that is a {type(boxes).__name__}"
             raise PlacementError(
