@@ -75,6 +75,12 @@ def test_a_sound_placement_is_measured():
     assert found.delays.tolist() == [0, 0, 0]
 
 
+def test_delays_whose_squares_would_overflow_have_a_mean():
+    problem = line_problem([(0, 1), (0, 1)], brokers=(1e-160, 1e12), places=[0, 0], limit=np.inf)
+    found = verify(problem, Placement(np.array([0, 1]), filters([(0, 1)], [(0, 1)])))
+    assert found.rms_delay == pytest.approx(1e172 / np.sqrt(2), rel=0.01)
+
+
 def test_two_boxes_together_may_contain_an_interest():
     problem = line_problem([(0, 4)], brokers=(1,), alpha=2)
     assert verify(problem, Placement(np.array([0]), filters([(0, 2), (2, 4)]))).is_feasible

@@ -121,12 +121,40 @@ def test_a_broker_without_capacity_serves_nobody():
         ({"alpha": 1.5}, "alpha: expected a whole number"),
         ({"shares": [0.5, 0.6]}, "shares: expected 2"),
         ({"names": ["ana"]}, "names: 1 for 2"),
+        ({"beta_max": np.inf}, "beta_max: inf; expected 1 <= beta <= beta_max <= 1e"),
+        ({"beta": np.nan}, "beta: nan"),
+        ({"shares": [1e-300, 1.0]}, "each 0 or at least 1e-15"),
+        ({"shares": ["a", "b"]}, "shares: .*; expected numbers"),
+        ({"limit": np.ones(5)}, r"limits: an array of shape \(5,\); expected a number, or one for each of 2 sites"),
+        ({"limit": np.nan}, "limits: some are not a number"),
+        ({"limit": "x"}, "limits: 'x'; expected numbers"),
+        ({"places": [1, np.nan]}, r"sites: row 1 is at \[nan\]; expected coordinates from -1e\+12 to 1e\+12"),
+        ({"brokers": (1, 1e200)}, r"positions: row 1 is at \[1e\+200\]"),
         ({"density": Density.sampled([[1.0, 2.0]])}, "density: events of 2 attributes"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(PlacementError, match=message):
         line_problem([(0, 1), (1, 2)], **settings)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        ([[-1e308]], [[1e308]], r"interests: values up to 1e\+308; expected 1e\+30 at most"),
+        ([[0.0] * 12], [[1e29] * 12], "interests: a volume of inf"),
+    ],
+)
+def test_interests_whose_measure_would_overflow_are_refused(low, high, message):
+    one = np.array([0])
+    with pytest.raises(PlacementError, match=message):
+        Problem(BrokerTree.star([0.0], [[1.0]]), Interests.of_boxes(low, high), one, np.zeros((1, 1)), 9.0, one)
+
+
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [1e308, 1e308]])
+def test_weights_that_vanish_or_overflow_are_refused(weights):
+    with pytest.raises(InvalidValueError, match=r"weights: all events together measure (0|inf); expected 1e-100 to"):
+        Density.sampled([[1.0], [2.0]], weights)
 
 
 def test_numbers_out_of_range_are_refused():

@@ -60,7 +60,8 @@ class Audit:
     @property
     def rms_delay(self) -> float:
         """The root mean square of the delays."""
-        return float(np.sqrt(np.mean(self.delays**2)))
+        most = float(self.delays.max())
+        return most * float(np.sqrt(np.mean((self.delays / most) ** 2))) if most > 0 else 0.0  # squares may overflow
 
     @property
     def is_feasible(self) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from rankcast.model.errors import InvalidValueError
 from rankcast.placement.boxes import Array, sides_of, volumes
+from rankcast.placement.magnitudes import wrong_measure
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +38,10 @@ class Density:
         given = np.full(len(points), 1 / len(points)) if weights is None else np.asarray(weights, np.float64)
         if given.shape != (len(points),) or not (np.isfinite(given) & (given >= 0)).all():
             raise InvalidValueError(f"weights: expected {len(points):,} finite numbers of at least 0")
+        with np.errstate(over="ignore"):
+            wrong = wrong_measure(float(given.sum()))
+        if wrong:
+            raise InvalidValueError(f"weights: {wrong}")
         return Density(sides_of(points, points), given)
 
     @property

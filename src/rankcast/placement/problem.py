@@ -18,17 +18,21 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array
+from rankcast.model.errors import PlacementError, shown
+from rankcast.placement.boxes import Array, hull, volumes
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.interests import Interests
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.magnitudes import LARGEST_FACTOR, LEAST_SHARE, MOST_EVENTS, UTMOST
+from rankcast.placement.tree import BrokerTree, check_places
 
 TOLERANCE = 1e-9
 """Relative: latencies and load factors are sums and products of floats, and limits are often computed from them."""
 
 MAX_ALPHA = 12
 """Boxes of a filter. The measure of a union takes time exponential in their number in the worst case."""
+
+MOST_ROOM = 2.0**40
+"""Room of a leaf, in subscribers: sums of rooms are whole numbers of 64 bits."""
 
 NAMED = 5
 """How many subscribers an error names."""
@@ -51,8 +55,8 @@ class Problem:
 
     `shares` are the capacity fractions of the leaves, in the order of `tree.leaves`, and sum to 1; `alpha` is a number
     for all brokers or one for each. `latencies`, of the kind that limits are about, and `candidates` have a row per
-    site and a column per leaf. Raises
-    PlacementError, and names the subscribers, when some have no leaf that they may be given to.
+    site and a column per leaf. A limit may be infinite. Raises PlacementError for numbers beyond `magnitudes`, and when
+    some subscribers, who are named, have no leaf that they may be given to.
     """
 
     tree: BrokerTree
@@ -72,19 +76,22 @@ class Problem:
     candidates: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self._set("sites", np.asarray(self.sites, np.float64))
+        self._set("sites", _floats("sites", self.sites))
         if self.sites.ndim != 2 or self.sites.shape[1] != self.tree.positions.shape[1]:
             raise PlacementError(
                 f"sites: an array of shape {self.sites.shape}; expected rows of {self.tree.positions.shape[1]} numbers"
             )
-        self._set("limits", np.broadcast_to(np.asarray(self.limits, np.float64), (len(self.sites),)))
+        check_places("sites", self.sites)
+        self._set("limits", _limits(self.limits, len(self.sites)))
         self._set("interest_of", _numbers("interest_of", self.interest_of, len(self.interests)))
         self._set("site_of", _numbers("site_of", self.site_of, len(self.sites)))
         self._check_sizes()
         self._set("alpha", allowed_boxes(self.alpha, len(self.tree)))
         self._set("shares", _shares(self.shares, len(self.tree.leaves)))
-        if not 1 <= self.beta <= self.beta_max:
-            raise PlacementError(f"beta: {self.beta} and beta_max: {self.beta_max}; expected 1 <= beta <= beta_max")
+        if not 1 <= self.beta <= self.beta_max <= LARGEST_FACTOR:
+            raise PlacementError(
+                f"beta: {self.beta} and beta_max: {self.beta_max}; expected 1 <= beta <= beta_max <= {LARGEST_FACTOR:g}"
+            )
         self._set("latencies", self.latency.of(self.tree, self.sites))
         self._set("candidates", self.latencies <= self.limits[:, None] * (1 + TOLERANCE))
         self._check_feasible()
@@ -110,7 +117,8 @@ class Problem:
 
     def rooms(self, factor: float) -> Array:
         """Return how many subscribers each leaf may have at a load factor."""
-        return np.floor(self.shares_of_leaves * (factor * len(self)) * (1 + TOLERANCE)).astype(np.int64)
+        found = self.shares_of_leaves * (factor * len(self)) * (1 + TOLERANCE)
+        return np.floor(found).clip(max=MOST_ROOM).astype(np.int64)
 
     def name(self, subscriber: int) -> str:
         """Return what an error calls a subscriber."""
@@ -131,6 +139,13 @@ class Problem:
                 f"density: events of {self.density.samples.shape[1] // 2} attributes where interests have "
                 f"{self.interests.attributes}"
             )
+        around = hull(self.interests.sides)
+        if not np.abs(around).max() <= UTMOST:
+            raise PlacementError(f"interests: values up to {np.abs(around).max():g}; expected {UTMOST:g} at most")
+        with np.errstate(over="ignore"):
+            volume = float(volumes(around))
+        if self.density.is_uniform and not volume <= MOST_EVENTS:
+            raise PlacementError(f"interests: a volume of {volume:g}; expected {MOST_EVENTS:g} at most")
 
     def _check_feasible(self) -> None:
         usable: Array = self.candidates & (self.shares_of_leaves > 0)
@@ -149,8 +164,8 @@ class Problem:
 
 def limits_of_delay(tree: BrokerTree, sites: Array, delay: float, latency: Latency = Latency.PATH) -> Array:
     """Return latency limits that allow each site the least latency that it can have and a share of delay on top."""
-    if not delay >= 0:
-        raise PlacementError(f"delay: {delay} is not a number of at least 0")
+    if not 0 <= delay <= LARGEST_FACTOR:
+        raise PlacementError(f"delay: {delay} is not a number from 0 to {LARGEST_FACTOR:g}")
     found: Array = latency.of(tree, np.asarray(sites, np.float64)).min(axis=1) * (1 + delay)
     return found
 
@@ -161,6 +176,24 @@ def distinct_sites(positions: ArrayLike, limits: ArrayLike) -> tuple[Array, Arra
     rows = np.column_stack([points, np.broadcast_to(np.asarray(limits, np.float64), (len(points),))])
     found, site_of = np.unique(rows, axis=0, return_inverse=True)
     return found[:, :-1], found[:, -1], site_of.reshape(-1)
+
+
+def _floats(name: str, values: ArrayLike) -> Array:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise PlacementError(f"{name}: {shown(values)}; expected numbers") from None
+
+
+def _limits(limits: ArrayLike, sites: int) -> Array:
+    found = _floats("limits", limits)
+    if found.shape not in ((), (sites,)):
+        raise PlacementError(
+            f"limits: an array of shape {found.shape}; expected a number, or one for each of {sites:,} sites"
+        )
+    if np.isnan(found).any():
+        raise PlacementError("limits: some are not a number; expected a latency for each site")
+    return np.broadcast_to(found, (sites,))
 
 
 def _numbers(name: str, values: ArrayLike, count: int) -> Array:
@@ -186,7 +219,10 @@ def allowed_boxes(alpha: ArrayLike, brokers: int) -> Array:
 def _shares(shares: ArrayLike | None, leaves: int) -> Array:
     if shares is None:
         return np.full(leaves, 1 / leaves)
-    found = np.asarray(shares, np.float64)
-    if found.shape != (leaves,) or not (found >= 0).all() or abs(found.sum() - 1) > TOLERANCE:
-        raise PlacementError(f"shares: expected {leaves:,} capacity fractions of at least 0 that sum to 1")
+    found = _floats("shares", shares)
+    is_usual = (found >= LEAST_SHARE) | (found == 0)
+    if found.shape != (leaves,) or not is_usual.all() or abs(found.sum() - 1) > TOLERANCE:
+        raise PlacementError(
+            f"shares: expected {leaves:,} capacity fractions that sum to 1, each 0 or at least {LEAST_SHARE:g}"
+        )
     return found

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from rankcast.model.errors import PlacementError
 from rankcast.placement.boxes import Array
+from rankcast.placement.magnitudes import wrong_place
 
 PUBLISHER = -1
 """The parent of brokers that are attached to the publisher itself."""
@@ -111,7 +112,15 @@ def _points(name: str, values: ArrayLike) -> Array:
     points = np.asarray(values, np.float64)
     if points.ndim != 2 or not points.size or not np.isfinite(points).all():
         raise PlacementError(f"{name}: an array of shape {points.shape}; expected finite coordinates, a row per point")
+    check_places(name, points)
     return points
+
+
+def check_places(name: str, points: Array) -> None:
+    """Refuse points that are too far out."""
+    for row, at in enumerate(points.tolist()):
+        if wrong := wrong_place(at):
+            raise PlacementError(f"{name}: row {row} is {wrong}")
 
 
 def _downwards(parents: Array) -> Array:
