@@ -18,6 +18,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from rankcast.cli.plan_checks import check_plan
 from rankcast.cli.simulate_picture import draw_network
 from rankcast.cli.streams import complain, counted, write_json
 from rankcast.cli.terminal import console, progress, table
@@ -63,6 +64,7 @@ class Traffic:
 def simulate_plan(file: Path, publications: int, seed: int, plot: Path | None, *, limit: int, as_json: bool) -> int:
     """Run the command; return 1 when the traffic of a broker is not what was planned."""
     plan = load_placement_plan(file)
+    check_plan(plan, file)
     overlay = run_plan(plan, publications, seed, quiet=as_json)
     found = traffic_of(plan, overlay)
     if plot is not None:

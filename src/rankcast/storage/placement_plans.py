@@ -80,7 +80,11 @@ class PlacementPlan:
     @property
     def everything(self) -> float:
         """The measure of all events."""
-        return sum(self.weights) if self.events else prod(high - low for low, high in self.attributes.values())
+        return (
+            sum(self.weights)
+            if self.events
+            else prod(float(high) - float(low) for low, high in self.attributes.values())
+        )
 
 
 _BOX = named(RANGE, "a range for each attribute")
