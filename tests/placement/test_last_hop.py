@@ -55,7 +55,7 @@ def test_eviction_keeps_latency_and_says_for_how_many_there_was_no_room(problem,
 def test_eviction_finds_room_where_online_greedy_does_not():
     # The first two may have either broker and take the near one, which is the only one of the third.
     problem = line_problem(
-        [(0, 1), (0, 1), (0, 1)], brokers=(1, 2), places=[1.0, 1.0, 1.0], limit=[9.0], beta=1.0, beta_max=1.4
+        [(0, 1), (0, 1), (0, 1)], brokers=(1, 2), places=[1.0, 1.0, 1.0], limit=9.0, beta=1.0, beta_max=1.4
     )
     tight = line_problem(
         [(0, 1), (0, 1), (5, 6)],

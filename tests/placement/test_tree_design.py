@@ -60,7 +60,9 @@ def test_the_same_seed_gives_the_same_tree():
 
 
 def test_a_given_tree_with_too_many_children_is_refused():
-    with pytest.raises(PlacementError, match="degree: the publisher has 2 children in the given tree; expected at most 1"):
+    with pytest.raises(
+        PlacementError, match="degree: the publisher has 2 children in the given tree; expected at most 1"
+    ):
         designed(two_branches(), 1, np.random.default_rng(1), moves=10)
 
 
