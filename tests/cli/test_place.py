@@ -94,7 +94,20 @@ def test_a_plan_that_breaks_a_limit_has_exit_code_1_and_says_which(folder):
         ("at: [10, 5]", "at: [10]", "porto: at [10]; expected 2 numbers"),
         ("name: porto", "name: lisbon", "problem.yaml:4: there is another 'lisbon'"),
         ("rent < 500", "rent <", "problem.yaml:7: column 7"),
-        ("rent < 500", "rent > 5000", "filter 0: matches nothing"),
+        ("rent < 500", "rent > 5000", "problem.yaml:7: ana: 'rent > 5000' matches nothing; expected something within"),
+        ("[0, 2000]", "[2000, 0]", "problem.yaml:5: rent: 2000 to 0; expected a lowest value below the highest"),
+        ("[0, 2000]", "[5, 5]", "problem.yaml:5: rent: 5 to 5; expected a lowest value below the highest"),
+        ("[0, 2000]", "[0, 1.0e+300]", "problem.yaml:5: rent: 0 to 1e+300; expected values from -1e+30 to 1e+30"),
+        ("[0, 2000]", "[-1.0e+308, 1.0e+308]", "problem.yaml:5: rent: -1e+308 to 1e+308; expected values from"),
+        ("[1, 6]", "[1, 6], y: [0, 1.0e-200]", "attributes: all events together measure 1e-196; expected 1e-100 to"),
+        ("at: [10, 5]", "at: [1.0e+200, 5]", "problem.yaml:4: porto: at [1e+200, 5]; expected coordinates from"),
+        ("at: [12, 4]", "at: [12, 1.0e+18]", "problem.yaml:8: bob: at [12, 1e+18]; expected coordinates from"),
+        ("beta_max: 1\n", "beta_max: 1.0e+308\n", "beta_max: 1e+308; expected 1 <= beta <= beta_max <= 1e+12"),
+        (
+            "at: [10, 5]",
+            "at: [10, 5], below: porto",
+            "problem.yaml:4: the way up from porto is a cycle; expected one to",
+        ),
         ("limit: 40", "limit: 4", "no broker is near enough to rui"),
         ("alpha: 1", "alpha: none", "problem.yaml:14: 'none' is not a whole number of at least 1"),
         ("at: [10, 5]", "at: [10, 5], share: 1", "share: some leaves have one and some do not"),
@@ -107,6 +120,20 @@ def test_what_is_wrong_with_a_problem_is_said_with_its_place(folder, old, new, m
     assert result.exit_code == 1
     assert message in result.stderr
     assert not (folder / "plan.json").exists()
+
+
+@pytest.mark.parametrize(
+    "ranges", ["rent: [0, 1.0e+30], rooms: [0, 1.0e+30]", "rent: [0, 1.0e-40], rooms: [0, 1.0e-40]"]
+)
+def test_what_is_placed_at_the_bounds_can_be_simulated(folder, ranges):
+    text = PROBLEM.replace("rent: [0, 2000], rooms: [1, 6]", ranges).replace("[10, 5]", "[1.0e+12, 0]")
+    for wanted in ("rent < 500", "rent > 1500 and rooms > 2", "rent between 300 and 600", "rent >= 1400"):
+        text = text.replace(wanted, "rent > 0" if "500" in wanted else "rooms > 0")
+    (folder / "problem.yaml").write_text(text.replace("delay: 0.5", "delay: 1.0e+12"))
+    result = run("problem.yaml", "--algorithm", "all", "--moves", 20, "--out", "plan.json", "--json")
+    assert result.exit_code == 0, result.output
+    simulated = CliRunner().invoke(app, ["simulate", "--plan", "plan.json", "--publications", "50"])
+    assert simulated.exit_code == 0, simulated.output
 
 
 def test_results_and_the_best_plan_are_drawn(folder):
@@ -196,6 +223,8 @@ def test_sampled_events_are_the_density(deployment):
         ("limit: 40", "subscribers: [bob]", "sites: rui are at none; expected a site that lists them"),
         ("city: words", "city: letters", "'letters' is not a range such as [0, 100], or numbers, times or words"),
         ("people.yaml", "nobody.yaml", "nobody.yaml"),
+        ("[0, 2000]", "[5, 5]", "deployment.yaml:5: rent: 5 to 5; expected a lowest value below the highest"),
+        ("at: [12, 4]", "at: [12, 1.0e+18]", "deployment.yaml:9: a site: at [12, 1e+18]; expected coordinates from"),
         ("subscribers: [ana, eva]", "limit: 9", "deployment.yaml:9: another site without subscribers"),
     ],
 )

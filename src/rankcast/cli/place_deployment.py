@@ -12,9 +12,11 @@ from rankcast.model.events import Event
 from rankcast.placement.boxes import Array
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.interests import Interests
+from rankcast.placement.magnitudes import wrong_place, wrong_range
 from rankcast.placement.problem import NAMED
 from rankcast.storage.documents import Document
 from rankcast.storage.event_files import read_events
+from rankcast.storage.placement_plans import is_below_the_publisher
 from rankcast.storage.shapes import refuse
 from rankcast.storage.subscriber_files import load_subscribers
 from rankcast.workloads.placement_coding import Words
@@ -67,7 +69,7 @@ def deployed_demand(document: Document, path: Path) -> NamedDemand:
 
 
 def check_names(document: Document) -> None:
-    """Refuse names that are there twice, and brokers below one that is not there."""
+    """Refuse names that are there twice, and brokers below one that is not there or in a cycle."""
     value = document.value
     wrong: dict[tuple[str | int, ...], str] = {}
     for key in ("brokers", "subscribers"):
@@ -76,10 +78,31 @@ def check_names(document: Document) -> None:
             if one["name"] in seen:
                 wrong[key, at, "name"] = f"there is another {shown(one['name'])}"
             seen.add(one["name"])
-    names = {broker["name"] for broker in value["brokers"]}
+    parents = {broker["name"]: broker.get("below") for broker in value["brokers"]}
     for at, broker in enumerate(value["brokers"]):
-        if "below" in broker and broker["below"] not in names:
+        if "below" in broker and broker["below"] not in parents:
             wrong["brokers", at, "below"] = f"there is no broker {shown(broker['below'])}"
+        elif not is_below_the_publisher(broker["name"], parents):
+            wrong["brokers", at, "below"] = (
+                f"the way up from {broker['name']} is a cycle; expected one to the publisher"
+            )
+    refuse(document, wrong)
+
+
+def check_magnitudes(document: Document) -> None:
+    """Refuse places that are too far out, and ranges that are none or too large."""
+    value = document.value
+    wrong: dict[tuple[str | int, ...], str] = {}
+    if problem := wrong_place(value["publisher"]):
+        wrong[("publisher",)] = f"publisher: {problem}"
+    for key in ("brokers", "subscribers", "sites"):
+        listed = value.get(key)
+        for at, one in enumerate(listed if isinstance(listed, list) else ()):
+            if problem := wrong_place(one["at"]):
+                wrong[key, at, "at"] = f"{one.get('name', 'a site')}: {problem}"
+    for name, axis in value.get("attributes", {}).items():
+        if not isinstance(axis, str) and (problem := wrong_range(*axis)):
+            wrong["attributes", name] = f"{name}: {problem}"
     refuse(document, wrong)
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rankcast.cli.place_deployment import KINDS, NamedDemand, check_names, deployed_demand
+from rankcast.cli.place_deployment import KINDS, NamedDemand, check_magnitudes, check_names, deployed_demand
 from rankcast.language.parser import parse_filter
-from rankcast.model.errors import FilterError, InvalidFileError, InvalidValueError, PlacementError, Problem
+from rankcast.model.errors import FilterError, InvalidFileError, InvalidValueError, PlacementError, Problem, shown
 from rankcast.placement.audit import Audit
 from rankcast.placement.boxes import corners, hull
-from rankcast.placement.interests import Interests
+from rankcast.placement.interests import Interests, parts_within
+from rankcast.placement.magnitudes import wrong_measure, wrong_range
 from rankcast.placement.problem import Latency, distinct_sites, limits_of_delay
 from rankcast.placement.problem import Problem as Placing
 from rankcast.placement.tree import PUBLISHER, BrokerTree
@@ -100,6 +102,7 @@ def read_problem(path: Path) -> Named:
         if is_drawn:
             return _drawn(document.value)
         check_names(document)
+        check_magnitudes(document)
         return _assembled(document.value, deployed_demand(document, path) if is_deployed else _given_demand(document))
     except (PlacementError, InvalidValueError) as error:
         raise InvalidFileError([Problem(str(path), None, str(error))]) from None
@@ -128,6 +131,7 @@ def _drawn(value: Mapping[str, Any]) -> Named:
 
 def _assembled(value: Mapping[str, Any], demand: NamedDemand) -> Named:
     """Put a problem together from a file and the demand it states."""
+    _check_space(demand)
     names = [broker["name"] for broker in value["brokers"]]
     parents = [names.index(broker["below"]) if "below" in broker else PUBLISHER for broker in value["brokers"]]
     publisher = np.array(value["publisher"], float)
@@ -160,6 +164,16 @@ def _assembled(value: Mapping[str, Any], demand: NamedDemand) -> Named:
     return Named(made, tuple(names), demand.ranges, demand.words, demand.notes)
 
 
+def _check_space(demand: NamedDemand) -> None:
+    """Refuse an event space whose ranges, be they found in filters, or whose volume cannot be worked with."""
+    for name, ends in demand.ranges.items():
+        if wrong := wrong_range(*ends):
+            raise PlacementError(f"attributes: {name}: {wrong}")
+    wrong = wrong_measure(prod(float(high) - float(low) for low, high in demand.ranges.values()))
+    if wrong and demand.density.is_uniform:
+        raise PlacementError(f"attributes: {wrong}")
+
+
 def _points(named_points: Iterable[tuple[str, Sequence[float]]], dimensions: int) -> np.ndarray[Any, Any]:
     found = list(named_points)
     for name, at in found:
@@ -173,13 +187,19 @@ def _given_demand(document: Document) -> NamedDemand:
     value = document.value
     wrong: dict[tuple[str | int, ...], str] = {}
     filters = []
+    ranges = {name: (low, high) for name, (low, high) in value["attributes"].items()}
     for at, one in enumerate(value["subscribers"]):
         try:
             filters.append(parse_filter(one["wants"]))
         except FilterError as error:
             wrong["subscribers", at, "wants"] = str(error)
+            continue
+        if not parts_within(filters[-1], ranges):
+            within = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in ranges.items())
+            wrong["subscribers", at, "wants"] = (
+                f"{one['name']}: {shown(one['wants'])} matches nothing; expected something within {within}"
+            )
     refuse(document, wrong)
-    ranges = {name: (low, high) for name, (low, high) in value["attributes"].items()}
     return NamedDemand(
         [one["name"] for one in value["subscribers"]],
         [one["at"] for one in value["subscribers"]],

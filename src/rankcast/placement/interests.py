@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +22,8 @@ from rankcast.model.errors import InvalidValueError
 from rankcast.model.filters import Conjunction, Filter
 from rankcast.model.intervals import END, START
 from rankcast.placement.boxes import Array, sides_of
+
+Range: TypeAlias = tuple[float, float]
 
 MAX_PARTS = 64
 """Boxes of one interest. Beyond that ranges of an attribute are joined, which only makes the interest larger."""
@@ -65,30 +68,35 @@ class Interests:
         return Interests(starts.astype(np.int64), sides)
 
     @staticmethod
-    def of_filters(filters: Iterable[Filter], attributes: Mapping[str, tuple[float, float]]) -> Interests:
+    def of_filters(filters: Iterable[Filter], attributes: Mapping[str, Range]) -> Interests:
         """Return the interests of filters over numeric attributes, each with the lowest and highest value it has."""
         low: list[list[float]] = []
         high: list[list[float]] = []
         offsets = [0]
         for number, wanted in enumerate(filters):
-            parts = [box for found in wanted.conjunctions for box in _boxes(found, attributes)]
+            parts = parts_within(wanted, attributes)
             if not parts:
                 raise InvalidValueError(f"filter {number}: matches nothing within {dict(attributes)}; expected a box")
-            for box in dict.fromkeys(parts):
+            for box in parts:
                 low.append([start for start, _ in box])
                 high.append([end for _, end in box])
             offsets.append(len(low))
         return Interests.of_boxes(low, high, offsets)
 
 
-def _boxes(found: Conjunction, attributes: Mapping[str, tuple[float, float]]) -> list[tuple[tuple[float, float], ...]]:
+def parts_within(wanted: Filter, attributes: Mapping[str, Range]) -> list[tuple[Range, ...]]:
+    """Return the boxes of a filter over numeric attributes, a range for each; none when it matches nothing there."""
+    return list(dict.fromkeys(box for found in wanted.conjunctions for box in _boxes(found, attributes)))
+
+
+def _boxes(found: Conjunction, attributes: Mapping[str, Range]) -> list[tuple[Range, ...]]:
     ranges = [_ranges(found, name, *bounds) for name, bounds in attributes.items()]
     if prod(map(len, ranges)) > MAX_PARTS:
         ranges = [[(alternatives[0][0], alternatives[-1][1])] for alternatives in ranges]
     return list(product(*ranges))
 
 
-def _ranges(found: Conjunction, name: str, lowest: float, highest: float) -> list[tuple[float, float]]:
+def _ranges(found: Conjunction, name: str, lowest: float, highest: float) -> list[Range]:
     """Return the ranges of one attribute, closed: an end that is not part of a range adds nothing to its volume."""
     if name not in found.attributes:
         return [(lowest, highest)]

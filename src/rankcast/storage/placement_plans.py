@@ -214,7 +214,7 @@ def _check_names(document: Document) -> None:
         seen.add(one["name"])
         if one.get("below") is not None and one["below"] not in parents:
             wrong["brokers", at, "below"] = f"there is no broker {shown(one['below'])}"
-        elif not _is_below_the_publisher(one["name"], parents):
+        elif not is_below_the_publisher(one["name"], parents):
             wrong["brokers", at, "below"] = "a cycle; expected a path up to the publisher"
         for place, name in enumerate(one["subscribers"]):
             if name in served:
@@ -223,7 +223,8 @@ def _check_names(document: Document) -> None:
     refuse(document, wrong)
 
 
-def _is_below_the_publisher(name: str, parents: Mapping[str, str | None]) -> bool:
+def is_below_the_publisher(name: str, parents: Mapping[str, str | None]) -> bool:
+    """Whether the way up from a broker ends, and is no cycle."""
     above: str | None = name
     for _ in range(len(parents) + 1):
         if above is None or above not in parents:
