@@ -222,7 +222,7 @@ def test_a_placement_that_breaks_a_limit_or_is_of_others_is_not_adopted():
         (lambda placement: placement.arrive("b", [[0, 1]], [[1, 2]], [1.0], 9), InvalidValueError, "of 1 attributes"),
         (lambda placement: placement.arrive("b", [[0]], [[1]], [1.0, 2.0], 9), InvalidValueError, "1 finite numbers"),
         (lambda placement: improve(placement, -1, np.random.default_rng(1)), InvalidValueError, "budget: -1"),
-        (lambda _: star([0, 0]), PlacementError, "not all of them 0"),
+        (lambda _: star([0, 0]), PlacementError, "from 1 to 1e"),
         (lambda _: star([1]).snapshot(), PlacementError, "there are no subscribers"),
         (lambda _: Watch(greedy_offline, 1.0, 0.5), InvalidValueError, "limit: 0.5"),
     ],
@@ -233,3 +233,30 @@ def test_what_cannot_be_is_refused(change, error, message):
     with pytest.raises(error, match=message):
         change(placement)
     assert list(placement) == ["ana"]
+
+
+@pytest.mark.parametrize(
+    ("rooms", "attributes", "message"),
+    [
+        ([1.5, 2], 1, r"rooms: \[1.5, 2.0\]; expected 2 whole numbers"),
+        ([np.nan, 2], 1, "rooms: "),
+        ([2**70, 2], 1, r"from 1 to 1e\+12 in all"),
+        ([2**62, 2**62], 1, r"from 1 to 1e\+12 in all"),
+        ([2, 2], 0, "attributes: 0; expected a whole number of at least 1"),
+        ([2, 2], -1, "attributes: -1"),
+        ([2, 2], 1.5, "attributes: 1.5"),
+    ],
+)
+def test_rooms_and_attributes_are_whole_numbers(rooms, attributes, message):
+    tree = BrokerTree.star([0.0], [[1.0], [2.0]])
+    with pytest.raises(PlacementError, match=message):
+        DynamicPlacement(tree, rooms, attributes)
+
+
+def test_newcomers_beyond_all_bounds_are_refused():
+    placement = star([2])
+    with pytest.raises(InvalidValueError, match=r"at \[1e\+200\]; expected coordinates from"):
+        placement.arrive("ana", [[0.0]], [[1.0]], [1e200], 1e300)
+    with pytest.raises(InvalidValueError, match=r"boxes: values up to 1e\+300"):
+        placement.arrive("ana", [[0.0]], [[1e300]], [1.0], 5.0)
+    assert len(placement) == 0

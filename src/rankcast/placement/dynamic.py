@@ -28,6 +28,7 @@ from rankcast.placement.boxes import Array, sides_of
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.dynamic_filters import LivingFilters
 from rankcast.placement.interests import Interests
+from rankcast.placement.magnitudes import LARGEST_FACTOR, UTMOST, wrong_place
 from rankcast.placement.problem import TOLERANCE, Problem, allowed_boxes
 from rankcast.placement.solution import Placement
 from rankcast.placement.tree import BrokerTree
@@ -90,6 +91,21 @@ class Move:
     cost: float = 0.0
 
 
+def _checked_rooms(rooms: ArrayLike, leaves: int) -> Array:
+    given = np.asarray(rooms)
+    if (
+        given.shape != (leaves,)
+        or not np.issubdtype(given.dtype, np.integer)
+        or (given < 0).any()
+        or not 0 < sum(given.tolist()) <= LARGEST_FACTOR
+    ):
+        raise PlacementError(
+            f"rooms: {shown(given.tolist())}; expected {leaves:,} whole numbers of at least 0, from 1 to "
+            f"{LARGEST_FACTOR:g} in all"
+        )
+    return given.astype(np.int64)
+
+
 class DynamicPlacement:
     """Subscribers by name on the leaves of a tree; `rooms` says how many each leaf may have, in the order of leaves."""
 
@@ -102,10 +118,10 @@ class DynamicPlacement:
         density: Density = UNIFORM,
     ) -> None:
         self.tree = tree
-        self.rooms = np.asarray(rooms, np.int64)
-        if self.rooms.shape != (len(tree.leaves),) or (self.rooms < 0).any() or not self.rooms.sum():
-            raise PlacementError(f"rooms: expected {len(tree.leaves):,} whole numbers of at least 0, not all of them 0")
-        self.attributes = attributes
+        self.rooms = _checked_rooms(rooms, len(tree.leaves))
+        if attributes < 1 or attributes != int(attributes):
+            raise PlacementError(f"attributes: {shown(attributes)}; expected a whole number of at least 1")
+        self.attributes = int(attributes)
         self.density = density
         self.filters = LivingFilters(tree, allowed_boxes(alpha, len(tree)), attributes, density)
         self.loads = np.zeros(len(tree.leaves), np.int64)
@@ -237,6 +253,8 @@ class DynamicPlacement:
             raise InvalidValueError(
                 f"boxes of shape {parts.shape}; expected at least one, of {self.attributes} attributes"
             )
+        if not np.abs(parts).max() <= UTMOST:
+            raise InvalidValueError(f"boxes: values up to {np.abs(parts).max():g}; expected {UTMOST:g} at most")
         key = (parts.tobytes(), at.tobytes(), limit)
         known = self._known.get(key)
         if known is not None:
@@ -249,6 +267,8 @@ class DynamicPlacement:
         if found is None:
             if at.shape != self.tree.publisher.shape or not np.isfinite(at).all():
                 raise InvalidValueError(f"at: {shown(at.tolist())}; expected {len(self.tree.publisher)} finite numbers")
+            if wrong := wrong_place(at.tolist()):
+                raise InvalidValueError(wrong)
             near = self.tree.latencies(at[None])[0] <= limit * (1 + TOLERANCE)
             found = np.flatnonzero(near & (self.rooms > 0))
             if len(self._candidates) >= MOST_SITES:
