@@ -82,7 +82,7 @@ def test_a_plan_that_breaks_a_limit_has_exit_code_1_and_says_which(folder):
     result = run("far.yaml", "--algorithm", "greedy-offline")
     assert result.exit_code == 1
     assert "broken: load" in result.stdout
-    assert "broker 0: 4 subscribers, 2 times its share; at most 1 times are allowed" in result.stdout
+    assert "lisbon: 4 subscribers, 2 times its share; at most 1 times are allowed" in result.stdout
 
 
 @pytest.mark.parametrize(

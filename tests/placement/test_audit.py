@@ -105,6 +105,12 @@ def test_every_fault_is_found():
     assert late.delays.tolist() == [0, 58]
 
 
+def test_brokers_are_called_by_their_names():
+    problem = line_problem([(0, 2), (5, 6)], beta=1.0, beta_max=1.0, broker_names=["lisbon", "porto"])
+    found = verify(problem, Placement(np.array([0, 0]), filters([(0, 1), (5, 6)], [])))
+    assert [violation.message.split(":")[0] for violation in found.violations] == ["lisbon"] * 3
+
+
 def test_filters_nest_up_the_tree():
     tree = BrokerTree(np.array([0.0]), np.array([[1.0], [2.0]]), np.array([-1, 0]))
     interests = Interests.of_boxes([[0.0]], [[4.0]])

@@ -121,6 +121,7 @@ def test_a_broker_without_capacity_serves_nobody():
         ({"alpha": 1.5}, "alpha: expected a whole number"),
         ({"shares": [0.5, 0.6]}, "shares: expected 2"),
         ({"names": ["ana"]}, "names: 1 for 2"),
+        ({"broker_names": ["lisbon"]}, "broker_names: 1 for 2 brokers"),
         ({"beta_max": np.inf}, "beta_max: inf; expected 1 <= beta <= beta_max <= 1e"),
         ({"beta": np.nan}, "beta: nan"),
         ({"shares": [1e-300, 1.0]}, "each 0 or at least 1e-15"),

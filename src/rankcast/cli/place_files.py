@@ -160,6 +160,7 @@ def _assembled(value: Mapping[str, Any], demand: NamedDemand) -> Named:
         density=demand.density,
         names=demand.names,
         latency=latency,
+        broker_names=names,
     )
     return Named(made, tuple(names), demand.ranges, demand.words, demand.notes)
 

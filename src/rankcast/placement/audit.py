@@ -167,15 +167,16 @@ def _check_filters(problem: Problem, placement: Placement) -> None:
         if not isinstance(boxes, np.ndarray) or boxes.ndim != 2 or boxes.shape[1] != width:
             found = f"of shape {boxes.shape}" if isinstance(boxes, np.ndarray) else f"that is a {type(boxes).__name__}"
             raise PlacementError(
-                f"broker {broker}: a filter {found}; expected an array with rows of {width} sides, two per attribute"
+                f"{problem.broker_name(broker)}: a filter {found}; expected an array with rows of {width} sides, two "
+                "per attribute"
             )
         low, high = corners(boxes)
         wrong = np.flatnonzero(~(np.isfinite(boxes).all(axis=1) & (low <= high).all(axis=1)))
         if len(wrong):
             at = int(wrong[0])
             raise PlacementError(
-                f"broker {broker}: box {at} of its filter is from {low[at].tolist()} to {high[at].tolist()}; "
-                "expected finite numbers, low <= high"
+                f"{problem.broker_name(broker)}: box {at} of its filter is from {low[at].tolist()} to "
+                f"{high[at].tolist()}; expected finite numbers, low <= high"
             )
 
 
@@ -189,7 +190,7 @@ def _nesting_of_subscribers(problem: Problem, placement: Placement, leaf_of: Arr
         doubtful = interests[columns == column]
         doubtful = doubtful[~_surely_within(problem, doubtful, boxes)]
         found += [
-            Violation(Rule.NESTING, f"broker {broker}: its filter does not contain interest {interest}")
+            Violation(Rule.NESTING, f"{problem.broker_name(broker)}: its filter does not contain interest {interest}")
             for interest in doubtful.tolist()
             if not all(lies_within(part, boxes) for part in problem.interests.parts(interest))
         ]
@@ -210,7 +211,10 @@ def _surely_within(problem: Problem, interests: Array, boxes: Array) -> Array:
 
 def _nesting_of_brokers(problem: Problem, placement: Placement) -> list[Violation]:
     return [
-        Violation(Rule.NESTING, f"broker {parent}: its filter does not contain that of broker {broker}")
+        Violation(
+            Rule.NESTING,
+            f"{problem.broker_name(parent)}: its filter does not contain that of {problem.broker_name(broker)}",
+        )
         for broker, parent in enumerate(problem.tree.parents.tolist())
         if parent != PUBLISHER
         and not all(lies_within(box, placement.filters[parent]) for box in placement.filters[broker])
@@ -219,7 +223,10 @@ def _nesting_of_brokers(problem: Problem, placement: Placement) -> list[Violatio
 
 def _complexity(problem: Problem, placement: Placement) -> list[Violation]:
     return [
-        Violation(Rule.COMPLEXITY, f"broker {broker}: a filter of {len(boxes)} boxes; at most {most} are allowed")
+        Violation(
+            Rule.COMPLEXITY,
+            f"{problem.broker_name(broker)}: a filter of {len(boxes)} boxes; at most {most} are allowed",
+        )
         for broker, (boxes, most) in enumerate(zip(placement.filters, problem.boxes_of_brokers, strict=True))
         if len(boxes) > most
     ]
@@ -259,8 +266,8 @@ def _overloads(problem: Problem, loads: Array, factors: Array) -> list[Violation
     return [
         Violation(
             Rule.LOAD,
-            f"broker {problem.tree.leaves[column]}: {loads[column]:,} subscribers, {factors[column]:.4g} times its "
-            f"share; at most {problem.beta_max:g} times are allowed",
+            f"{problem.broker_name(problem.tree.leaves[column])}: {loads[column]:,} subscribers, "
+            f"{factors[column]:.4g} times its share; at most {problem.beta_max:g} times are allowed",
         )
         for column in np.flatnonzero(factors > problem.beta_max * (1 + 2 * TOLERANCE))
     ]

@@ -72,6 +72,7 @@ class Problem:
     density: Density = UNIFORM
     names: Sequence[str] | None = None
     latency: Latency = Latency.PATH
+    broker_names: Sequence[str] | None = None
     latencies: Array = field(init=False)
     candidates: Array = field(init=False)
 
@@ -124,6 +125,10 @@ class Problem:
         """Return what an error calls a subscriber."""
         return f"subscriber {subscriber}" if self.names is None else self.names[subscriber]
 
+    def broker_name(self, broker: int) -> str:
+        """Return what an error calls a broker."""
+        return f"broker {broker}" if self.broker_names is None else self.broker_names[broker]
+
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
@@ -134,6 +139,8 @@ class Problem:
             )
         if self.names is not None and len(self.names) != len(self):
             raise PlacementError(f"names: {len(self.names):,} for {len(self):,} subscribers")
+        if self.broker_names is not None and len(self.broker_names) != len(self.tree):
+            raise PlacementError(f"broker_names: {len(self.broker_names):,} for {len(self.tree):,} brokers")
         if not self.density.is_uniform and self.density.samples.shape[1] != self.interests.sides.shape[1]:
             raise PlacementError(
                 f"density: events of {self.density.samples.shape[1] // 2} attributes where interests have "
