@@ -163,7 +163,7 @@ class TestLateness:
         hub.subscribe("ana", "true")
         late, held = hub.explain(flat(1, 50), "ana"), hub.explain(flat(1, 55), "ana")
         assert (late.verdict, held.verdict) == (Verdict.LATE, Verdict.HELD)
-        assert str(late).endswith("ana: not delivered: the event comes 5s later than is allowed")
+        assert str(late).endswith("ana: not delivered: the event comes 0:00:05 later than is allowed")
         assert late.late.by == timedelta(seconds=5)
         assert str(held).endswith("with rank 1 it is kept back until nothing earlier can come")
         hub.publish(flat(1, 55))

@@ -18,7 +18,7 @@ def simulate_file(file: Path, plot: Path | None, *, limit: int, as_json: bool) -
     run = Run(plan)
     run.go(quiet=as_json)
     if plot is not None:
-        draw_network(plot, run.overlay, plan.publishers[0])
+        draw_network(plot, run.overlay, plan.publishers)
     if as_json:
         write_json(_document(run, plot))
     else:

@@ -144,7 +144,10 @@ class _Reader:
         given = root["topology"]
         path = ("topology",)
         if not isinstance(given, dict) or not isinstance(given.get("shape"), str) or given["shape"] not in SHAPES:
-            self._refuse(path, f"{shown(given)} has no shape; expected one of {', '.join(SHAPES)}")
+            self._refuse(
+                path,
+                f"{shown(given)} has no shape; expected one of {', '.join(SHAPES)}, or `links` in place of a topology",
+            )
         shape = given["shape"]
         self._check_keys(given, path, ("shape", "delay", *SHAPES[shape]))
         delay = self._duration(given["delay"], (*path, "delay")) if "delay" in given else DELAY

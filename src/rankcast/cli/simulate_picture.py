@@ -8,6 +8,7 @@ messages went over it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,20 @@ LARGEST = 900
 """The area of the broker that knows most, in square points."""
 
 
-def draw_network(path: Path, overlay: Simulation, publisher: str) -> None:
-    """Draw the brokers of a simulation."""
+def draw_network(path: Path, overlay: Simulation, publishers: Sequence[str], title: str = "") -> None:
+    """Draw the brokers of a simulation; without a title it is named by its strategy."""
     places = placed(overlay.topology)
 
     def draw(figure: Any) -> None:
         panel = figure.subplots()
         _links(panel, overlay, places)
-        _brokers(panel, overlay, places, publisher)
+        _brokers(panel, overlay, places, publishers)
         panel.set_aspect("equal")
         panel.margins(0.12)
         panel.axis("off")
         panel.legend(loc="upper left", fontsize=9, frameon=False)
         panel.set_title(
-            f"{overlay.settings.strategy.value}: area = subscriptions known, width of links = messages",
+            f"{title or overlay.settings.strategy.value}: area = subscriptions known, width of links = messages",
             loc="left",
             fontsize=11,
         )
@@ -78,7 +79,9 @@ def _links(panel: Any, overlay: Simulation, places: dict[str, tuple[float, float
         panel.plot(across, up, color="#B0B0B0", linewidth=0.6 + 7 * count / most, solid_capstyle="round", zorder=1)
 
 
-def _brokers(panel: Any, overlay: Simulation, places: dict[str, tuple[float, float]], publisher: str) -> None:
+def _brokers(
+    panel: Any, overlay: Simulation, places: dict[str, tuple[float, float]], publishers: Sequence[str]
+) -> None:
     sizes = overlay.table_sizes()
     most = max(sizes.values(), default=0) or 1
     own = {name: sizes[name] - overlay.received(name) for name in sizes}
@@ -90,7 +93,8 @@ def _brokers(panel: Any, overlay: Simulation, places: dict[str, tuple[float, flo
             panel.scatter(across, up, s=areas, color=colour, edgecolors="white", linewidths=1, zorder=2)
             panel.scatter([], [], s=70, color=colour, label=label)  # of one size in the legend
     star = {"marker": "*", "s": 170, "color": RED, "edgecolors": "white"}
-    panel.scatter(*places[publisher], **star, label="publisher", zorder=4)
+    across, up = zip(*(places[name] for name in dict.fromkeys(publishers)), strict=True)
+    panel.scatter(across, up, **star, label="publisher", zorder=4)
     if len(sizes) <= MOST_NAMES:
         for name, place in places.items():
             panel.annotate(

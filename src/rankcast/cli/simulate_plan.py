@@ -68,7 +68,7 @@ def simulate_plan(file: Path, publications: int, seed: int, plot: Path | None, *
     overlay = run_plan(plan, publications, seed, quiet=as_json)
     found = traffic_of(plan, overlay)
     if plot is not None:
-        draw_network(plot, overlay, root_of(plan))
+        draw_network(plot, overlay, [root_of(plan)], f"{plan.algorithm}, planned")
     if as_json:
         write_json(_document(plan, overlay, found, plot))
     else:

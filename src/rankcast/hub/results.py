@@ -132,7 +132,7 @@ class Outcome:
             case Verdict.REPEATED:
                 return "not delivered now: an event with this source and id was published before"
             case Verdict.LATE:
-                beyond = "" if self.late is None else f"{format_duration(self.late.by)} "
+                beyond = "" if self.late is None else f"{self.late.by} "
                 return f"not delivered: the event comes {beyond}later than is allowed"
             case Verdict.HELD:
                 return f"not delivered now: with rank {rank} it is kept back until nothing earlier can come"

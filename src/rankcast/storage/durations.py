@@ -43,5 +43,7 @@ def format_duration(duration: timedelta) -> str:
     >>> format_duration(timedelta(hours=1, minutes=30))
     '90m'
     """
+    if not duration:
+        return "0s"
     unit = next(name for name, length in _UNITS.items() if duration % length == timedelta(0))
     return f"{duration // _UNITS[unit]}{unit}"

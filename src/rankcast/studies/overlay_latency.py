@@ -118,6 +118,8 @@ def draw(figure: Any, found: Found, size: Size) -> None:
             panel.plot(ks, means, style, color=colour, markersize=4, label=strategy.value)
         panel.set_xticks(ks)
         tidy(panel, f"{count:,} subscriptions", "k", "mean latency, ms")
+    for panel in panels[0][len(size.ks) :]:
+        panel.set_visible(False)
     for panel, name, up in zip(
         panels[1], ("mean", "busy"), ("mean latency, ms", "CPU of all brokers per publication, ms"), strict=True
     ):
