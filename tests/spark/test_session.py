@@ -3,13 +3,17 @@
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rankcast.spark import session as sessions
 from rankcast.spark.session import (
+    INITIAL_PARTITIONS,
+    PARTITIONS,
     REQUIRED,
     SparkSetupError,
+    _fit_to_machine,
     check_session,
     java_home,
     prepare_environment,
@@ -35,6 +39,26 @@ def test_a_session_with_another_state_store_is_refused_by_the_name_of_its_settin
             check_session(spark)
     finally:
         spark.conf.set(key, wanted)
+
+
+@pytest.mark.parametrize(
+    ("master", "stated", "partitions", "initial"),
+    [
+        ("local[2]", False, "2", "200"),
+        ("local[2]", True, "200", None),
+        ("spark://host:7077", False, "200", None),
+    ],
+)
+def test_streams_on_one_machine_have_as_many_partitions_as_cores_unless_it_is_stated(
+    master, stated, partitions, initial
+):
+    context = SimpleNamespace(
+        master=master, defaultParallelism=2, getConf=lambda: SimpleNamespace(contains=lambda _: stated)
+    )
+    held = {PARTITIONS: "200"}
+    conf = SimpleNamespace(get=held.get, set=held.__setitem__)
+    _fit_to_machine(SimpleNamespace(sparkContext=context, conf=conf))
+    assert (held[PARTITIONS], held.get(INITIAL_PARTITIONS)) == (partitions, initial)
 
 
 def test_workers_are_forked_with_rankcast_imported(spark):

@@ -43,6 +43,9 @@ PREFERRED: Mapping[str, str] = {
     "spark.python.daemon.module": "rankcast.spark.daemon",
 }
 
+PARTITIONS = "spark.sql.shuffle.partitions"
+INITIAL_PARTITIONS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+
 _USUAL_FOLDERS = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines")
 
 
@@ -56,7 +59,9 @@ def spark_session(
     """Return a session with the settings that rankcast needs; `settings` are added to them.
 
     Without a `master` it is the one of `spark-submit` or, in a plain process, all cores of this machine. A session
-    that is already running is used if it has the settings.
+    that is already running is used if it has the settings. On one machine a stream keeps its state in as many
+    partitions as there are cores, unless `spark.sql.shuffle.partitions` is set: Spark's 200 are for clusters, and every
+    one of them costs time with every micro-batch.
     """
     running = SparkSession.getActiveSession()
     if running is None:
@@ -70,7 +75,17 @@ def spark_session(
         builder = builder.config(key, value)
     found = builder.getOrCreate()
     check_session(found)
+    if running is None:
+        _fit_to_machine(found)
     return found
+
+
+def _fit_to_machine(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    if str(context.master).startswith("local") and not context.getConf().contains(PARTITIONS):
+        # Batches start from as many partitions as before, which Spark then joins as it sees fit; streams cannot.
+        spark.conf.set(INITIAL_PARTITIONS, spark.conf.get(PARTITIONS) or "200")
+        spark.conf.set(PARTITIONS, str(context.defaultParallelism))
 
 
 def check_session(spark: SparkSession) -> None:
