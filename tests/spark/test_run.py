@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pyspark
@@ -16,6 +17,8 @@ from typer.testing import CliRunner
 from crashing_programs import Program
 from rankcast.cli.main import app
 from rankcast.cli.replay import Replay
+from rankcast.model.notifying import Gathered
+from rankcast.model.subscriptions import Subscriber
 from rankcast.spark.subscriber_tables import append_subscribers
 from rankcast.storage.event_files import read_events, write_events
 from rankcast.storage.subscriber_files import load_subscribers, save_subscribers
@@ -76,6 +79,16 @@ def test_a_whole_input_gives_what_the_hub_gives(spark, inputs, expected, tmp_pat
     assert result.stdout.startswith("300 events, ")
     assert f"{len(expected):,} delivered, 0 late, 2 rejected, in " in result.stdout
     assert result.stderr == ""
+
+
+def test_who_needs_a_hub_is_set_aside_and_the_others_are_served(spark, inputs, expected, tmp_path):
+    people, loaded = tmp_path / "people.yaml", load_subscribers(inputs / "people.yaml")
+    dora = Subscriber("dora", loaded.subscribers[0].subscriptions, notify=Gathered(timedelta(hours=1)))
+    save_subscribers(people, (*loaded.subscribers, dora), loaded.schema)
+    result = run("--events", inputs / "flats.jsonl", "--subscribers", people, "--out", tmp_path / "found")
+    assert result.exit_code == 1
+    assert f"{people}: subscriber 'dora': notify: {{'every': '1h'}} needs a hub" in result.stderr
+    assert notifications(spark, tmp_path / "found") == expected
 
 
 def test_an_output_is_never_overwritten(spark, inputs, tmp_path):

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter
@@ -26,7 +26,9 @@ from rankcast.cli.run_console import ConsoleSink
 from rankcast.cli.run_session import RunError, session_of_command
 from rankcast.cli.streams import Problems, complain, counted, write_json
 from rankcast.cli.terminal import console
+from rankcast.model.errors import Problem
 from rankcast.model.subscriptions import Subscriber
+from rankcast.spark.audience import needs_hub
 from rankcast.spark.changing_subscribers import ChangingSubscribers
 from rankcast.spark.database_kinds import is_database, without_password
 from rankcast.spark.failures import reason_of
@@ -92,7 +94,7 @@ def run_pipeline(run: Run) -> int:
     if run.is_changing and not run.stream:
         raise typer.BadParameter("a folder of subscribers that change goes with --stream or --available-now")
     problems = Problems()
-    loaded = SubscriberFile((), None, ()) if run.is_changing else load_subscribers(run.subscribers)
+    loaded = SubscriberFile((), None, ()) if run.is_changing else _served(load_subscribers(run.subscribers), run)
     for problem in loaded.problems:
         problems.add(problem)
     problems.close()
@@ -103,6 +105,14 @@ def run_pipeline(run: Run) -> int:
     if not run.as_json and run.out != CONSOLE:
         _show_summary(run, progress, perf_counter() - started)
     return code or (1 if problems.errors else 0)
+
+
+def _served(loaded: SubscriberFile, run: Run) -> SubscriberFile:
+    """Set aside the subscribers whom only a hub can serve, each with a problem."""
+    reasons = [needs_hub(subscriber) for subscriber in loaded.subscribers]
+    served = tuple(one for one, reason in zip(loaded.subscribers, reasons, strict=True) if reason is None)
+    left_out = (Problem(str(run.subscribers), None, reason) for reason in reasons if reason is not None)
+    return replace(loaded, subscribers=served, problems=(*loaded.problems, *left_out))
 
 
 @contextmanager

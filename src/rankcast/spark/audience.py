@@ -37,6 +37,7 @@ from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.batch_table import Ranking, RankTable
 from rankcast.storage.index_files import load_arrays, load_index, save_arrays, save_index
+from rankcast.storage.notify_documents import notify_to_document
 from rankcast.storage.policy_documents import policy_from_document, policy_to_document
 
 KIND, VERSION = "audience", 1
@@ -317,8 +318,8 @@ def needs_hub(subscriber: Subscriber) -> str | None:
     if isinstance(subscriber.notify, AtOnce):
         return None
     return (
-        f"subscriber {shown(subscriber.id)}: notify: {shown(subscriber.notify)} needs a hub; on Spark every "
-        "notification is put out at once"
+        f"subscriber {shown(subscriber.id)}: notify: {shown(notify_to_document(subscriber.notify))} needs a hub; on "
+        "Spark every notification is put out at once"
     )
 
 
