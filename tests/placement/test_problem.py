@@ -181,6 +181,10 @@ def test_rooms_are_not_lost_to_rounding():
     assert problem.rooms(1.3).tolist() == [1] * 10
 
 
+def test_no_leaf_has_room_for_more_than_all():
+    assert line_problem([(0, 1)] * 3, brokers=(1, 2), beta_max=1e12).rooms(1e12).tolist() == [3, 3]
+
+
 def test_subscribers_at_one_place_with_one_limit_share_a_site():
     sites, limits, site_of = distinct_sites([[1.0], [2.0], [1.0], [1.0]], [5, 5, 5, 6])
     assert sites[site_of].tolist() == [[1.0], [2.0], [1.0], [1.0]]

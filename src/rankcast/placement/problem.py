@@ -31,9 +31,6 @@ TOLERANCE = 1e-9
 MAX_ALPHA = 12
 """Boxes of a filter. The measure of a union takes time exponential in their number in the worst case."""
 
-MOST_ROOM = 2.0**40
-"""Room of a leaf, in subscribers: sums of rooms are whole numbers of 64 bits."""
-
 NAMED = 5
 """How many subscribers an error names."""
 
@@ -117,9 +114,9 @@ class Problem:
         return np.asarray(self.shares)
 
     def rooms(self, factor: float) -> Array:
-        """Return how many subscribers each leaf may have at a load factor."""
+        """Return how many subscribers each leaf may have at a load factor: at most all of them."""
         found = self.shares_of_leaves * (factor * len(self)) * (1 + TOLERANCE)
-        return np.floor(found).clip(max=MOST_ROOM).astype(np.int64)
+        return np.floor(found).clip(max=len(self)).astype(np.int64)
 
     def name(self, subscriber: int) -> str:
         """Return what an error calls a subscriber."""
