@@ -13,8 +13,11 @@ from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.fitting import merged
 from rankcast.placement.flow import classes_of, largest_flow
 from rankcast.placement.greedy import load_factors
+from rankcast.placement.interests import Interests
 from rankcast.placement.kernels_merging import savings
+from rankcast.placement.problem import Problem
 from rankcast.placement.stage import Stage
+from rankcast.placement.tree import BrokerTree
 
 
 def places(stage, covers, factor):
@@ -41,6 +44,19 @@ def test_demands_are_given_up_exactly_when_all_still_find_a_place(problem, seed,
         is_possible = places(stage, without, full[0]) == len(problem)
         assert loads.can_do_without(lost, broker) == is_possible
         covers = without if is_possible else covers
+
+
+def test_members_of_full_leaves_change_places():
+    tree = BrokerTree.star([0.0], [[1.0], [1.0]])
+    both = np.array([0, 1])
+    wanted = Interests.of_boxes([[0.0], [1.0]], [[1.0], [2.0]])
+    problem = Problem(tree, wanted, both, [[1.0]], 9.0, np.zeros(2, int), beta=1.0, beta_max=1.0)
+    stage = Stage.of(problem, both, both)
+    for broker in both:
+        for demand in both:
+            loads = Loads(stage, np.ones((2, 2), bool), np.random.default_rng(1))
+            assert loads.can_do_without(np.array([demand]), broker)
+            assert not loads.can_do_without(np.array([1 - demand]), broker)
 
 
 @given(problems(subscribers=8), st.integers(0, 9))

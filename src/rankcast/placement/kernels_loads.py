@@ -54,8 +54,13 @@ def _shift(member: int, target: int, members: Array, covers: Array, lists: Array
 
 
 @compiled
-def _chain(demand: int, covers: Array, loads: Array, rooms: Array, could: Array, before: Array, queue: Array) -> int:
-    """Find a shortest chain from the leaves that cover a demand to one with room; return that leaf, or NOWHERE."""
+def _chain(
+    demand: int, left: int, covers: Array, loads: Array, rooms: Array, could: Array, before: Array, queue: Array
+) -> int:
+    """Find a shortest chain from the leaves that cover a demand to one with room; return that leaf, or NOWHERE.
+
+    The leaf that the member has left has room for one more: others may go there in exchange.
+    """
     before[:] = NOWHERE
     head, tail = 0, 0
     for leaf in range(len(loads)):
@@ -66,7 +71,7 @@ def _chain(demand: int, covers: Array, loads: Array, rooms: Array, could: Array,
     while head < tail:
         leaf = queue[head]
         head += 1
-        if loads[leaf] < rooms[leaf]:
+        if loads[leaf] < rooms[leaf] + (leaf == left):
             return int(leaf)
         for other in range(len(loads)):
             if could[leaf, other] > 0 and before[other] == NOWHERE:
@@ -165,7 +170,7 @@ def shift_away(
             member = by_demand[place]
             if not is_done or members[member, LEAF] == NOWHERE or not is_left[members[member, LEAF]]:
                 continue
-            leaf = _chain(demand, covers, loads, rooms, could, before, queue)
+            leaf = _chain(demand, members[member, LEAF], covers, loads, rooms, could, before, queue)
             is_done = leaf != NOWHERE and logged + len(loads) <= len(log)
             if is_done:
                 logged = _shift_along(member, leaf, logged, members, covers, lists, loads, could, log, before)
