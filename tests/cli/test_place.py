@@ -55,6 +55,7 @@ def test_algorithms_are_compared(folder):
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
     assert len(found["algorithms"]) == 8
+    assert all(one["seconds"] > 0 for one in found["algorithms"])
     traffic = {one["algorithm"]: one["traffic"] for one in found["algorithms"] if not one["violations"]}
     assert traffic[found["best"]] == min(traffic.values()) == 6000
 
@@ -75,6 +76,17 @@ def test_a_search_takes_so_many_seconds_or_moves_but_not_both(folder):
     refused = run("problem.yaml", "--seconds", "1", "--moves", "5")
     assert refused.exit_code == 2
     assert "both say how long" in refused.output
+
+
+def test_attributes_that_the_problem_does_not_have_are_noted(folder):
+    text = "\n".join(
+        line for line in PROBLEM.splitlines() if not line.startswith(("  - {name: porto", "  - {name: eva"))
+    )
+    text = text.replace("rent < 500", "rnt < 500 and rooms < 3")
+    (folder / "problem.yaml").write_text(text.replace("delay: 0.5", "delay: 9").replace("limit: 40", "limit: 400"))
+    result = run("problem.yaml", "--algorithm", "greedy-offline")
+    assert "3 subscribers on 1 leaf of 1 broker" in result.stdout
+    assert "rnt: no axis, so that 1 conditions on it are taken as if anything would do" in result.stdout
 
 
 def test_a_plan_that_breaks_a_limit_has_exit_code_1_and_says_which(folder):

@@ -12,7 +12,7 @@ import numpy as np
 from rankcast.cli.place_files import Named, measured, read_problem
 from rankcast.cli.place_pictures import Drawn, draw_results
 from rankcast.cli.place_plan import plan_of
-from rankcast.cli.streams import write_json
+from rankcast.cli.streams import counted, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.model.errors import InvalidValueError, shown
 from rankcast.placement.algorithms import FEWEST_MOVES, MOVES_PER_SUBSCRIBER, Algorithm, place
@@ -84,7 +84,7 @@ def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, a
         save_placement_plan(wishes.out, plan_of(best.named, best.label, best.placement, best.audit))
     pictures = [] if wishes.plots is None else _draw(wishes.plots, results, best)
     if as_json:
-        documents = [{"algorithm": one.label, **measured(one.audit)} for one in results]
+        documents = [{"algorithm": one.label, **measured(one.audit), "seconds": one.seconds} for one in results]
         shown_files = {} if wishes.plots is None else {"plots": list(map(str, pictures))}
         write_json({"best": best.label, "algorithms": documents, "notes": list(named.notes), **shown_files})
     else:
@@ -150,7 +150,8 @@ def _show(named: Named, results: Sequence[Result], best: Result, out: Path | Non
         for one in results
     ]
     shown_on = console()
-    title = f"{len(problem):,} subscribers on {len(problem.tree.leaves):,} leaves of {len(problem.tree):,} brokers"
+    leaves, brokers = counted(len(problem.tree.leaves), "leaf", "leaves"), counted(len(problem.tree), "broker")
+    title = f"{counted(len(problem), 'subscriber')} on {leaves} of {brokers}"
     shown_on.print(table(title, columns, rows))
     for message in (*named.notes[:SHOWN], *(violation.message for violation in best.audit.violations[:SHOWN])):
         shown_on.print(message)

@@ -7,6 +7,7 @@ Everything wrong with it is reported with its line.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -41,6 +42,7 @@ from rankcast.storage.shapes import (
 )
 from rankcast.storage.texts import read_text
 from rankcast.workloads.placement import DELAY, Workload, placement_problem
+from rankcast.workloads.placement_subscribers import without_axis
 
 _LATENCIES = [one.value for one in Latency]
 _LATENCY = {"title": f"one of {', '.join(_LATENCIES)}", "enum": _LATENCIES}
@@ -201,6 +203,7 @@ def _given_demand(document: Document) -> NamedDemand:
                 f"{one['name']}: {shown(one['wants'])} matches nothing; expected something within {within}"
             )
     refuse(document, wrong)
+    said = Counter(name for one in filters for conjunction in one.conjunctions for name, _ in conjunction)
     return NamedDemand(
         [one["name"] for one in value["subscribers"]],
         [one["at"] for one in value["subscribers"]],
@@ -208,4 +211,5 @@ def _given_demand(document: Document) -> NamedDemand:
         Interests.of_filters(filters, ranges),
         np.arange(len(filters)),
         ranges,
+        notes=tuple(without_axis(name, count) for name, count in sorted(said.items()) if name not in ranges),
     )

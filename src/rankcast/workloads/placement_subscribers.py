@@ -149,10 +149,15 @@ def _words(said: Sequence[ValueSet]) -> tuple[str, ...]:
     return tuple(sorted(common))
 
 
+def without_axis(name: str, conditions: int) -> str:
+    """Return the note on an attribute that filters speak of and that is not among the axes."""
+    return f"{name}: no axis, so that {conditions:,} conditions on it are taken as if anything would do"
+
+
 def _notes(said: Mapping[str, Sequence[ValueSet]], axes: Mapping[str, Axis]) -> Iterator[str]:
     left_out = sorted(name for name in said if name not in axes)
     for name in left_out:
-        yield f"{name}: no axis, so that {len(said[name]):,} conditions on it are taken as if anything would do"
+        yield without_axis(name, len(said[name]))
     for name, axis in axes.items():
         strange = sum(axis.is_strange(values) for values in said.get(name, ()))
         if strange:
