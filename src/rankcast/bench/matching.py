@@ -86,10 +86,11 @@ def _measure(work: Work, settings: Settings, report: Report) -> None:
 
 
 def _compared(work: Work, engines: list[Engine], settings: Settings, report: Report) -> dict[str, Matches]:
-    """Let every engine match a few events, which also warms it up, and compare."""
+    """Let every engine match a few events, once it is warm, and compare."""
     found: dict[str, Matches] = {}
     for engine in engines:
         settings.say(f"{work.name}: comparing the answers of {engine.name}")
+        engine.match(1)  # which may have to compile, and would be taken for slow
         count = count_within(SLOW_TURN_SECONDS, engine.match, min(COMPARED, len(work.events)))
         matches = engine.match(count)
         if matches is not None:
