@@ -196,9 +196,10 @@ class Definition:
         return any(one.identity == row.identity and row.time - one.time <= recall for one in self.noted[row.queue])
 
     def change(self, change):
-        queue = self.queues.get(change.queue)
-        if queue is not None:
-            queue, delivered = step(queue, None, EPOCH + ticks(change.time), closed=False)
+        queue, instant = self.queues.get(change.queue), EPOCH + ticks(change.time)
+        ends_now = isinstance(queue, PeriodicQueue) and queue.end == instant  # a change comes before what is due then
+        if queue is not None and not ends_now:
+            queue, delivered = step(queue, None, instant, closed=False)
             self.note(change.queue, delivered)
         self.taken.setdefault(change.queue, [])
         self.noted.setdefault(change.queue, [])

@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 import spark_stream_program
 from crashing_programs import Program, files_under, until
 from rankcast.model.errors import InvalidFileError
-from spark_cluster import standalone_cluster
+from spark_cluster import SPARK_HOME, standalone_cluster
 from spark_stream_program import outputs_of
 
 PROGRAM = [sys.executable, spark_stream_program.__file__]
@@ -125,10 +125,12 @@ def test_a_disk_that_is_full_for_spark_itself_stops_the_stream_and_nothing_is_lo
 def test_a_standalone_cluster_of_two_workers_puts_out_the_same(uninterrupted: Path, tmp_path: Path) -> None:
     folder = tmp_path / "submitted"
     spark_stream_program.prepare(folder)
-    submit = Path(sys.executable).with_name("spark-submit")
+    submit = SPARK_HOME / "bin" / "spark-submit"
+    # Spark's script would look for its home by itself, and not find it in a path with a space.
+    environment = {"SPARK_HOME": str(SPARK_HOME), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     with standalone_cluster(tmp_path / "cluster") as master:
         command = [str(submit), "--master", master, spark_stream_program.__file__, str(folder), master]
-        program = Program(command, tmp_path / "log", PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+        program = Program(command, tmp_path / "log", **environment)
         assert program.wait() == 0, program.said()
     executors = {log.parent.name for log in (tmp_path / "cluster").glob("worker-*/app-*/*/stderr")}
     assert len(executors) == 2
