@@ -138,11 +138,9 @@ def _drawn_load(stage: Stage, others: Array, per_broker: int, factor: float, ran
 
 
 def _programme(stage: Stage, sample: Sample, random: np.random.Generator, sampling: Sampling) -> Programme:
-    wanted = stage.problem.interests
-    counts = np.diff(wanted.offsets)[stage.interests[sample.demands]]
-    before = np.cumsum(counts) - counts
-    rows = np.repeat(wanted.offsets[stage.interests[sample.demands]] - before, counts) + np.arange(counts.sum())
-    parts, demand_of_part = wanted.sides[rows], np.repeat(np.arange(len(counts)), counts)
+    wanted = stage.problem.interests.taken(stage.interests[sample.demands])
+    counts = np.diff(wanted.offsets)
+    parts, demand_of_part = wanted.sides, np.repeat(np.arange(len(wanted)), counts)
     positions = stage.problem.sites[stage.sites[sample.demands]][demand_of_part]
     supers = superinterests(parts, positions, sampling.superinterests * len(stage.brokers), random)
     products = Products.of(supers)

@@ -85,11 +85,7 @@ def parts_by_leaf(problem: Problem, column_of: Array) -> Iterable[Array]:
     columns, wanted = np.divmod(codes, len(interests))
     ends = np.searchsorted(columns, np.arange(len(problem.tree.leaves) + 1))
     for first, last in pairwise(ends):
-        numbers = wanted[first:last]
-        counts = interests.offsets[numbers + 1] - interests.offsets[numbers]
-        before = np.cumsum(counts) - counts
-        rows = np.repeat(interests.offsets[numbers] - before, counts) + np.arange(counts.sum())
-        yield np.unique(interests.sides[rows], axis=0)
+        yield np.unique(interests.taken(wanted[first:last]).sides, axis=0)
 
 
 def enclosing(boxes: Array, most: int, density: Density, events: Events, random: np.random.Generator) -> Array:

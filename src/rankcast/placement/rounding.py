@@ -102,7 +102,7 @@ def with_room(stage: Stage, programme: Programme, boxes: Array, picked: Array) -
     The programme knows of load by a sample only. `boxes` are its own, grown by epsilon. Where no box helps, as members
     elsewhere would have to make room, it stays at that.
     """
-    every, interests = np.arange(len(stage.sizes)), np.arange(len(stage.problem.interests))
+    every = np.arange(len(stage.sizes))
     sample = Sample(every, stage.sizes, stage.rooms(stage.problem.beta).astype(np.float64))
     ends = by_broker(programme.box_broker, len(stage.brokers) + 1)
     hulls = stage.problem.interests.hulls
@@ -127,7 +127,7 @@ def with_room(stage: Stage, programme: Programme, boxes: Array, picked: Array) -
         picked = np.union1d(picked, added)
         for broker in programme.box_broker[added].tolist():
             own = picked[programme.box_broker[picked] == broker]
-            covers[:, broker] = stage.allowed[:, broker] & stage.held(interests, boxes[own])[stage.interests]
+            covers[:, broker] = stage.allowed[:, broker] & stage.problem.interests.held(boxes[own])[stage.interests]
 
 
 def by_broker(owners: Array, brokers: int) -> Array:
@@ -163,7 +163,6 @@ def _pruned(stage: Stage, loads: Loads, covers: Array, owners: Array, boxes: Arr
     """
     kept = np.ones(len(boxes), bool)
     counts = covers.sum(axis=1)
-    every = np.arange(len(stage.problem.interests))
     events = stage.problem.density.rows(boxes.shape[1])
     gains = np.full(len(boxes), -np.inf)
     for broker, most in enumerate(stage.most):
@@ -176,7 +175,7 @@ def _pruned(stage: Stage, loads: Loads, covers: Array, owners: Array, boxes: Arr
         others = np.flatnonzero(kept & (owners == broker))
         others = others[others != box]
         concerned = np.flatnonzero(covers[:, broker])
-        lost = concerned[~stage.held(every, boxes[others])[stage.interests[concerned]]]
+        lost = concerned[~stage.problem.interests.held(boxes[others])[stage.interests[concerned]]]
         if (counts[lost] < 2).any() or not loads.can_do_without(lost, broker):
             continue
         covers[lost, broker] = False

@@ -15,6 +15,7 @@ import numpy as np
 
 from rankcast.placement.boxes import Array
 from rankcast.placement.flow import classes_of
+from rankcast.placement.interests import Interests
 from rankcast.placement.problem import Problem
 
 
@@ -60,19 +61,14 @@ class Stage:
 
     def covers(self, demands: Array, starts: Array, boxes: Array) -> Array:
         """Return by which brokers demands are covered, given the boxes of each broker: a row per demand."""
-        wanted, which = np.unique(self.interests[demands], return_inverse=True)
-        made = self.allowed[demands]
-        for broker in range(len(self.brokers)):
-            made[:, broker] &= self.held(wanted, boxes[starts[broker] : starts[broker + 1]])[which.reshape(-1)]
-        return made
+        return covered(self.problem.interests, self.interests[demands], self.allowed[demands], starts, boxes)
 
-    def held(self, interests: Array, boxes: Array) -> Array:
-        """Return of which interests every part lies in one of some boxes."""
-        offsets = self.problem.interests.offsets
-        counts = offsets[interests + 1] - offsets[interests]
-        firsts = np.cumsum(counts) - counts
-        parts = self.problem.interests.sides[np.repeat(offsets[interests] - firsts, counts) + np.arange(counts.sum())]
-        inside = np.zeros(len(parts), bool)
-        for box in boxes:
-            inside |= (parts <= box).all(axis=1)
-        return np.logical_and.reduceat(inside, firsts) if len(firsts) else inside
+
+def covered(interests: Interests, interest_of: Array, allowed: Array, starts: Array, boxes: Array) -> Array:
+    """Return by which of the brokers that they may have demands with these interests are covered: a row per demand."""
+    wanted, which = np.unique(interest_of, return_inverse=True)
+    different = interests.taken(wanted)
+    made = allowed.copy()
+    for broker in range(made.shape[1]):
+        made[:, broker] &= different.held(boxes[starts[broker] : starts[broker + 1]])[which.reshape(-1)]
+    return made

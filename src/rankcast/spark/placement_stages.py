@@ -23,7 +23,7 @@ from rankcast.placement.fitting import fit_inner_filters, fitted_leaf, leaf_seed
 from rankcast.placement.flow import classes_of
 from rankcast.placement.problem import Problem
 from rankcast.placement.solution import Placement
-from rankcast.placement.stage import Stage
+from rankcast.placement.stage import Stage, covered
 
 LEAST_DEMANDS = 20_000
 """Demands from which on coverage is worth a Spark job."""
@@ -147,36 +147,10 @@ class _Cover:
         interests, interest_of_demand, allowed, starts, boxes = self.shipped.value
         for batch in batches:
             demands = batch.column(0).to_numpy()
-            parts_of = _Parts(interests, interest_of_demand[demands])
-            made = allowed[demands].copy()
-            for broker in range(made.shape[1]):
-                made[:, broker] &= parts_of.held(boxes[starts[broker] : starts[broker + 1]])
+            made = covered(interests, interest_of_demand[demands], allowed[demands], starts, boxes)
             packed = np.packbits(made, axis=1)
             rows = pa.array([row.tobytes() for row in packed], pa.binary())
             yield pa.RecordBatch.from_arrays([batch.column(0), rows], ["demand", "covers"])
-
-
-class _Parts:
-    """The parts of some demands' interests, one after the other."""
-
-    def __init__(self, interests: Any, numbers: Array) -> None:
-        counts = interests.offsets[numbers + 1] - interests.offsets[numbers]
-        self._firsts = np.cumsum(counts) - counts
-        rows = np.repeat(interests.offsets[numbers] - self._firsts, counts) + np.arange(counts.sum())
-        self._sides = interests.sides[rows]
-
-    @property
-    def different(self) -> Array:
-        """The different parts, sorted."""
-        return np.unique(self._sides, axis=0)
-
-    def held(self, boxes: Array) -> Array:
-        """Return of which demands every part lies in one of some boxes."""
-        inside = np.zeros(len(self._sides), bool)
-        for box in boxes:
-            inside |= (self._sides <= box).all(axis=1)
-        found: Array = np.logical_and.reduceat(inside, self._firsts) if len(self._firsts) else inside
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +171,9 @@ def _fit(shipped: Any) -> Callable[[pa.Table], pa.Table]:
     def fit(table: pa.Table) -> pa.Table:
         problem, seeds, known = shipped.value
         column = table["column"][0].as_py()
-        parts = _Parts(problem.interests, np.sort(table["interest"].to_numpy()))
+        parts = np.unique(problem.interests.taken(table["interest"].to_numpy()).sides, axis=0)
         most = int(problem.boxes_of_brokers[int(problem.tree.leaves[column])])
-        boxes = fitted_leaf(parts.different, most, problem.density, int(seeds[column]), known[column])
+        boxes = fitted_leaf(parts, most, problem.density, int(seeds[column]), known[column])
         return pa.table({"column": pa.array([column], pa.int64()), "boxes": pa.array([boxes.tobytes()], pa.binary())})
 
     return fit
