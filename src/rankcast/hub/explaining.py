@@ -8,7 +8,7 @@ from datetime import datetime
 from rankcast.delivery.outlook import Fate, Outlook
 from rankcast.hub.core import Core
 from rankcast.hub.members import Member, MemberQueue
-from rankcast.hub.results import Match, Outcome, Verdict
+from rankcast.hub.results import Late, Match, Outcome, Verdict
 from rankcast.matching.explain import Explanation, explain
 from rankcast.model.events import Event
 from rankcast.model.notifying import Gathered, Notify, OnDemand
@@ -32,9 +32,9 @@ def _queue_outcome(
     match = queue.match(event, wanted)
     if match is None:
         return replace(found, verdict=Verdict.NO_RELEVANCE) if wanted else found
-    unseen = _not_seen(core, queue, match, now)
+    late = core.lateness_of(event, now)
+    unseen = _not_seen(core, queue, match, late)
     if unseen is not None:
-        late = core.lateness_of(event, now) if unseen is Verdict.LATE else None
         return replace(found, rank=match.rank, verdict=unseen, late=late)
     ahead = queue.outlook(match, max(now, core.latest))
     competitor = None if ahead.competitor is None else queue.matches.get(ahead.competitor.identity)
@@ -42,12 +42,12 @@ def _queue_outcome(
     return replace(found, rank=match.rank, verdict=verdict, outlook=ahead, competitor=competitor)
 
 
-def _not_seen(core: Core, queue: MemberQueue, match: Match, now: datetime) -> Verdict | None:
+def _not_seen(core: Core, queue: MemberQueue, match: Match, late: Late | None) -> Verdict | None:
     """Return why a match that came now would not reach its queue now, or None when it would."""
     event = match.event
     if core.is_known(event.identity) or queue.holds(event.identity):
         return Verdict.REPEATED
-    if core.lateness_of(event, now) is not None:
+    if late is not None:
         return Verdict.LATE
     return Verdict.HELD if core.keeps_back else None
 
