@@ -86,7 +86,7 @@ def test_attributes_that_the_problem_does_not_have_are_noted(folder):
     (folder / "problem.yaml").write_text(text.replace("delay: 0.5", "delay: 9").replace("limit: 40", "limit: 400"))
     result = run("problem.yaml", "--algorithm", "greedy-offline")
     assert "3 subscribers on 1 leaf of 1 broker" in result.stdout
-    assert "rnt: no axis, so that 1 conditions on it are taken as if anything would do" in result.stdout
+    assert "rnt: no axis; conditions on it (1) are taken as if anything would do" in result.stdout
 
 
 def test_a_plan_that_breaks_a_limit_has_exit_code_1_and_says_which(folder):
@@ -95,6 +95,15 @@ def test_a_plan_that_breaks_a_limit_has_exit_code_1_and_says_which(folder):
     assert result.exit_code == 1
     assert "broken: load" in result.stdout
     assert "lisbon: 4 subscribers, 2 times its share; at most 1 times are allowed" in result.stdout
+
+
+def test_a_load_that_is_allowed_but_not_wanted_is_said(folder):
+    (folder / "far.yaml").write_text(
+        PROBLEM.replace("at: [10, 5]", "at: [90, 5]").replace("beta_max: 1", "beta_max: 2")
+    )
+    result = run("far.yaml", "--algorithm", "greedy-offline")
+    assert result.exit_code == 0
+    assert "kept; load above 1" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -207,7 +216,7 @@ def deployment(folder):
 def test_a_subscriber_file_at_some_sites_is_placed(deployment):
     result = run("deployment.yaml", "--algorithm", "local-search", "--out", "plan.json")
     assert result.exit_code == 0, result.stderr
-    assert "floor: no axis, so that 1 conditions on it are taken as if anything would do" in result.stdout
+    assert "floor: no axis; conditions on it (1) are taken as if anything would do" in result.stdout
     plan = json.loads((deployment.parent / "plan.json").read_text())
     assert plan["words"] == {"city": ["Faro", "Porto"]}
     assert plan["attributes"] == {"rent": [0, 2000], "rooms": [2, 4], "city": [0, 3]}

@@ -1,13 +1,14 @@
 """`rankcast simulate --plan`: a plan runs on simulated brokers, and its traffic is what the audit said."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.cli.simulate_plan import chance_of_alarm, run_plan, traffic_of
+from rankcast.cli.simulate_plan import chance_of_alarm, map_of, run_plan, traffic_of
 from rankcast.storage.placement_plans import load_placement_plan
 
 PROBLEM = """\
@@ -129,6 +130,23 @@ def test_the_network_of_a_plan_is_drawn(plan):
     result = run("simulate", "--plan", plan, "--publications", 10, "--plot", "network.svg")
     assert (plan.parent / "network.svg").read_text().startswith("<?xml")
     assert "wrote network.svg" in result.stderr
+
+
+def test_brokers_are_drawn_where_they_are_as_seen_from_where_they_are_furthest_apart(plan):
+    flat = load_placement_plan(plan)
+    assert map_of(flat) == {
+        "publisher": (0, 0), "madrid": (5, 0), "lisbon": (10, 0), "porto": (10, 5), "paris": (0, 20)
+    }  # fmt: skip
+    narrow = replace(
+        flat,
+        publisher=(0.0, 0.0, 0.0),
+        brokers=tuple(
+            replace(one, at=(number % 2, 10.0 * number, 30.0 * number)) for number, one in enumerate(flat.brokers)
+        ),
+    )
+    places = map_of(narrow)
+    for number, (one, other) in enumerate(zip(narrow.brokers, narrow.brokers[1:], strict=False)):
+        assert math.dist(places[one.name], places[other.name]) == pytest.approx(math.dist(one.at, other.at)), number
 
 
 @pytest.mark.parametrize(

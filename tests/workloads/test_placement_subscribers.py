@@ -56,7 +56,7 @@ def test_words_have_cells_and_all_others_share_one():
     assert boxes(found, "bob") == [[(0, 1)], [(2, 3)]]
     assert boxes(found, "eva") == [[(0, 1)], [(2, 3)]]
     assert found.axes["city"].coordinate("Porto") == 2.5
-    assert found.notes == ("city: 1 patterns let all words through that are in no list",)
+    assert found.notes == ("city: patterns (1) let all words through that are in no list",)
 
 
 def test_bools_and_times_are_axes_too():
@@ -75,7 +75,7 @@ def test_bools_and_times_are_axes_too():
 def test_attributes_without_an_axis_are_left_out_and_named():
     found = audience(people(ana="rent < 500 and city = 'Faro'", bob="city = 'Porto'"), {"rent": (0, 2000)})
     assert boxes(found, "bob") == [[(0, 2000)]]
-    assert found.notes == ("city: no axis, so that 2 conditions on it are taken as if anything would do",)
+    assert found.notes == ("city: no axis; conditions on it (2) are taken as if anything would do",)
 
 
 def test_who_accepts_nothing_is_left_out_and_named():
@@ -88,7 +88,7 @@ def test_other_kinds_of_values_count_as_the_end_and_are_named():
     found = audience(people(ana="rent < 500 or not exists rent", bob="exists rent"), {"rent": (0, 2000)})
     assert boxes(found, "ana") == [[(0, 500)], [(2000, 2000)]]
     assert boxes(found, "bob") == [[(0, 2000)]]
-    assert found.notes == ("rent: 1 conditions are about other kinds of values, or none; these count as its end",)
+    assert found.notes == ("rent: conditions about other kinds of values, or none (1), count as its end",)
 
 
 def test_the_density_of_events_is_that_of_their_points():

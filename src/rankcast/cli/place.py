@@ -19,6 +19,7 @@ from rankcast.placement.algorithms import FEWEST_MOVES, MOVES_PER_SUBSCRIBER, Al
 from rankcast.placement.audit import Audit, verify
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.local_search import improved_within
+from rankcast.placement.problem import TOLERANCE
 from rankcast.placement.solution import Placement
 from rankcast.placement.tree_design import designed
 from rankcast.storage.placement_plans import save_placement_plan
@@ -122,6 +123,14 @@ def _designed(named: Named, degree: int, wishes: Wishes, *, quiet: bool) -> Resu
     return Result("designed tree", replace(named, problem=made.problem), made.placement, audit, perf_counter() - began)
 
 
+def _limits(one: Result) -> str:
+    """Return which limits a result keeps; a load that is allowed but more than wanted is said, too."""
+    if not one.audit.is_feasible:
+        return f"broken: {', '.join(sorted(rule.value for rule in one.audit.broken()))}"
+    beta = one.named.problem.beta
+    return f"kept; load above {beta:g}" if one.audit.load_factor > beta * (1 + TOLERANCE) else "kept"
+
+
 def _draw(folder: Path, results: Sequence[Result], best: Result) -> list[Path]:
     drawn = [Drawn(one.label, one.named.problem, one.placement, one.audit) for one in results]
     chosen = drawn[[one is best for one in results].index(True)]
@@ -145,7 +154,7 @@ def _show(named: Named, results: Sequence[Result], best: Result, out: Path | Non
             f"{one.audit.load_factor:.2f}",
             f"{one.audit.rms_delay:.2f}",
             f"{one.seconds:.1f}",
-            "kept" if one.audit.is_feasible else f"broken: {', '.join(sorted(r.value for r in one.audit.broken()))}",
+            _limits(one),
         )
         for one in results
     ]

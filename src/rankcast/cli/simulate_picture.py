@@ -1,20 +1,22 @@
 """The picture of `rankcast simulate`: the tree of brokers with their loads.
 
-Brokers lie on circles around the middle of the tree, each branch in a sector as wide as it has ends. The area of a
-broker says how many subscriptions it knows, its colour how many of them are its own, the width of a link how many
-messages went over it.
+Brokers are drawn where they are, if that is known. Else they lie on circles around the middle of the tree, each branch
+in a sector as wide as it has ends. The area of a broker says how many subscriptions it knows, its colour whether some
+of them are its own, the width of a link how many messages went over it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rankcast.overlay.simulate import Simulation
 from rankcast.overlay.topologies import Topology
 from rankcast.studies.plotting import BLUE, ORANGE, RED, save_picture
+
+Places: TypeAlias = Mapping[str, tuple[float, float]]
 
 MOST_NAMES = 40
 """Brokers with names beside them; more could not be read."""
@@ -23,9 +25,11 @@ LARGEST = 900
 """The area of the broker that knows most, in square points."""
 
 
-def draw_network(path: Path, overlay: Simulation, publishers: Sequence[str], title: str = "") -> None:
-    """Draw the brokers of a simulation; without a title it is named by its strategy."""
-    places = placed(overlay.topology)
+def draw_network(
+    path: Path, overlay: Simulation, publishers: Sequence[str], title: str = "", known: Places | None = None
+) -> None:
+    """Draw the brokers of a simulation, at known places if there are any; it is named by its strategy or a title."""
+    places = placed(overlay.topology) if known is None else known
 
     def draw(figure: Any) -> None:
         panel = figure.subplots()
@@ -44,7 +48,7 @@ def draw_network(path: Path, overlay: Simulation, publishers: Sequence[str], tit
     save_picture(draw, (9.0, 8.0), path)
 
 
-def placed(topology: Topology) -> dict[str, tuple[float, float]]:
+def placed(topology: Topology) -> Places:
     """Return where each broker is drawn."""
     centre = min(topology.brokers, key=lambda name: max(topology.hops(name, edge) for edge in topology.edges))
     ends: dict[str, int] = {}
@@ -70,7 +74,7 @@ def placed(topology: Topology) -> dict[str, tuple[float, float]]:
     return places
 
 
-def _links(panel: Any, overlay: Simulation, places: dict[str, tuple[float, float]]) -> None:
+def _links(panel: Any, overlay: Simulation, places: Places) -> None:
     over = overlay.measures.over_links
     most = max(over.values(), default=1)
     for link in overlay.topology.links:
@@ -79,9 +83,7 @@ def _links(panel: Any, overlay: Simulation, places: dict[str, tuple[float, float
         panel.plot(across, up, color="#B0B0B0", linewidth=0.6 + 7 * count / most, solid_capstyle="round", zorder=1)
 
 
-def _brokers(
-    panel: Any, overlay: Simulation, places: dict[str, tuple[float, float]], publishers: Sequence[str]
-) -> None:
+def _brokers(panel: Any, overlay: Simulation, places: Places, publishers: Sequence[str]) -> None:
     sizes = overlay.table_sizes()
     most = max(sizes.values(), default=0) or 1
     own = {name: sizes[name] - overlay.received(name) for name in sizes}

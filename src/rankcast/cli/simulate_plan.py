@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 
 from rankcast.cli.plan_checks import check_plan
-from rankcast.cli.simulate_picture import draw_network
+from rankcast.cli.simulate_picture import Places, draw_network
 from rankcast.cli.streams import complain, counted, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.model.advertisements import Advertisement, AdvertisementId
@@ -68,7 +68,7 @@ def simulate_plan(file: Path, publications: int, seed: int, plot: Path | None, *
     overlay = run_plan(plan, publications, seed, quiet=as_json)
     found = traffic_of(plan, overlay)
     if plot is not None:
-        draw_network(plot, overlay, [root_of(plan)], f"{plan.algorithm}, planned")
+        draw_network(plot, overlay, [root_of(plan)], f"{plan.algorithm}, planned", map_of(plan))
     if as_json:
         write_json(_document(plan, overlay, found, plot))
     else:
@@ -140,6 +140,17 @@ def topology_of(plan: PlacementPlan) -> Topology:
         for broker in plan.brokers
     )
     return Topology((root, *(broker.name for broker in plan.brokers)), links)
+
+
+def map_of(plan: PlacementPlan) -> Places:
+    """Return where brokers are on a map of two directions: of more, those two in which they are furthest apart."""
+    names = [root_of(plan), *(broker.name for broker in plan.brokers)]
+    points = np.array([plan.publisher, *(broker.at for broker in plan.brokers)], float)
+    points = np.pad(points, ((0, 0), (0, max(0, 2 - points.shape[1]))))
+    if points.shape[1] > 2:
+        points = points - points.mean(axis=0)
+        points = points @ np.linalg.svd(points, full_matrices=False)[2][:2].T
+    return {name: (float(across), float(up)) for name, (across, up) in zip(names, points, strict=True)}
 
 
 def root_of(plan: PlacementPlan) -> str:

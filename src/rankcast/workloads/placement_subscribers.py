@@ -151,7 +151,7 @@ def _words(said: Sequence[ValueSet]) -> tuple[str, ...]:
 
 def without_axis(name: str, conditions: int) -> str:
     """Return the note on an attribute that filters speak of and that is not among the axes."""
-    return f"{name}: no axis, so that {conditions:,} conditions on it are taken as if anything would do"
+    return f"{name}: no axis; conditions on it ({conditions:,}) are taken as if anything would do"
 
 
 def _notes(said: Mapping[str, Sequence[ValueSet]], axes: Mapping[str, Axis]) -> Iterator[str]:
@@ -161,8 +161,8 @@ def _notes(said: Mapping[str, Sequence[ValueSet]], axes: Mapping[str, Axis]) -> 
     for name, axis in axes.items():
         strange = sum(axis.is_strange(values) for values in said.get(name, ()))
         if strange:
-            yield f"{name}: {strange:,} conditions are about other kinds of values, or none; these count as its end"
+            yield f"{name}: conditions about other kinds of values, or none ({strange:,}), count as its end"
         if isinstance(axis, Words):
             patterns = sum(values.has_patterns for values in said.get(name, ()))
             if patterns:
-                yield f"{name}: {patterns:,} patterns let all words through that are in no list"
+                yield f"{name}: patterns ({patterns:,}) let all words through that are in no list"
