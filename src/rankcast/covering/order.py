@@ -53,6 +53,8 @@ class Order:
         self.scores = np.zeros(16, np.float64)
         self._filters: dict[int, Filter] = {}
         self.partial = np.zeros(16, np.bool_)
+        self._has_partial = False
+        self._found = np.empty(16, np.int64)  # kept, as a new array of that size would be for each comparison
         self.comparisons = 0
         """How many boxes have been compared with one, in all."""
 
@@ -84,6 +86,7 @@ class Order:
         self.scores[number] = score if self.ranking is Ranking.FIXED else 0.0
         self._filters[number] = lowered
         self.partial[number] = not boxed.is_exact or len(boxed.outer) != 1
+        self._has_partial |= bool(self.partial[number])
         return boxed
 
     def _make_room(self) -> None:
@@ -150,15 +153,17 @@ class Order:
         starts, ends = among.columns
         count = len(among)
         self.comparisons += count
-        found = np.empty(count, np.int64)
+        if count > len(self._found):
+            self._found = np.empty(2 * count, np.int64)
+        found = self._found
         sides = (start, end, starts, ends) if upwards else (end, start, ends, starts)
         kept = containing(*sides, count, found)
         by_score = self.ranking is Ranking.FIXED
         kept = only_outranking(
             number, upwards, by_score, start, end, starts, ends, self.scores, self.partial, among.numbers, found, kept
         )
-        found = found[:kept]
-        if not self.partial[number] and not self.partial[found].any():
+        found = found[:kept].copy()
+        if not self._has_partial or not (self.partial[number] or self.partial[found].any()):
             return found
         pairs = [(other, number) if upwards else (number, other) for other in found.tolist()]
         return found[np.array([self._is_above(*pair) for pair in pairs], np.bool_)]
