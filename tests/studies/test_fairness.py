@@ -59,9 +59,9 @@ def test_ten_subscribers_are_at_each_edge_and_distances_are_core_brokers():
 
 
 def test_random_ranks_are_less_fair_than_split_weights_and_those_hardly_less_than_counts():
-    """With so few publications noise is large. The logarithms of the two ratios have means of 0.40 and 0.05 and standard
-    deviations of 0.075 and 0.071 over sixty other seeds; both limits are 4.75 of these away, which a new seed would
-    pass with a probability of 1e-6, were they normal."""
+    """So few publications are noisy: over sixty other seeds the logarithms of the two ratios have means of 0.40 and
+    0.05 and standard deviations of 0.075 and 0.071. Both limits are 4.75 of these away, which a new seed would pass
+    with a probability of 1e-6, were they normal."""
     found = {one: measured(Piece(one, 3, 5, 250)).unfairness for one in (Scheme.RANDOM, Scheme.SPLIT, Scheme.EXACT)}
     assert found[Scheme.RANDOM] > 1.04 * found[Scheme.SPLIT]
     assert found[Scheme.SPLIT] < 1.48 * found[Scheme.EXACT]
