@@ -18,7 +18,7 @@ REPORT = {
     "numInputRows": 1000,
     "durationMs": {"triggerExecution": 500},
     "eventTime": {"max": "2026-03-01T09:59:50.000Z", "watermark": "2026-03-01T09:54:50.000Z"},
-    "stateOperators": [{"numRowsTotal": 40, "memoryUsedBytes": 2_000_000}],
+    "stateOperators": [{"memoryUsedBytes": 2_000_000}],
     "sources": [{"metrics": {"maxOffsetsBehindLatest": "17"}}],
 }
 COUNTS = Counts(events=990, matches=5000, delivered=800, late=2, rejected=10)
@@ -39,7 +39,6 @@ def test_a_report_of_spark_and_the_counts_of_the_sink_are_one_record():
         "duplicates": 0,
         "seconds": 0.5,
         "rows_per_second": 2000.0,
-        "state_rows": 40,
         "state_bytes": 2_000_000,
         "watermark": "2026-03-01T09:54:50Z",
         "lag_seconds": 10.5,
@@ -66,7 +65,7 @@ def test_what_spark_does_not_say_is_null():
         "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"},
     }
     found = batch_metrics(bare, Counts()).to_json()
-    for name in ("state_rows", "state_bytes", "watermark", "lag_seconds", "backlog"):
+    for name in ("state_bytes", "watermark", "lag_seconds", "backlog"):
         assert found[name] is None
     assert found["rows_per_second"] == 0
 

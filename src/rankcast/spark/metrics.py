@@ -78,7 +78,6 @@ class BatchMetrics:
     rows: int
     counts: Counts
     seconds: float
-    state_rows: int | None = None
     state_bytes: int | None = None
     watermark: datetime | None = None
     lag_seconds: float | None = None
@@ -100,7 +99,6 @@ class BatchMetrics:
             **asdict(self.counts),
             "seconds": round(self.seconds, 3),
             "rows_per_second": round(self.rows_per_second, 1),
-            "state_rows": self.state_rows,
             "state_bytes": self.state_bytes,
             "watermark": None if self.watermark is None else format_time(self.watermark),
             "lag_seconds": None if self.lag_seconds is None else round(self.lag_seconds, 3),
@@ -208,7 +206,6 @@ def batch_metrics(progress: Mapping[str, Any], counts: Counts) -> BatchMetrics:
         rows=_rows(progress),
         counts=counts,
         seconds=seconds,
-        state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators) if operators else None,
         state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in operators) if operators else None,
         watermark=_watermark(event_time),
         lag_seconds=None if newest is None else (started - newest).total_seconds() + seconds,
