@@ -190,8 +190,9 @@ def test_mistakes_are_named():
         covered.add(1, parse_filter("x < 9"))
     with pytest.raises(UnknownIdError, match="no subscription 2"):
         covered.remove(2)
-    with pytest.raises(InvalidValueError, match="k: 0"):
-        CoverSet(Cover.ANCESTOR, 0)
+    for k in (0, "a", 1.5, True):
+        with pytest.raises(InvalidValueError, match=f"k: {k!r} is not a whole number of at least 1"):
+            CoverSet(Cover.ANCESTOR, k)
     with pytest.raises(InvalidValueError, match="cover: 'RegularCover' is not a Cover"):
         CoverSet("RegularCover")
     for number in (-1, True, 1.5, "1"):

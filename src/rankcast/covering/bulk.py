@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankcast.covering.kernels_bulk import levels_in_space, levels_on_a_line
-from rankcast.covering.topk import Cover
+from rankcast.covering.topk import Cover, check_k
 from rankcast.model.errors import InvalidValueError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -59,8 +59,7 @@ def levels_above(
 
 def forwarded(starts: ArrayLike, ends: ArrayLike, cover: Cover, k: int = 1, scores: ArrayLike | None = None) -> Array:
     """Return the boxes that a broker which has all of them forwards, in ascending order."""
-    if k < 1:
-        raise InvalidValueError(f"k: {k} is not a whole number of at least 1")
+    check_k(k)
     most = 1 if cover is Cover.REGULAR else k
     return np.flatnonzero(levels_above(starts, ends, cover, most, scores) < most)
 

@@ -50,6 +50,12 @@ class Change(NamedTuple):
     withdraw: tuple[int, ...] = ()
 
 
+def check_k(k: object) -> None:
+    """Raise InvalidValueError unless this can be a k."""
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise InvalidValueError(f"k: {shown(k)} is not a whole number of at least 1")
+
+
 class CoverSet:
     """Numbered subscriptions, divided into those forwarded and those hidden below them.
 
@@ -66,8 +72,7 @@ class CoverSet:
     ) -> None:
         if not isinstance(cover, Cover):
             raise InvalidValueError(f"cover: {shown(cover)} is not a Cover")
-        if k < 1:
-            raise InvalidValueError(f"k: {k} is not a whole number of at least 1")
+        check_k(k)
         self.cover = cover
         self.k = 1 if cover is Cover.REGULAR else k
         self.order = Order(ranking, schema)
