@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("dev", max_examples=100, deadline=None, print_blob=True)
 # Derandomised: a red build is red again on the next run, and an unrelated change does not meet a new counterexample.
-settings.register_profile("ci", max_examples=200, deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("ci", max_examples=100, deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("thorough", max_examples=5_000, deadline=None, print_blob=True)
 
 # Several processes for the tests say 80 here; tables are tested as wide as where nobody says how wide a terminal is.
