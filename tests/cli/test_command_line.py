@@ -414,6 +414,18 @@ class TestCheck:
         assert result.exit_code == 0
         assert [(one["severity"], one["line"]) for one in lines(result.stdout)] == [("warning", 10)]
 
+    def test_of_a_folder_its_files_are_checked(self, tmp_path):
+        (tmp_path / "none").mkdir()
+        for name, text in {"a.jsonl": '{"a": 1}\n', "b.csv": "a:int\nx\n", "c.txt": "", "_d.csv": "a:int\nx\n"}.items():
+            (tmp_path / name).write_text(text)
+        result = run("check", tmp_path)
+        assert result.exit_code == 1
+        assert f"{tmp_path / 'a.jsonl'}: ok" in result.stdout
+        assert f"{tmp_path / 'b.csv'}: 1 error" in result.stdout
+        assert "c.txt" not in result.stdout
+        assert "_d.csv" not in result.stdout
+        assert "a folder; expected a subscriber or event file" in run("check", tmp_path / "none").stdout
+
     def test_events_are_checked_against_the_schema_of_the_subscribers(self, people, events):
         people.write_text("version: 1\nschema: {attributes: {city: string, rent: string}}\nsubscribers: []\n")
         result = run("check", events, people)

@@ -275,9 +275,24 @@ class TestAnyFormat:
         with pytest.raises(InvalidFileError, match=r"nowhere.csv: cannot be read: No such file"):
             read_events(tmp_path / "nowhere.csv")
 
-    def test_a_folder(self, tmp_path):
+    def test_a_folder_is_its_event_files_by_name(self, tmp_path):
+        texts = {"b.csv": "a:int\n2\n", "a.jsonl": '{"a": 1}\n{"a"\n', "c.json": '[{"a": 3}]', "_x.json": "{}"}
+        for name, text in {**texts, ".d.csv": "a\n4\n", "notes.txt": "", "e.parquet": "none"}.items():
+            (tmp_path / name).write_text(text)
+        found, problems = apart(read_events(tmp_path))
+        assert [(event.source, event.id, event.data) for event in found] == [
+            ("a.jsonl", "1", {"a": 1}),
+            ("b.csv", "2", {"a": 2}),
+            ("c.json", "1", {"a": 3}),
+        ]
+        assert [(problem.file, problem.line) for problem in problems] == [
+            (str(tmp_path / "a.jsonl"), 2),
+            (str(tmp_path / "e.parquet"), None),
+        ]
+
+    def test_a_folder_without_event_files(self, tmp_path):
         (tmp_path / "x.csv").mkdir()
-        with pytest.raises(InvalidFileError, match="cannot be read: Is a directory"):
+        with pytest.raises(InvalidFileError, match=r"x.csv: no event files are in it; expected some of .jsonl"):
             read_events(tmp_path / "x.csv")
 
     def test_an_unknown_suffix(self, tmp_path):

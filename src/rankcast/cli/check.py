@@ -11,12 +11,16 @@ from rankcast.cli.terminal import progress
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.model.schema import Schema
 from rankcast.storage.checking import check_file, is_subscriber_file
+from rankcast.storage.event_files import event_format
 from rankcast.storage.subscriber_files import SUBSCRIBER_SUFFIXES, load_subscribers
 
 
 def check_files(files: Sequence[str], *, as_json: bool) -> int:
-    """Run the command and return its exit code. Each file is checked once, however often it is named."""
-    found: dict[str, list[Problem]] = {file: [] for file in files}
+    """Run the command and return its exit code. Each file is checked once, however often it is named.
+
+    Of a folder its event files are checked, and its subscriber files.
+    """
+    found: dict[str, list[Problem]] = {file: [] for named in files for file in _files(named)}
     subscriber_files = [file for file in found if _has_subscribers(file)]
     schemas: list[Schema] = []
     with progress("checking", total=len(found)) as bar:
@@ -29,6 +33,15 @@ def check_files(files: Sequence[str], *, as_json: bool) -> int:
     for file, problems in found.items():
         _report(file, problems, as_json=as_json)
     return 1 if any(not problem.warning for problems in found.values() for problem in problems) else 0
+
+
+def _files(named: str) -> list[str]:
+    folder = Path(named)
+    if not folder.is_dir():
+        return [named]
+    inside = sorted(folder.glob("[!._]*"))
+    known = [one for one in inside if event_format(one) is not None or one.suffix.lower() in SUBSCRIBER_SUFFIXES]
+    return list(map(str, known)) or [named]
 
 
 def _has_subscribers(file: str) -> bool:

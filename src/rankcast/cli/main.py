@@ -100,7 +100,9 @@ def options(
 
 @app.command(epilog="Example: rankcast match flats.jsonl --subscribers people.yaml")
 def match(
-    events: Annotated[str, typer.Argument(metavar="EVENTS", help="Event file: .jsonl, .csv or .parquet.")],
+    events: Annotated[
+        str, typer.Argument(metavar="EVENTS", help="Event file (.jsonl, .csv, .parquet), or a folder of them.")
+    ],
     subscribers: SubscriberFile,
     json: AsJson = False,
     out: Annotated[
@@ -263,7 +265,7 @@ def generate(
 
 @app.command(epilog="Example: rankcast check people.yaml flats.jsonl")
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Subscriber and event files.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Subscriber and event files, or folders of them.")],
     json: AsJson = False,
 ) -> None:
     """Report every problem in subscriber and event files, with line numbers.

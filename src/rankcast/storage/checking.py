@@ -21,9 +21,11 @@ _HEAD_BYTES = 64 * 1024
 def check_file(path: str | os.PathLike[str], schema: Schema | None = None) -> list[Problem]:
     """Return every problem of a subscriber file or event file, in the order of the file; none when all is well.
 
-    With a schema, events are checked against it too.
+    With a schema, events are checked against it too. A folder is no file: name those in it.
     """
     path = Path(path)
+    if path.is_dir():
+        return [Problem(str(path), None, "a folder; expected a subscriber or event file, or a folder of them")]
     try:
         if event_format(path) is None and path.suffix.lower() not in SUBSCRIBER_SUFFIXES:
             known = ", ".join(sorted({*SUBSCRIBER_SUFFIXES, *EVENT_SUFFIXES}))

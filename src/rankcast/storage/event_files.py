@@ -1,6 +1,7 @@
 """Event files: JSON lines, JSON, CSV with a typed header, Parquet; streamed, with bad lines set aside.
 
 The format is that of the suffix (.jsonl, .ndjson, .json, .csv, .parquet, .pq), all but Parquet also compressed (.gz).
+A folder is its event files in the order of their names; hidden ones, and those that begin with `_`, are left out.
 An event without an id gets the number of its line (Parquet: row), one without a source the file's name. Each event is
 yielded as it is read; each line or row that is none is a Problem in its place. InvalidFileError means that nothing can
 be read. Memory: one line (at most MAX_LINE_BYTES), batch or JSON document (at most MAX_FILE_BYTES), and the identities
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from rankcast.model.cloudevents import parse_json
-from rankcast.model.errors import InvalidEventError, Problem, RankcastError, shown
+from rankcast.model.errors import InvalidEventError, InvalidFileError, Problem, RankcastError, shown
 from rankcast.model.events import Event, Identity
 from rankcast.model.schema import Schema
 from rankcast.storage.byte_lines import DamagedError, open_bytes, read_bytes, read_lines
@@ -64,12 +65,14 @@ def read_events(
     *,
     format: EventFormat | None = None,  # noqa: A002
 ) -> Iterator[Event | Problem]:
-    """Return the events of a file one by one, in their declared types when there is a schema.
+    """Return the events of a file or a folder one by one, in their declared types when there is a schema.
 
     Raises InvalidFileError at once when the file cannot be opened or its format is unknown, and with the first event
-    when the content turns out to be unusable.
+    when the content turns out to be unusable; what is unusable of a folder is a problem in its place.
     """
     path = Path(path)
+    if path.is_dir():
+        return _of_folder(_files_in(path), schema, format)
     known = _known_format(path, format)
     check_plain(path)
     try:
@@ -77,6 +80,26 @@ def read_events(
     except OSError as error:
         raise unreadable(path, error) from None
     return _checked(_numbered(path, schema, known), schema, str(path))
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return the event files of a folder, in the order of their names; raise InvalidFileError when there is none."""
+    try:
+        names = sorted(one for one in folder.iterdir() if not one.name.startswith(("_", ".")))
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    found = [one for one in names if event_format(one) is not None]
+    if not found:
+        raise invalid_file(str(folder), None, f"no event files are in it; expected some of {', '.join(EVENT_SUFFIXES)}")
+    return found
+
+
+def _of_folder(files: Iterable[Path], schema: Schema | None, given: EventFormat | None) -> Iterator[Event | Problem]:
+    for file in files:
+        try:
+            yield from read_events(file, schema, format=given)
+        except InvalidFileError as error:
+            yield from error.problems
 
 
 def _known_format(path: Path, given: EventFormat | None) -> EventFormat:
