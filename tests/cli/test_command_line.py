@@ -99,6 +99,15 @@ class TestMatch:
     def test_the_way_is_not_shown_to_those_who_asked_for_no_rows(self, people, events):
         assert "to see why" not in run("match", events, "--subscribers", people, "--limit", 0).stdout
 
+    def test_of_a_list_that_nobody_reads_no_deliveries_are_counted(self, tmp_path, events):
+        readers = tmp_path / "readers.yaml"
+        readers.write_text(PEOPLE.replace("window: 10}\n", "window: 10}\n    notify: on_demand\n"))
+        result = run("match", events, "--subscribers", readers)
+        (row,) = (line for line in result.stdout.splitlines() if line.startswith("ana"))
+        matched, delivered = row.partition("of the last 10, on demand")[2].split()[:2]
+        assert int(matched) > 0
+        assert delivered == "-"
+
     def test_counts_matches_and_deliveries_with_their_mean_ranks(self, people, events):
         result = run("match", events, "--subscribers", people)
         assert result.exit_code == 0

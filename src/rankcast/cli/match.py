@@ -16,6 +16,7 @@ from rankcast.cli.streams import Problems, counted, json_line, printable, write_
 from rankcast.cli.terminal import console, progress, table
 from rankcast.hub import Notification
 from rankcast.model.errors import Problem
+from rankcast.model.notifying import OnDemand
 from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.durations import format_duration
 from rankcast.storage.event_files import read_events
@@ -121,7 +122,8 @@ def _show_way_on(events: str, subscribers: Path, somebody: str) -> None:
 
 def _row(subscriber: Subscriber, replay: Replay) -> tuple[str, ...]:
     tally = replay.tallies[subscriber.id]
-    counts = (f"{tally.matched.events:,}", f"{tally.delivered.events:,}")
+    is_read = isinstance(subscriber.notify, OnDemand)  # nobody asks here for what is on its list
+    counts = (f"{tally.matched.events:,}", "-" if is_read else f"{tally.delivered.events:,}")
     return (
         subscriber.id,
         shown_delivery(subscriber),
