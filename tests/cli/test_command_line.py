@@ -103,10 +103,8 @@ class TestMatch:
         readers = tmp_path / "readers.yaml"
         readers.write_text(PEOPLE.replace("window: 10}\n", "window: 10}\n    notify: on_demand\n"))
         result = run("match", events, "--subscribers", readers)
-        (row,) = (line for line in result.stdout.splitlines() if line.startswith("ana"))
-        matched, delivered = row.partition("of the last 10, on demand")[2].split()[:2]
-        assert int(matched) > 0
-        assert delivered == "-"
+        row = next(line for line in result.stdout.splitlines() if line.startswith("ana"))
+        assert row.split()[-7:-5] == ["2", "-"]
 
     def test_counts_matches_and_deliveries_with_their_mean_ranks(self, people, events):
         result = run("match", events, "--subscribers", people)
