@@ -47,6 +47,25 @@ def whole_programme(problem):
     return Programme.of(stage.allowed, counts, candidates, stage.sizes, rooms, stage.most, problem.density)
 
 
+@given(problems(subscribers=5, brokers=3, star=True))
+def test_the_matrix_has_a_row_per_limit_and_a_column_per_pair_and_box(problem):
+    programme = whole_programme(problem)
+    brokers, demands, pairs, needs = programme.sizes
+    expected = np.zeros((2 * brokers + demands + needs, pairs + len(programme.boxes)))
+    for pair, (demand, broker) in enumerate(zip(programme.pair_demand, programme.pair_broker, strict=True)):
+        expected[brokers + demand, pair] = 1
+        expected[brokers + demands + broker, pair] = programme.load_weights[demand]
+    for need, pair in enumerate(programme.need_pair):
+        expected[2 * brokers + demands + need, pair] = -1
+    for box, broker in enumerate(programme.box_broker):
+        expected[broker, pairs + box] = 1
+        met = programme.met[programme.offsets[box] : programme.offsets[box + 1]]
+        expected[2 * brokers + demands + met, pairs + box] = 1
+    found = programme.matrix()
+    assert np.array_equal(found.toarray(), expected)
+    assert found.has_canonical_format
+
+
 @given(problems(subscribers=4, brokers=3, star=True), st.sampled_from([20, 2000]))
 @settings(max_examples=60)
 def test_the_bound_of_the_whole_programme_is_below_every_placement(problem, iterations):

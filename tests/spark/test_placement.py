@@ -86,15 +86,15 @@ def test_a_table_becomes_the_problem_and_its_demands(spark):
     assert table.problem.site_of.tolist() == problem.site_of.tolist()
     assert np.array_equal(table.problem.interests.sides, problem.interests.sides)
     everybody, top = np.arange(len(problem)), problem.tree.children(PUBLISHER)
-    made = stage_of(table.coded, table.problem, everybody, top, least_demands=0)
+    made = stage_of(table, table.problem, everybody, top, least_demands=0)
     local = Stage.of(problem, everybody, top)
     for name in ("demand_of", "interests", "sites", "sizes", "allowed"):
         assert np.array_equal(getattr(made, name), getattr(local, name)), name
     boxes = problem.interests.sides[::3]
     starts = np.linspace(0, len(boxes), len(top) + 1).astype(int)
     every = np.arange(len(local.sizes))
-    assert np.array_equal(made.covers(every, starts, boxes), local.covers(every, starts, boxes))
-    table.close()
+    assert np.array_equal(made.all_covers(starts, boxes), local.covers(every, starts, boxes))
+    assert np.array_equal(made.uncovered(starts, boxes), ~local.covers(every, starts, boxes).any(axis=1))
 
 
 def test_numbers_that_are_not_each_there_once_are_refused(spark):

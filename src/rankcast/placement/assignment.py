@@ -105,7 +105,8 @@ def _possible(stage: Stage) -> Array:
 
 def _at_leaves(stage: Stage, covers: Array) -> Array:
     """Return at which leaves demands are covered, given by which brokers of the stage they are."""
-    found: Array = _possible(stage) & (covers.astype(np.float32) @ stage.below.astype(np.float32) > 0)
+    found: Array = np.take(covers, stage.below.argmax(axis=0), axis=1)
+    found &= _possible(stage)  # of leaves below none of them, too, nothing is left
     return found
 
 

@@ -87,7 +87,7 @@ def assign_filters(stage: Stage, random: np.random.Generator, sampling: Sampling
         picked = rounded(stage, sample, programme, fractional, random)
         boxes = _expanded(stage, programme.boxes, sampling.epsilon)
         starts = by_broker(programme.box_broker[picked], len(stage.brokers))
-        missed = ~stage.covers(np.arange(len(weights)), starts, boxes[picked]).any(axis=1)
+        missed = stage.uncovered(starts, boxes[picked])
         if not missed.any():
             picked = with_room(stage, programme, boxes, picked)
             owners, boxes = simplified(stage, programme.box_broker[picked], boxes[picked], random)
@@ -120,9 +120,9 @@ def _with_load(stage: Stage, drawn: Array, random: np.random.Generator, sampling
     for factor in load_factors(stage.problem).tolist():
         for _ in range(REDRAWS):
             sample = _drawn_load(stage, drawn, sampling.load_sample, factor, random)
-            if has_room(stage.allowed[sample.demands], sample):
+            if has_room(stage.allowed_of(sample.demands), sample):
                 return sample
-    while not has_room(stage.allowed[sample.demands], sample):
+    while not has_room(stage.allowed_of(sample.demands), sample):
         sample = replace(sample, rooms=sample.rooms * 1.1 + 1 / len(sample.rooms))
     return sample
 
@@ -145,7 +145,7 @@ def _programme(stage: Stage, sample: Sample, random: np.random.Generator, sampli
     supers = superinterests(parts, positions, sampling.superinterests * len(stage.brokers), random)
     products = Products.of(supers)
     keys = random.integers(1, 1 << 63, len(parts), dtype=np.uint64)
-    allowed = stage.allowed[sample.demands]
+    allowed = stage.allowed_of(sample.demands)
     served = [np.flatnonzero(allowed[demand_of_part, broker]) for broker in range(len(stage.brokers))]
     candidates = [products.shrunk_to(parts[own], keys[own]) for own in served]
     return Programme.of(allowed, counts, candidates, sample.loads, sample.rooms, stage.most, stage.problem.density)

@@ -20,7 +20,7 @@ import numpy as np
 from rankcast.placement.boxes import Array, corners, hull
 from rankcast.placement.clusters import k_means, normalised
 from rankcast.placement.fitting import hulls
-from rankcast.placement.kernels_boxes import contained, shrunk_products
+from rankcast.placement.kernels_boxes import contained, shrunk, shrunk_products
 
 OVERLAP = 0.5
 """How much of their length two intervals may overlap."""
@@ -103,10 +103,5 @@ class Products:
         boxes, hashes = np.empty((size, parts.shape[1])), np.empty(size, np.uint64)
         made = shrunk_products(parts, keys, self.lows, self.highs, self.counts, boxes, hashes)
         _, first = np.unique(hashes[:made], return_index=True)
-        found = [boxes[first], hull(parts)[None]]
-        for other in self.others:
-            inside = (parts <= other).all(axis=1)
-            if inside.any():
-                found.append(hull(parts[inside])[None])
-        different = np.unique(np.concatenate(found), axis=0)
+        different = np.unique(np.concatenate([boxes[first], hull(parts)[None], shrunk(parts, self.others)]), axis=0)
         return Candidates(different, *contained(parts, different))

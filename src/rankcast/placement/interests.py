@@ -56,13 +56,6 @@ class Interests:
         rows = np.repeat(self.offsets[numbers] - offsets[:-1], counts) + np.arange(offsets[-1])
         return Interests(offsets, self.sides[rows])
 
-    def held(self, boxes: Array) -> Array:
-        """Return which interests have every part in one of some boxes."""
-        inside = np.zeros(len(self.sides), bool)
-        for box in boxes:
-            inside |= (self.sides <= box).all(axis=1)
-        return np.logical_and.reduceat(inside, self.offsets[:-1]) if len(self) else inside
-
     @property
     def hulls(self) -> Array:
         """The smallest box around each interest."""

@@ -66,6 +66,26 @@ def shrunk_products(
 
 
 @compiled
+def shrunk(parts: Array, boxes: Array) -> Array:
+    """Return boxes shrunk to the hull of the parts in each; those without any are left out."""
+    hulls = np.empty(boxes.shape)
+    made = 0
+    for box in range(len(boxes)):
+        found = False
+        for part in range(len(parts)):
+            if not contains(boxes[box], parts[part]):
+                continue
+            if not found:
+                hulls[made] = parts[part]
+                found = True
+            else:
+                for side in range(parts.shape[1]):
+                    hulls[made, side] = max(hulls[made, side], parts[part, side])
+        made += found
+    return hulls[:made]
+
+
+@compiled
 def contained(parts: Array, boxes: Array) -> tuple[Array, Array]:
     """Return which parts lie in each box, as offsets and part numbers."""
     offsets = np.zeros(len(boxes) + 1, np.int64)

@@ -83,25 +83,21 @@ class Programme:
         """Return the constraint matrix: rows C1, C2, C3, C4, columns x, y."""
         brokers, demands, pairs, needs = self.sizes
         before_c4 = 2 * brokers + demands
-        numbers = np.arange(pairs)
-        columns_of_met = np.repeat(np.arange(len(self.boxes)), np.diff(self.offsets))
-        rows = [
-            brokers + self.pair_demand,
-            brokers + demands + self.pair_broker,
-            before_c4 + np.arange(needs),
-            self.box_broker,
-            before_c4 + self.met,
-        ]
-        columns = [numbers, numbers, self.need_pair, pairs + np.arange(len(self.boxes)), pairs + columns_of_met]
-        values = [
-            np.ones(pairs),
-            self.load_weights[self.pair_demand],
-            -np.ones(needs),
-            np.ones(len(self.boxes)),
-            np.ones(len(self.met)),
-        ]
+        # A column of x has a row of C2, one of C3 and its needs of C4; a column of y has one of C1 and what it meets.
+        ends = np.cumsum(np.concatenate([np.bincount(self.need_pair, minlength=pairs) + 2, np.diff(self.offsets) + 1]))
+        starts = np.concatenate([[0], ends])
+        of_x, of_y = starts[:pairs], starts[pairs:-1]
+        rows, values = np.empty(starts[-1], np.int32), np.ones(starts[-1])
+        rows[of_x], rows[of_x + 1] = brokers + self.pair_demand, brokers + demands + self.pair_broker
+        values[of_x + 1] = self.load_weights[self.pair_demand]
+        at_needs = np.arange(needs) + 2 * (self.need_pair + 1)
+        rows[at_needs], values[at_needs] = before_c4 + np.arange(needs), -1.0
+        rows[of_y] = self.box_broker
+        is_met = np.ones(len(rows), bool)
+        is_met[: starts[pairs]] = is_met[of_y] = False
+        rows[is_met] = before_c4 + self.met
         shape = (before_c4 + needs, pairs + len(self.boxes))
-        return csc_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
+        return csc_matrix((values, rows, starts), shape=shape)
 
     def bound(self, dual: Array) -> float:
         """Return a lower bound on the optimum, whatever the dual values are."""

@@ -6,13 +6,13 @@ measures of their filters, is to be small. Limits: the latency of each subscribe
 `beta` times its share (the paper's name for the largest such factor is lbf), or `beta_max` times when that cannot be.
 
 Candidate brokers depend on where a subscriber is and on its latency limit, and both are kept once per *site*; nothing
-here grows with subscribers times brokers unless every subscriber has a site of its own.
+here grows with subscribers times brokers unless every subscriber has a site of its own: then it is a byte for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -30,6 +30,9 @@ TOLERANCE = 1e-9
 
 MAX_ALPHA = 12
 """Boxes of a filter. The measure of a union takes time exponential in their number in the worst case."""
+
+BLOCK = 1 << 16
+"""Sites whose latencies are in memory at a time."""
 
 NAMED = 5
 """How many subscribers an error names."""
@@ -51,9 +54,9 @@ class Problem:
     """A checked problem. `interest_of` and `site_of` say by subscriber which interest and which site is theirs.
 
     `shares` are the capacity fractions of the leaves, in the order of `tree.leaves`, and sum to 1; `alpha` is a number
-    for all brokers or one for each. `latencies`, of the kind that limits are about, and `candidates` have a row per
-    site and a column per leaf. A limit may be infinite. Raises PlacementError for numbers beyond `magnitudes`, and when
-    some subscribers, who are named, have no leaf that they may be given to.
+    for all brokers or one for each. `candidates` has a row per site and a column per leaf; `near` is that, where
+    `candidates_of` has been asked already. A limit may be infinite. Raises PlacementError for numbers beyond
+    `magnitudes`, and when some subscribers, who are named, have no leaf that they may be given to.
     """
 
     tree: BrokerTree
@@ -70,10 +73,10 @@ class Problem:
     names: Sequence[str] | None = None
     latency: Latency = Latency.PATH
     broker_names: Sequence[str] | None = None
-    latencies: Array = field(init=False)
+    near: InitVar[Array | None] = None
     candidates: Array = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, near: Array | None) -> None:
         self._set("sites", _floats("sites", self.sites))
         if self.sites.ndim != 2 or self.sites.shape[1] != self.tree.positions.shape[1]:
             raise PlacementError(
@@ -90,12 +93,17 @@ class Problem:
             raise PlacementError(
                 f"beta: {self.beta} and beta_max: {self.beta_max}; expected 1 <= beta <= beta_max <= {LARGEST_FACTOR:g}"
             )
-        self._set("latencies", self.latency.of(self.tree, self.sites))
-        self._set("candidates", self.latencies <= self.limits[:, None] * (1 + TOLERANCE))
+        found = candidates_of(self.tree, self.latency, self.sites, self.limits) if near is None else near
+        self._set("candidates", found)
         self._check_feasible()
 
     def __len__(self) -> int:
         return len(self.site_of)
+
+    @property
+    def latencies(self) -> Array:
+        """The latencies that limits are about: a row per site and a column per leaf, computed anew each time."""
+        return self.latency.of(self.tree, self.sites)
 
     @property
     def parts_of(self) -> Array:
@@ -159,11 +167,20 @@ class Problem:
         named = ", ".join(self.name(int(at)) for at in lost[:NAMED])
         more = f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else ""
         site = self.site_of[lost[0]]
+        nearest = self.latency.of(self.tree, self.sites[[site]])[0, self.shares_of_leaves > 0].min(initial=np.inf)
         raise PlacementError(
             f"no broker is near enough to {named}{more}: the first has a latency limit of {self.limits[site]:g} and "
-            f"the nearest leaf with any capacity gives "
-            f"{self.latencies[site][self.shares_of_leaves > 0].min(initial=np.inf):g}"
+            f"the nearest leaf with any capacity gives {nearest:g}"
         )
+
+
+def candidates_of(tree: BrokerTree, latency: Latency, sites: Array, limits: Array) -> Array:
+    """Return which leaves are near enough to sites: a row per site, some at a time, as latencies take more room."""
+    found = np.empty((len(sites), len(tree.leaves)), bool)
+    for first in range(0, len(sites), BLOCK):
+        block = slice(first, first + BLOCK)
+        found[block] = latency.of(tree, sites[block]) <= limits[block, None] * (1 + TOLERANCE)
+    return found
 
 
 def limits_of_delay(tree: BrokerTree, sites: Array, delay: float, latency: Latency = Latency.PATH) -> Array:

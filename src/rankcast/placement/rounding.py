@@ -75,7 +75,8 @@ def rounded(
     chances = 1 - (1 - shares) ** np.log(max(3, len(sample.demands)))
     picked = np.flatnonzero(random.random(len(shares)) < chances)
     costs = programme.measures / (shares + DOUBT)
-    hulls = stage.problem.interests.hulls[stage.interests[sample.demands]]
+    hulls = stage.problem.interests.taken(stage.interests[sample.demands]).hulls
+    allowed = stage.allowed_of(sample.demands)
     for _ in range(REPAIRS):
         starts = by_broker(programme.box_broker[picked], len(stage.brokers))
         covers = stage.covers(sample.demands, starts, programme.boxes[picked])
@@ -83,7 +84,7 @@ def rounded(
         gaps = np.asarray(~covers.any(axis=1))
         added = []
         for demand in np.flatnonzero(gaps | (short > 0)):
-            useful = stage.allowed[sample.demands[demand]] & ~covers[demand]
+            useful = allowed[demand] & ~covers[demand]
             if (useful & (left > 0)).any():
                 useful &= left > 0
             elif not gaps[demand]:
@@ -106,12 +107,12 @@ def with_room(stage: Stage, programme: Programme, boxes: Array, picked: Array) -
     sample = Sample(every, stage.sizes, stage.rooms(stage.problem.beta).astype(np.float64))
     ends = by_broker(programme.box_broker, len(stage.brokers) + 1)
     hulls = stage.problem.interests.hulls
-    covers = stage.covers(every, by_broker(programme.box_broker[picked], len(stage.brokers)), boxes[picked])
+    covers = stage.all_covers(by_broker(programme.box_broker[picked], len(stage.brokers)), boxes[picked])
     while True:
         short, left = unserved(covers, sample)
         useful: dict[int, float] = {}
         for broker in np.flatnonzero(left > 0).tolist():
-            wanting = np.where(stage.allowed[:, broker] & ~covers[:, broker], short, 0)
+            wanting = np.where(stage.allowed_at(broker) & ~covers[:, broker], short, 0)
             units = np.bincount(stage.interests, weights=wanting, minlength=len(hulls))
             wanted = np.flatnonzero(units)
             own = np.arange(ends[broker], ends[broker + 1])
@@ -127,7 +128,7 @@ def with_room(stage: Stage, programme: Programme, boxes: Array, picked: Array) -
         picked = np.union1d(picked, added)
         for broker in programme.box_broker[added].tolist():
             own = picked[programme.box_broker[picked] == broker]
-            covers[:, broker] = stage.allowed[:, broker] & stage.problem.interests.held(boxes[own])[stage.interests]
+            covers[:, broker] = stage.allowed_at(broker) & stage.held(every, boxes[own])
 
 
 def by_broker(owners: Array, brokers: int) -> Array:
@@ -141,8 +142,8 @@ def simplified(stage: Stage, owners: Array, boxes: Array, random: np.random.Gene
     Merged boxes cover more than those they come from, so that after merging some of the others are not needed. Load is
     that of all members, not of a sample: as many of them have a place in the end as have one at first.
     """
-    brokers, every = len(stage.brokers), np.arange(len(stage.sizes))
-    covers = stage.covers(every, by_broker(owners, brokers), boxes)
+    brokers = len(stage.brokers)
+    covers = stage.all_covers(by_broker(owners, brokers), boxes)
     loads = Loads(stage, covers, random)
     kept = _pruned(stage, loads, covers, owners, boxes)
     joined = [
@@ -150,7 +151,7 @@ def simplified(stage: Stage, owners: Array, boxes: Array, random: np.random.Gene
         for broker, most in enumerate(stage.most)
     ]
     owners, boxes = np.repeat(np.arange(brokers), [len(own) for own in joined]), np.concatenate(joined)
-    covers = stage.covers(every, by_broker(owners, brokers), boxes)
+    covers = stage.all_covers(by_broker(owners, brokers), boxes)
     loads.cover(covers)
     kept = _pruned(stage, loads, covers, owners, boxes)
     return owners[kept], boxes[kept]
@@ -175,7 +176,7 @@ def _pruned(stage: Stage, loads: Loads, covers: Array, owners: Array, boxes: Arr
         others = np.flatnonzero(kept & (owners == broker))
         others = others[others != box]
         concerned = np.flatnonzero(covers[:, broker])
-        lost = concerned[~stage.problem.interests.held(boxes[others])[stage.interests[concerned]]]
+        lost = concerned[~stage.held(concerned, boxes[others])]
         if (counts[lost] < 2).any() or not loads.can_do_without(lost, broker):
             continue
         covers[lost, broker] = False

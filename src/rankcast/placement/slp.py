@@ -59,7 +59,7 @@ def placed_by_programme(
         stage = stage_of(problem, members, problem.tree.children(parent))
         preliminary = assign_filters(stage, random, sampling)
         yardstick = preliminary.yardstick if yardstick is None else yardstick
-        covers = stage.covers(np.arange(len(stage.sizes)), preliminary.starts, preliminary.boxes)
+        covers = stage.all_covers(preliminary.starts, preliminary.boxes)
         columns = assigned(stage, covers, random)
         child_of = stage.below.argmax(axis=0)[columns]
         for number, broker in enumerate(stage.brokers.tolist()):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.placement.boxes import Array
-from rankcast.placement.flow import classes_of
-from rankcast.placement.interests import Interests
+from rankcast.placement.flow import Classes, classes_of
+from rankcast.placement.kernels_coverage import covering_brokers, held_interests, uncovered_demands
 from rankcast.placement.problem import Problem
 
 
@@ -23,7 +23,8 @@ from rankcast.placement.problem import Problem
 class Stage:
     """The subscribers `members` and the `brokers` among which to divide them; `below` says which leaves each one has.
 
-    By demand: its interest, a site of it, how many members it has, and in `allowed` which brokers it may have.
+    By demand: its interest, a site of it, how many members it has, and its class, the row of `classes` that says which
+    brokers it may have.
     """
 
     problem: Problem
@@ -34,7 +35,8 @@ class Stage:
     interests: Array
     sites: Array
     sizes: Array
-    allowed: Array
+    classes: Array
+    class_of: Array
 
     @staticmethod
     def of(problem: Problem, members: Array, brokers: Array) -> Stage:
@@ -43,10 +45,12 @@ class Stage:
         groups = classes_of(problem.candidates & below.any(axis=0), problem.site_of[members])
         codes = problem.interest_of[members] * len(groups.allowed) + groups.members
         found, first, demand_of, sizes = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
-        interests, rows = np.divmod(found, len(groups.allowed))
-        by_group = (groups.allowed.astype(np.float32) @ below.T.astype(np.float32)) > 0
+        interests, class_of = np.divmod(found, len(groups.allowed))
         sites = problem.site_of[members][first]
-        return Stage(problem, members, brokers, below, demand_of.reshape(-1), interests, sites, sizes, by_group[rows])
+        classes = classes_at(groups, below)
+        return Stage(
+            problem, members, brokers, below, demand_of.reshape(-1), interests, sites, sizes, classes, class_of
+        )
 
     @property
     def most(self) -> Array:
@@ -54,21 +58,51 @@ class Stage:
         found: Array = self.problem.boxes_of_brokers[self.brokers]
         return found
 
+    @property
+    def allowed(self) -> Array:
+        """Which brokers demands may have: a row per demand."""
+        found: Array = self.classes[self.class_of]
+        return found
+
+    def allowed_of(self, demands: Array) -> Array:
+        """Return which brokers some demands may have: a row per demand."""
+        found: Array = self.classes[self.class_of[demands]]
+        return found
+
+    def allowed_at(self, broker: int) -> Array:
+        """Return which demands may have a broker."""
+        found: Array = self.classes[:, broker][self.class_of]
+        return found
+
     def rooms(self, factor: float) -> Array:
         """Return how many subscribers each broker has room for at a load factor."""
         found: Array = self.below @ self.problem.rooms(factor)
         return found
 
+    def held(self, demands: Array, boxes: Array) -> Array:
+        """Return which of some demands have every part of their interest in one of some boxes."""
+        interests = self.problem.interests
+        return held_interests(self.interests[demands], interests.offsets, interests.sides, boxes)
+
     def covers(self, demands: Array, starts: Array, boxes: Array) -> Array:
-        """Return by which brokers demands are covered, given the boxes of each broker: a row per demand."""
-        return covered(self.problem.interests, self.interests[demands], self.allowed[demands], starts, boxes)
+        """Return by which brokers some demands are covered, given the boxes of each broker: a row per demand."""
+        interests = self.problem.interests
+        wanted, class_of = self.interests[demands], self.class_of[demands]
+        return covering_brokers(wanted, class_of, self.classes, interests.offsets, interests.sides, starts, boxes)
+
+    def all_covers(self, starts: Array, boxes: Array) -> Array:
+        """Return by which brokers all demands are covered: a row per demand."""
+        return self.covers(np.arange(len(self.sizes)), starts, boxes)
+
+    def uncovered(self, starts: Array, boxes: Array) -> Array:
+        """Return which demands no broker covers."""
+        interests = self.problem.interests
+        return uncovered_demands(
+            self.interests, self.class_of, self.classes, interests.offsets, interests.sides, starts, boxes
+        )
 
 
-def covered(interests: Interests, interest_of: Array, allowed: Array, starts: Array, boxes: Array) -> Array:
-    """Return by which of the brokers that they may have demands with these interests are covered: a row per demand."""
-    wanted, which = np.unique(interest_of, return_inverse=True)
-    different = interests.taken(wanted)
-    made = allowed.copy()
-    for broker in range(made.shape[1]):
-        made[:, broker] &= different.held(boxes[starts[broker] : starts[broker + 1]])[which.reshape(-1)]
-    return made
+def classes_at(groups: Classes, below: Array) -> Array:
+    """Return which brokers classes may have, given which leaves they may have, and those below each broker."""
+    found: Array = (groups.allowed.astype(np.float32) @ below.T.astype(np.float32)) > 0
+    return found

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from rankcast.model.errors import PlacementError
 from rankcast.placement.boxes import Array
-from rankcast.placement.magnitudes import wrong_place
+from rankcast.placement.magnitudes import FARTHEST, wrong_place
 
 PUBLISHER = -1
 """The parent of brokers that are attached to the publisher itself."""
@@ -118,9 +118,10 @@ def _points(name: str, values: ArrayLike) -> Array:
 
 def check_places(name: str, points: Array) -> None:
     """Refuse points that are too far out."""
-    for row, at in enumerate(points.tolist()):
-        if wrong := wrong_place(at):
-            raise PlacementError(f"{name}: row {row} is {wrong}")
+    is_near = (np.abs(points) <= FARTHEST).all(axis=1)
+    if not is_near.all():
+        row = int(is_near.argmin())
+        raise PlacementError(f"{name}: row {row} is {wrong_place(points[row].tolist())}")
 
 
 def _downwards(parents: Array) -> Array:

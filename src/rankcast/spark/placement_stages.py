@@ -1,11 +1,14 @@
 """The parts of placement by linear programming that grow with subscribers, as DataFrame and Arrow stages.
 
-- candidates: the demand code of each subscriber, its interest and the class of brokers near enough to it;
-- class aggregation: how many subscribers each demand has, and the first of them;
-- coverage: by which brokers each demand is covered, many demands at a time; what is covered by none gains weight;
+- class aggregation: subscribers with the same interest and the same candidates are one demand; how many each has, and
+  the first of them. Demands are kept by Spark in blocks, with the sides of their boxes;
+- coverage: by which brokers each demand of a block is covered, packed into bits, or whether by any at all. What is
+  covered by none gains weight: workers say which, the weights are the driver's;
 - clustering: the filter of each leaf from the different interests there, leaves side by side.
 
-All return what the local code returns, to the last bit: numbers are sorted, and every leaf has a seed of its own.
+Workers are sent the boxes of brokers and the classes of candidates with every coverage, and once the leaf of each
+subscriber, four bytes; interests are where their rows are. All stages return what the local code returns, to the last
+bit: they call it, numbers are sorted, and every leaf has a seed of its own.
 """
 
 from __future__ import annotations
@@ -21,159 +24,171 @@ from pyspark.sql import DataFrame, functions
 from rankcast.placement.boxes import Array
 from rankcast.placement.fitting import fit_inner_filters, fitted_leaf, leaf_seeds
 from rankcast.placement.flow import classes_of
+from rankcast.placement.kernels_coverage import covering_brokers, uncovered_demands
 from rankcast.placement.problem import Problem
 from rankcast.placement.solution import Placement
-from rankcast.placement.stage import Stage, covered
+from rankcast.placement.stage import Stage, classes_at
+from rankcast.spark.placement_keys import content_of, rows_of, unpacked
+from rankcast.spark.placement_table import SubscriberTable
 
-LEAST_DEMANDS = 20_000
+LEAST_DEMANDS = 200_000
 """Demands from which on coverage is worth a Spark job."""
+
+BLOCK_COLUMNS = ["first_code", "codes", "firsts", "sizes", "counts", "sides"]
+_BLOCK = "first_code long, codes binary, firsts binary, sizes binary, counts binary, sides binary"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparkStage(Stage):
-    """A stage whose coverage Spark works out."""
+    """A stage whose coverage of all demands Spark works out, from blocks of demands that it keeps."""
 
-    frame: DataFrame | None = None
-    least_demands: int = LEAST_DEMANDS
+    blocks: DataFrame
 
-    def covers(self, demands: Array, starts: Array, boxes: Array) -> Array:
-        """Return by which brokers demands are covered, given the boxes of each broker: a row per demand."""
-        if self.frame is None or len(demands) < max(self.least_demands, len(self.sizes)):
-            return Stage.covers(self, demands, starts, boxes)
-        session = self.frame.sparkSession
-        shipped = session.sparkContext.broadcast((self.problem.interests, self.interests, self.allowed, starts, boxes))
-        slices = max(1, min(len(demands) // 1000, session.sparkContext.defaultParallelism * 4))
-        found = (
-            session.range(0, len(demands), 1, slices)
-            .mapInArrow(_Cover(shipped), "demand long, covers binary")
-            .toArrow()
-        )
-        shipped.unpersist()
-        made = np.empty((len(demands), len(self.brokers)), bool)
-        packed = np.frombuffer(b"".join(found["covers"].to_pylist()), np.uint8).reshape(len(demands), -1)
-        made[found["demand"].to_numpy()] = np.unpackbits(packed, axis=1, count=len(self.brokers)).astype(bool)
-        return made[demands]
+    def all_covers(self, starts: Array, boxes: Array) -> Array:
+        """Return by which brokers all demands are covered: a row per demand."""
+        return unpacked(self._asked(starts, boxes, by_broker=True), len(self.brokers))
+
+    def uncovered(self, starts: Array, boxes: Array) -> Array:
+        """Return which demands no broker covers."""
+        return unpacked(self._asked(starts, boxes, by_broker=False), 1).reshape(-1)
+
+    def _asked(self, starts: Array, boxes: Array, *, by_broker: bool) -> pa.ChunkedArray:
+        """Return packed rows of all demands, in their order."""
+        context = self.blocks.sparkSession.sparkContext
+        shipped = context.broadcast((self.classes, starts, boxes))
+        asked = self.blocks.select("first_code", "codes", "counts", "sides")
+        found = asked.mapInArrow(_Cover(shipped, by_broker), "first_code long, rows binary").toArrow()
+        shipped.destroy()
+        return found.sort_by("first_code")["rows"]
 
 
 def stage_of(
-    coded: DataFrame, problem: Problem, members: Array, brokers: Array, least_demands: int = LEAST_DEMANDS
+    table: SubscriberTable, problem: Problem, members: Array, brokers: Array, least_demands: int = LEAST_DEMANDS
 ) -> Stage:
     """Return what `Stage.of` returns for all subscribers; of a part of them, below the top, the driver makes it."""
     if len(members) < len(problem):
         return Stage.of(problem, members, brokers)
     below = problem.tree.leaves_below()[brokers]
     groups = classes_of(problem.candidates & below.any(axis=0), np.arange(len(problem.sites)))
-    codes = demand_codes(coded, groups.members, len(groups.allowed))
-    found, first, sizes = aggregated(codes)
-    demand_of = np.empty(len(problem), np.int64)
-    located = codes.mapInArrow(_Locate(coded.sparkSession.sparkContext.broadcast(found)), "number long, demand long")
-    table = located.toArrow()
-    demand_of[table["number"].to_numpy()] = table["demand"].to_numpy()
-    interests, rows = np.divmod(found, len(groups.allowed))
-    by_group = (groups.allowed.astype(np.float32) @ below.T.astype(np.float32)) > 0
-    sites = problem.site_of[first]
-    return SparkStage(
-        problem, members, brokers, below, demand_of, interests, sites, sizes, by_group[rows], coded, least_demands
-    )
+    width = problem.interests.sides.shape[1]
+    blocks = table.keep(demand_blocks(table.coded, groups.members, len(groups.allowed), width))
+    found = blocks.select("first_code", "codes", "firsts", "sizes").toArrow().sort_by("first_code")
+    codes, firsts, sizes = (content_of(found[name])[0].view(np.int64) for name in ("codes", "firsts", "sizes"))
+    interests, class_of = np.divmod(codes, len(groups.allowed))
+    demand_of = np.searchsorted(codes, problem.interest_of * len(groups.allowed) + groups.members[problem.site_of])
+    sites, classes = problem.site_of[firsts], classes_at(groups, below)
+    made = (problem, members, brokers, below, demand_of, interests, sites, sizes, classes, class_of)
+    return SparkStage(*made, blocks) if len(codes) >= least_demands else Stage(*made)
 
 
-def demand_codes(coded: DataFrame, class_of_site: Array, classes: int) -> DataFrame:
-    """Return the code of each subscriber's demand: its interest and the class of its candidate brokers."""
+def demand_blocks(coded: DataFrame, class_of_site: Array, classes: int, width: int) -> DataFrame:
+    """Return the demands in the order of their codes, interest and class of candidates as one number, in blocks."""
     shipped = coded.sparkSession.sparkContext.broadcast(class_of_site)
-    return coded.mapInArrow(_Code(shipped, classes), "number long, code long")
-
-
-def aggregated(codes: DataFrame) -> tuple[Array, Array, Array]:
-    """Return the different codes, ascending, the first subscriber of each and how many there are."""
-    found = (
-        codes.groupBy("code").agg(functions.min("number").alias("first"), functions.count("*").alias("size")).toArrow()
+    codes = coded.select("number", "interest", "site", "sides").mapInArrow(
+        _Code(shipped, classes), "number long, code long, sides binary"
     )
-    order = np.argsort(found["code"].to_numpy())
-    codes_found, first, sizes = (found[name].to_numpy()[order] for name in ("code", "first", "size"))
-    return codes_found, first, sizes
+    demands = codes.groupBy("code", "sides").agg(
+        functions.min("number").alias("first"), functions.count("*").alias("size")
+    )
+    return demands.orderBy("code").mapInArrow(_PackBlocks(width), _BLOCK)
 
 
 def fitted_by_spark(
-    coded: DataFrame, problem: Problem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array]
+    table: SubscriberTable, problem: Problem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array]
 ) -> Placement:
     """Return what `fitted` returns: leaves are fitted side by side, inner brokers on the driver."""
-    seeds = leaf_seeds(problem, random)
-    filters = [np.empty((0, problem.interests.sides.shape[1])) for _ in range(len(problem.tree))]
-    context = coded.sparkSession.sparkContext
+    seeds, leaves, width = leaf_seeds(problem, random), problem.tree.leaves, problem.interests.sides.shape[1]
+    filters = [np.empty((0, width)) for _ in range(len(problem.tree))]
+    context = table.coded.sparkSession.sparkContext
     columns = context.broadcast(column_of.astype(np.int32))
-    pairs = coded.mapInArrow(_Pair(columns, len(problem.interests)), "pair long").distinct()
-    at_leaves = pairs.select(
-        functions.floor(functions.col("pair") / len(problem.interests)).cast("long").alias("column"),
-        (functions.col("pair") % len(problem.interests)).alias("interest"),
-    )
-    leaves = problem.tree.leaves
-    shipped = context.broadcast((problem, seeds, [known[int(leaf)] for leaf in leaves]))
-    found = at_leaves.groupBy("column").applyInArrow(_fit(shipped), "column long, boxes binary").toArrow()
+    wanted = table.coded.select("number", "sides").mapInArrow(_At(columns), "column int, sides binary").distinct()
+    most = problem.boxes_of_brokers[leaves]
+    shipped = context.broadcast((most, problem.density, seeds, [known[int(leaf)] for leaf in leaves]))
+    found = wanted.groupBy("column").applyInArrow(_fit(shipped, width), "column int, boxes binary").toArrow()
     for column, boxes in zip(found["column"].to_pylist(), found["boxes"].to_pylist(), strict=True):
-        filters[int(leaves[column])] = np.frombuffer(boxes).reshape(-1, problem.interests.sides.shape[1]).copy()
+        filters[int(leaves[column])] = np.frombuffer(boxes).reshape(-1, width).copy()
+    columns.destroy()
+    shipped.destroy()
     fit_inner_filters(problem, filters, random)
     return Placement(leaves[column_of], tuple(filters))
 
 
 @dataclass(frozen=True, slots=True)
 class _Code:
+    """Replaces interest and site by the code of the demand."""
+
     class_of_site: Any
     classes: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            codes = batch.column("interest").to_numpy() * self.classes
-            codes = codes + self.class_of_site.value[batch.column("site").to_numpy()]
-            yield pa.RecordBatch.from_arrays([batch.column("number"), pa.array(codes, pa.int64())], ["number", "code"])
+            codes = batch["interest"].to_numpy() * self.classes
+            codes = codes + self.class_of_site.value[batch["site"].to_numpy()]
+            columns = [batch["number"], pa.array(codes, pa.int64()), batch["sides"]]
+            yield pa.RecordBatch.from_arrays(columns, ["number", "code", "sides"])
 
 
 @dataclass(frozen=True, slots=True)
-class _Locate:
-    found: Any
+class _PackBlocks:
+    """Makes one row of a batch of demands, so that no later stage goes through them one by one."""
+
+    width: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            demands = np.searchsorted(self.found.value, batch.column("code").to_numpy())
-            yield pa.RecordBatch.from_arrays(
-                [batch.column("number"), pa.array(demands, pa.int64())], ["number", "demand"]
-            )
+            if len(batch):
+                codes, firsts, sizes = (batch[name].to_numpy() for name in ("code", "first", "size"))
+                contents = (codes, firsts, sizes, *rows_of(batch["sides"], self.width)[::-1])
+                columns = [pa.array(codes[:1]), *(pa.array([content.tobytes()]) for content in contents)]
+                yield pa.RecordBatch.from_arrays(columns, BLOCK_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Cover:
+    """Packs by which brokers the demands of blocks are covered, or else whether by none."""
+
     shipped: Any
+    by_broker: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        interests, interest_of_demand, allowed, starts, boxes = self.shipped.value
+        kernel = covering_brokers if self.by_broker else uncovered_demands
+        classes, starts, boxes = self.shipped.value
         for batch in batches:
-            demands = batch.column(0).to_numpy()
-            made = covered(interests, interest_of_demand[demands], allowed[demands], starts, boxes)
-            packed = np.packbits(made, axis=1)
-            rows = pa.array([row.tobytes() for row in packed], pa.binary())
-            yield pa.RecordBatch.from_arrays([batch.column(0), rows], ["demand", "covers"])
+            for row in range(len(batch)):
+                codes, counts = (_array(batch[name][row], np.int64) for name in ("codes", "counts"))
+                sides = _array(batch["sides"][row], np.float64).reshape(-1, boxes.shape[1])
+                offsets = np.concatenate([[0], np.cumsum(counts)])
+                found = kernel(np.arange(len(codes)), codes % len(classes), classes, offsets, sides, starts, boxes)
+                bits = np.packbits(found.reshape(len(codes), -1), axis=1)
+                columns = [batch["first_code"].slice(row, 1), pa.array([bits.tobytes()])]
+                yield pa.RecordBatch.from_arrays(columns, ["first_code", "rows"])
+
+
+def _array(value: pa.Scalar, kind: type) -> Array:
+    """Return a copy of what a value of bytes contains: kernels are compiled for arrays that can be written."""
+    return np.frombuffer(value.as_buffer(), kind).copy()
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class _At:
+    """Replaces numbers of subscribers by the columns of their leaves."""
+
     columns: Any
-    interests: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = self.columns.value[batch.column("number").to_numpy()].astype(np.int64)
-            pairs = np.unique(columns * self.interests + batch.column("interest").to_numpy())
-            yield pa.RecordBatch.from_arrays([pa.array(pairs, pa.int64())], ["pair"])
+            columns = self.columns.value[batch["number"].to_numpy()]
+            yield pa.RecordBatch.from_arrays([pa.array(columns), batch["sides"]], ["column", "sides"])
 
 
-def _fit(shipped: Any) -> Callable[[pa.Table], pa.Table]:
+def _fit(shipped: Any, width: int) -> Callable[[pa.Table], pa.Table]:
     """Return what fits one leaf; a function, as Spark counts the arguments of what it calls, `self` included."""
 
     def fit(table: pa.Table) -> pa.Table:
-        problem, seeds, known = shipped.value
+        most, density, seeds, known = shipped.value
         column = table["column"][0].as_py()
-        parts = np.unique(problem.interests.taken(table["interest"].to_numpy()).sides, axis=0)
-        most = int(problem.boxes_of_brokers[int(problem.tree.leaves[column])])
-        boxes = fitted_leaf(parts, most, problem.density, int(seeds[column]), known[column])
-        return pa.table({"column": pa.array([column], pa.int64()), "boxes": pa.array([boxes.tobytes()], pa.binary())})
+        parts = np.unique(rows_of(table["sides"], width)[0], axis=0)
+        boxes = fitted_leaf(parts, int(most[column]), density, int(seeds[column]), known[column])
+        return pa.table({"column": pa.array([column], pa.int32()), "boxes": pa.array([boxes.tobytes()])})
 
     return fit

@@ -1,8 +1,11 @@
 """Subscribers of a table as a placement problem: read, checked and numbered on the workers.
 
 A row has a `number` (0, 1, ... each once), `low` and `high` (the corners of its boxes, one box after the other), `at`
-(where it is) and `limit` (the latency that it allows). Different interests and different sites are found by Spark and
-numbered by content, so that nothing depends on partitions; the driver keeps these, and two numbers per subscriber.
+(where it is) and `limit` (the latency that it allows). Spark finds the different interests and sites, sorts them by
+content, and joins their numbers to the rows, so that nothing depends on partitions. The leaves near enough to a site
+are found on the workers, too.
+
+The driver gets the different interests and sites, a byte per site and leaf, and two numbers per subscriber.
 """
 
 from __future__ import annotations
@@ -15,14 +18,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array, sides_of
+from rankcast.placement.boxes import Array
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Problem
+from rankcast.placement.problem import Latency, Problem, candidates_of
 from rankcast.placement.tree import BrokerTree
+from rankcast.spark.placement_keys import packed, rows_of, unpacked
+from rankcast.spark.placement_rows import DESCRIBED, Describe
 
-CODED = "number long, interest long, site long"
-_DESCRIBED = "number long, interest binary, site binary"
+COLUMNS = {"number": "long", "low": "array<double>", "high": "array<double>", "at": "array<double>", "limit": "double"}
+
+_ROWS_OF_PARTITION = 33
+"""Bits of Spark's increasing ids that number the rows of a partition; those above are the partition's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,61 +43,114 @@ class Terms:
     alpha: Array | int = 3
     shares: Array | None = None
     density: Density = field(default=UNIFORM)
+    latency: Latency = Latency.PATH
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubscriberTable:
-    """A problem, and its subscribers as rows of number, interest and site, kept by Spark until `close`."""
+    """A problem, and its subscribers as rows of number, interest, site and sides, which Spark keeps until the end."""
 
     problem: Problem
     coded: DataFrame
+    kept: list[DataFrame]
 
     @staticmethod
     def of(frame: DataFrame, terms: Terms) -> SubscriberTable:
-        """Read a table of subscribers; raise PlacementError where its numbers are not 0, 1, ... each once."""
-        wanted = frame.select(
-            functions.col("number").cast("long"),
-            functions.col("low").cast("array<double>"),
-            functions.col("high").cast("array<double>"),
-            functions.col("at").cast("array<double>"),
-            functions.col("limit").cast("double"),
-        )
-        described = wanted.mapInArrow(_Describe(terms.attributes, len(terms.tree.publisher)), _DESCRIBED).persist()
+        """Read a table of subscribers; raise PlacementError for a wrong row, or when a number is not there once."""
+        missing = [name for name in COLUMNS if name not in frame.columns]
+        if missing:
+            raise PlacementError(f"columns {', '.join(frame.columns)}: {missing[0]} is missing")
+        wanted = frame.select(*(functions.col(name).cast(kind).alias(name) for name, kind in COLUMNS.items()))
+        kept = [wanted.mapInArrow(Describe(terms.attributes, len(terms.tree.publisher)), DESCRIBED).persist()]
         try:
-            interests, sites = (_different(described, name) for name in ("interest", "site"))
-            context = frame.sparkSession.sparkContext
-            numbering = context.broadcast(
-                ({key: at for at, key in enumerate(interests)}, {k: n for n, k in enumerate(sites)})
-            )
-            coded = described.mapInArrow(_Number(numbering), CODED).persist()
-            numbers = coded.toArrow()
-        finally:
-            described.unpersist()
-        return SubscriberTable(_problem(numbers, interests, sites, terms), coded)
+            _check(kept[0])
+            interests, sites = _Numbered.of(kept[0], "interest"), _Numbered.of(kept[0], "site")
+            kept += [interests.frame, sites.frame]
+            coded = _coded(kept[0], interests, sites).persist()
+            kept.append(coded)
+            problem = _problem(coded.select("number", "interest", "site").toArrow(), interests, sites, terms)
+        except BaseException:
+            _forget(kept)
+            raise
+        _forget(kept[:-1])
+        return SubscriberTable(problem, coded, kept[-1:])
 
-    def close(self) -> None:
-        """Let Spark forget the rows."""
-        self.coded.unpersist()
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """Let Spark keep what it computes of a frame, until the end."""
+        self.kept.append(frame.persist())
+        return frame
+
+    def __enter__(self) -> SubscriberTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _forget(self.kept)
 
 
-def _different(described: DataFrame, name: str) -> list[bytes]:
-    """Return the different values of a column in the order of the numbers they are made of."""
-    found = described.select(name).distinct().toArrow()[name].to_pylist()
-    return sorted(found, key=lambda key: tuple(np.frombuffer(key).tolist()))
+def _forget(frames: list[DataFrame]) -> None:
+    for frame in frames:
+        frame.unpersist()
 
 
-def _problem(numbers: pa.Table, interests: list[bytes], sites: list[bytes], terms: Terms) -> Problem:
+def _check(described: DataFrame) -> None:
+    """Raise PlacementError when a row is wrong: the first by number."""
+    wrong = described.where("wrong is not null").agg(functions.min(functions.struct("number", "wrong")).alias("first"))
+    first = wrong.collect()[0]["first"]
+    if first is not None:
+        raise PlacementError(first["wrong"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbered:
+    """The different keys of a column, in their order: rows of the key and an id that grows with it, kept by Spark."""
+
+    name: str
+    frame: DataFrame
+    starts: Array
+    """Of each partition: how many keys there are before it."""
+
+    @staticmethod
+    def of(described: DataFrame, name: str) -> _Numbered:
+        ordered = described.select(name).distinct().orderBy(name)
+        frame = ordered.withColumn("id", functions.monotonically_increasing_id()).persist()
+        partition = functions.shiftright("id", _ROWS_OF_PARTITION)
+        sizes = {row["at"]: row["count"] for row in frame.groupBy(partition.alias("at")).count().collect()}
+        counts = [sizes.get(at, 0) for at in range(max(sizes, default=0) + 1)]
+        return _Numbered(name, frame, np.cumsum([0, *counts[:-1]]))
+
+    def numbers(self) -> DataFrame:
+        """Return rows of a key and its number."""
+        starts = functions.array(*(functions.lit(int(start)) for start in self.starts)).cast("array<long>")
+        of_partition = functions.get(starts, functions.shiftright("id", _ROWS_OF_PARTITION).cast("int"))
+        within = functions.col("id").bitwiseAND(functions.lit((1 << _ROWS_OF_PARTITION) - 1))
+        return self.frame.select(self.name, (of_partition + within).alias(f"{self.name}_number"))
+
+
+def _coded(described: DataFrame, interests: _Numbered, sites: _Numbered) -> DataFrame:
+    joined = described.join(interests.numbers(), "interest").join(sites.numbers(), "site")
+    return joined.select(
+        "number",
+        functions.col("interest_number").alias("interest"),
+        functions.col("site_number").alias("site"),
+        functions.col("interest").alias("sides"),
+    )
+
+
+def _problem(numbers: pa.Table, interests: _Numbered, sites: _Numbered, terms: Terms) -> Problem:
     order = numbers["number"].to_numpy()
     if not len(order) or not np.array_equal(np.sort(order), np.arange(len(order))):
         raise PlacementError(f"number: expected 0 to {max(len(order) - 1, 0):,}, each in one row")
     interest_of, site_of = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     interest_of[order] = numbers["interest"].to_numpy()
     site_of[order] = numbers["site"].to_numpy()
-    sides = [np.frombuffer(key).reshape(-1, 2 * terms.attributes) for key in interests]
-    places = np.array([np.frombuffer(key) for key in sites])
+    sides, counts = rows_of(interests.frame.select("interest").toArrow()["interest"], 2 * terms.attributes)
+    found = (
+        sites.frame.select("site").mapInArrow(_Near(terms.tree, terms.latency), "site binary, near binary").toArrow()
+    )
+    places, _ = rows_of(found["site"], len(terms.tree.publisher) + 1)
     return Problem(
         terms.tree,
-        Interests(np.cumsum([0, *map(len, sides)]), np.concatenate(sides)),
+        Interests(np.concatenate([[0], np.cumsum(counts)]), sides),
         interest_of,
         places[:, :-1],
         places[:, -1],
@@ -100,53 +160,20 @@ def _problem(numbers: pa.Table, interests: list[bytes], sites: list[bytes], term
         alpha=terms.alpha,
         shares=terms.shares,
         density=terms.density,
+        latency=terms.latency,
+        near=unpacked(found["near"], len(terms.tree.leaves)),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Describe:
-    """Turns corners into sides and checks them; sites are coordinates with the limit behind."""
+class _Near:
+    """Adds to sites which leaves are near enough."""
 
-    attributes: int
-    dimensions: int
+    tree: BrokerTree
+    latency: Latency
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = zip(
-                *(batch.column(name).to_pylist() for name in ("number", "low", "high", "at", "limit")), strict=True
-            )
-            made = [(number, *self._described(number, *rest)) for number, *rest in rows]
-            numbers, interests, sites = zip(*made, strict=True) if made else ((), (), ())
-            arrays = [pa.array(numbers, pa.int64()), pa.array(interests, pa.binary()), pa.array(sites, pa.binary())]
-            yield pa.RecordBatch.from_arrays(arrays, ["number", "interest", "site"])
-
-    def _described(
-        self, number: int, low: list[float], high: list[float], at: list[float], limit: float
-    ) -> tuple[bytes, bytes]:
-        if len(low) != len(high) or not low or len(low) % self.attributes:
-            raise PlacementError(
-                f"subscriber {number}: {len(low)} and {len(high)} ends; expected {self.attributes} a box"
-            )
-        if len(at) != self.dimensions or limit is None:
-            raise PlacementError(
-                f"subscriber {number}: at {at}, limit {limit}; expected {self.dimensions} numbers and one"
-            )
-        sides = sides_of(np.reshape(low, (-1, self.attributes)), np.reshape(high, (-1, self.attributes)))
-        return sides.tobytes(), np.array([*at, limit], np.float64).tobytes()
-
-
-@dataclass(frozen=True, slots=True)
-class _Number:
-    """Replaces interests and sites by their numbers."""
-
-    numbering: object
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        interests, sites = self.numbering.value  # type: ignore[attr-defined]
-        for batch in batches:
-            arrays = [
-                batch.column("number"),
-                pa.array([interests[key] for key in batch.column("interest").to_pylist()], pa.int64()),
-                pa.array([sites[key] for key in batch.column("site").to_pylist()], pa.int64()),
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, ["number", "interest", "site"])
+            places, _ = rows_of(batch["site"], len(self.tree.publisher) + 1)
+            near = candidates_of(self.tree, self.latency, places[:, :-1], places[:, -1])
+            yield pa.RecordBatch.from_arrays([batch["site"], packed(near)], ["site", "near"])
