@@ -116,6 +116,27 @@ def test_what_is_hidden_has_k_forwarded_ones_that_cover_it(cover, k, wanted):
         assert proofs.count(True) >= covered.k
 
 
+@given(
+    texts=st.lists(PLAIN, max_size=14) | st.lists(PLAIN | RANGES, max_size=10),
+    k=st.integers(1, 3),
+    ranking=st.sampled_from(list(Ranking)),
+    data=st.data(),
+)
+def test_weights_of_hidden_subscriptions_are_split_evenly_whatever_their_order(texts, k, ranking, data):
+    subscriptions = [(number, parse_filter(text), float(number % 3)) for number, text in enumerate(texts)]
+    weights = np.array([1 / (3 + number % 4) for number in range(len(texts))])
+    covered = CoverSet(Cover.ANCESTOR, k, ranking)
+    for one in data.draw(st.permutations(subscriptions)):
+        covered.add(*one)
+    held = covered.forwarded
+    above = {
+        hidden: [one for one in held.tolist() if is_above(subscriptions[one], subscriptions[hidden], ranking)]
+        for hidden in covered.hidden.tolist()
+    }
+    for one, found in zip(held.tolist(), covered.hidden_weights(held, weights).tolist(), strict=True):
+        assert found == math.fsum(weights[hidden] / len(some) for hidden, some in above.items() if one in some)
+
+
 def test_shares_of_hidden_subscriptions_are_split_and_none_is_lost():
     covered = CoverSet(Cover.ANCESTOR, 2)
     for number, text in enumerate(["x < 9", "x < 8", "x < 5", "x < 4"]):

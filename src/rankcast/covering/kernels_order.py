@@ -94,6 +94,67 @@ def only_outranking(
 
 
 @compiled
+def related(
+    number: int,
+    upwards: bool,
+    by_score: bool,
+    all_starts: Array,
+    all_ends: Array,
+    starts: Array,
+    ends: Array,
+    scores: Array,
+    partial: Array,
+    numbers: Array,
+    found: Array,
+) -> int:
+    """Write the numbers of those among some subscriptions that are above one (upwards) or below it; return how many.
+
+    `all_starts` and `all_ends` have a line per number; `starts`, `ends` and `numbers` are of the subscriptions that the
+    one is compared with.
+    """
+    start, end = all_starts[number], all_ends[number]
+    if upwards:
+        count = containing(start, end, starts, ends, len(numbers), found)
+    else:
+        count = containing(end, start, ends, starts, len(numbers), found)
+    return only_outranking(number, upwards, by_score, start, end, starts, ends, scores, partial, numbers, found, count)
+
+
+@compiled
+def add_shares(
+    uppers: Array,
+    by_score: bool,
+    all_starts: Array,
+    all_ends: Array,
+    starts: Array,
+    ends: Array,
+    scores: Array,
+    partial: Array,
+    numbers: Array,
+    found: Array,
+    weights: Array,
+    levels: Array,
+    totals: Array,
+) -> None:
+    """Add to each total the weights of those below one of `uppers`, each divided by its level.
+
+    Sums keep what rounding loses and are rounded at the end, so that the order of what is added does not show.
+    """
+    for at in range(len(uppers)):
+        count = related(
+            uppers[at], False, by_score, all_starts, all_ends, starts, ends, scores, partial, numbers, found
+        )
+        total, lost = totals[at], 0.0
+        for place in range(count):
+            share = weights[found[place]] / levels[found[place]]
+            larger = total + share
+            part = larger - total
+            lost += (total - (larger - part)) + (share - part)
+            total = larger
+        totals[at] = total + lost
+
+
+@compiled
 def nearest(starts: Array, ends: Array, numbers: Array, upwards: bool, kept: Array) -> int:
     """Write those of some subscriptions that are above no other of them (upwards) or below no other; return how many.
 

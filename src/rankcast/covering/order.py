@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.covering.boxes import Boxed
-from rankcast.covering.kernels_order import containing, only_outranking
+from rankcast.covering.kernels_order import add_shares, related
 from rankcast.covering.relation import covers
 from rankcast.covering.rows import BoxRows, hull
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
@@ -54,7 +54,7 @@ class Order:
         self._filters: dict[int, Filter] = {}
         self.partial = np.zeros(16, np.bool_)
         self._has_partial = False
-        self._found = np.empty(16, np.int64)  # kept, as a new array of that size would be for each comparison
+        self._room = np.empty(16, np.int64)
         self.comparisons = 0
         """How many boxes have been compared with one, in all."""
 
@@ -149,24 +149,40 @@ class Order:
     def _related(self, number: int, among: Group, *, upwards: bool) -> Array:
         if self.ranking is Ranking.UNPROVABLE or not len(among):
             return np.zeros(0, np.int64)
-        start, end = self.boxes.starts[number], self.boxes.ends[number]
-        starts, ends = among.columns
-        count = len(among)
-        self.comparisons += count
-        if count > len(self._found):
-            self._found = np.empty(2 * count, np.int64)
-        found = self._found
-        sides = (start, end, starts, ends) if upwards else (end, start, ends, starts)
-        kept = containing(*sides, count, found)
-        by_score = self.ranking is Ranking.FIXED
-        kept = only_outranking(
-            number, upwards, by_score, start, end, starts, ends, self.scores, self.partial, among.numbers, found, kept
-        )
-        found = found[:kept].copy()
+        self.comparisons += len(among)
+        room = self._room_for(len(among))
+        kept = related(number, upwards, *self._compared(among), room)
+        found = room[:kept].copy()
         if not self._has_partial or not (self.partial[number] or self.partial[found].any()):
             return found
         pairs = [(other, number) if upwards else (number, other) for other in found.tolist()]
         return found[np.array([self._is_above(*pair) for pair in pairs], np.bool_)]
+
+    def shares(self, uppers: Array, among: Group, weights: Array, levels: Array) -> Array:
+        """Return for each of some subscriptions the sum of weights / levels, both by number, over those below it.
+
+        As with `math.fsum`, the order in which they are summed does not show.
+        """
+        totals = np.zeros(len(uppers))
+        if self._has_partial:
+            below = [self.below(int(number), among) for number in uppers]
+            totals[:] = [math.fsum((weights[found] / levels[found]).tolist()) for found in below]
+        elif self.ranking is not Ranking.UNPROVABLE and len(among):
+            self.comparisons += len(among) * len(uppers)
+            room = self._room_for(len(among))
+            add_shares(uppers, *self._compared(among), room, weights, levels, totals)
+        return totals
+
+    def _compared(self, among: Group) -> tuple[bool, Array, Array, Array, Array, Array, Array, Array]:
+        """Return what kernels need to compare a subscription with some."""
+        by_score = self.ranking is Ranking.FIXED
+        return by_score, self.boxes.starts, self.boxes.ends, *among.columns, self.scores, self.partial, among.numbers
+
+    def _room_for(self, count: int) -> Array:
+        """Return an array for what a kernel finds: the same one, as a new one for each comparison takes time."""
+        if count > len(self._room):
+            self._room = np.empty(2 * count, np.int64)
+        return self._room
 
     def _is_above(self, upper: int, lower: int) -> bool:
         """Decide a pair whose boxes allow it."""

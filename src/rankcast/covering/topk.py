@@ -106,10 +106,10 @@ class CoverSet:
         groups = (self._forwarded, self._hidden)
         return np.concatenate([self.order.below(number, group) for group in groups])
 
-    def hidden_below(self, number: int) -> tuple[Array, Array]:
-        """Return the hidden subscriptions below one, and the level of each."""
-        below = self.order.below(number, self._hidden)
-        return below, self._level[below]
+    def hidden_weights(self, numbers: Array, weights: Array) -> Array:
+        """Return what forwarded subscriptions stand for beside themselves: of each hidden one below, given its weight,
+        an even share among all above it. Only with AncestorCoverK, which counts those."""
+        return self.order.shares(numbers, self._hidden, weights, self._level)
 
     def add(self, number: int, wanted: Filter, score: float = 0.0) -> Change:
         """Take a subscription in."""

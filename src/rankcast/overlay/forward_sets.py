@@ -12,8 +12,7 @@ Cost: that of `rankcast.covering`. Numbers there are never used twice; now and t
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Protocol
 
 import numpy as np
@@ -168,17 +167,19 @@ class ForwardSet:
         """Return how many an interest stands for by itself."""
         return self._weights.get(number, 1.0)
 
-    def split_weight(self, number: int) -> float:
-        """Return what a forwarded interest weighs: its own, and its share of those hidden below it.
+    def split_weights(self, numbers: Sequence[int]) -> list[float]:
+        """Return what forwarded interests weigh: each its own weight, and its share of those hidden below it.
 
-        One pass over the hidden ones: how many are above each is known. Rounded once, so that the same subscriptions
-        weigh the same in whatever order they came.
+        One pass over the hidden ones each: how many are above each is known.
         """
-        own = self.own_weight(number)
-        if self._covers is None or self._cover is not Cover.ANCESTOR or number in self._aside:
+        own = [self.own_weight(number) for number in numbers]
+        if self._covers is None or self._cover is not Cover.ANCESTOR:
             return own
-        below, above = self._covers.hidden_below(self._local[number])
-        return math.fsum((own, *(self._own[below] / above).tolist()))
+        at = [place for place, number in enumerate(numbers) if number not in self._aside]
+        locals_of = np.array([self._local[numbers[place]] for place in at], np.int64)
+        for place, hidden in zip(at, self._covers.hidden_weights(locals_of, self._own).tolist(), strict=True):
+            own[place] += hidden
+        return own
 
     def descendants_weight(self, number: int, source: Callable[[int], object]) -> float:
         """Return the paper's weight: its own, and one for each below it that its own does not count.

@@ -10,7 +10,7 @@ else, which may accept less than that did: so the neighbour never knows too litt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rankcast.covering.relation import disjoint
 from rankcast.covering.topk import Change
@@ -167,8 +167,9 @@ class Outlet:
         is_due, self._may_weigh_otherwise = self._is_weighing and self._may_weigh_otherwise, False
         for name, (_, held) in self._sets.items() if is_due else ():
             changed: list[tuple[SubscriptionKey, float]] = []
-            for number in sorted(held.forwarded):
-                key, weight = self._table[number].interest.key, self._weight(name, held, number)
+            numbers = sorted(held.forwarded)
+            for number, weight in zip(numbers, self._weights(held, numbers), strict=True):
+                key = self._table[number].interest.key
                 if max(self._wanted[key]) == number and self.told_weights.get((name, key), 1.0) != weight:
                     self.told_weights[name, key] = weight
                     changed.append((key, weight))
@@ -185,16 +186,18 @@ class Outlet:
         if not self._is_weighing:
             return ()
         key = self._table[number].interest.key
-        weights = {name: self._weight(name, held, number) for name, (_, held) in self._sets.items() if number in held}
+        weights = {name: self._weight(held, number) for name, (_, held) in self._sets.items() if number in held}
         self.told_weights.update({(name, key): weight for name, weight in weights.items()})
         return tuple((name, weight) for name, weight in weights.items() if weight != 1)
 
-    def _weight(self, name: AdvertisementId, held: ForwardSet, number: int) -> float:
-        if number not in held.forwarded:
-            return held.own_weight(number)
+    def _weight(self, held: ForwardSet, number: int) -> float:
+        return self._weights(held, [number])[0] if number in held.forwarded else held.own_weight(number)
+
+    def _weights(self, held: ForwardSet, numbers: Sequence[int]) -> list[float]:
+        """Return what forwarded interests weigh."""
         if self._weighing is Weighing.SPLIT:
-            return held.split_weight(number)
-        return held.descendants_weight(number, lambda one: self._table[one].source)
+            return held.split_weights(numbers)
+        return [held.descendants_weight(number, lambda one: self._table[one].source) for number in numbers]
 
     def _forget_weights(self, key: SubscriptionKey) -> None:
         for name in self._sets if self._is_weighing else ():
