@@ -43,6 +43,7 @@ BENCHES: Mapping[str, str] = {
     "covering": "rankcast.bench.covering",
     "overlay": "rankcast.bench.overlay",
     "placement": "rankcast.bench.placement",
+    "placement-spark": "rankcast.bench.placement_spark",
     "spark": "rankcast.bench.spark",
 }
 """Modules by the name of their bench; each has a function `run`."""

@@ -28,9 +28,9 @@ class Peak:
 
     def sample(self) -> None:
         """Look once."""
-        family = set(_family(os.getpid()))
-        self.bytes = max(self.bytes, sum(map(_bytes_of, family & self._known)))
-        self._known = family
+        members = set(family(os.getpid()))
+        self.bytes = max(self.bytes, sum(map(_bytes_of, members & self._known)))
+        self._known = members
 
 
 @contextmanager
@@ -53,12 +53,12 @@ def peak_memory() -> Iterator[Peak]:
         peak.sample()
 
 
-def _family(root: int) -> Iterator[int]:
+def family(root: int) -> Iterator[int]:
     """Return a process and all that it has started, by the threads that started them."""
     yield root
     for listed in Path(f"/proc/{root}/task").glob("*/children"):
         for child in (_text(listed) or "").split():
-            yield from _family(int(child))
+            yield from family(int(child))
 
 
 def _bytes_of(process: int) -> int:

@@ -226,6 +226,29 @@ def placement(
     _finish(report, as_json=json)
 
 
+@bench_app.command("placement-spark", epilog="Example: rankcast bench placement-spark --quick")
+def placement_spark(
+    workload: Annotated[
+        list[str] | None,
+        typer.Option("--workload", "-w", metavar="1-LL|1-LH|1-HL|1-HH|2|3|own", help="The work; may be repeated."),
+    ] = None,
+    subscriptions: Size = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer subscribers; promises nothing.")] = False,
+    seed: Seed = 1,
+    json: AsJson = False,
+) -> None:
+    """Give two million subscribers to 100 brokers by linear programming, on Spark with two cores and on one machine.
+
+    Wall clock and CPU time by stage, and memory. The exit code is 1 when the two do not find the same.
+    """
+    from rankcast.bench import placement_spark as work
+
+    sizes = (subscriptions,) if subscriptions else ()
+    with _settings(seed=seed, events=None, subscriptions=sizes, workloads=tuple(workload or ()), quiet=json) as found:
+        report = work.run(work.quick(found) if quick else found)
+    _finish(report, as_json=json)
+
+
 @bench_app.command(epilog="Example: rankcast bench spark --quick")
 def spark(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes; promises nothing.")] = False,

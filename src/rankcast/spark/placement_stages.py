@@ -87,10 +87,9 @@ def demand_blocks(coded: DataFrame, class_of_site: Array, classes: int, width: i
     codes = coded.select("number", "interest", "site", "sides").mapInArrow(
         _Code(shipped, classes), "number long, code long, sides binary"
     )
-    demands = codes.groupBy("code", "sides").agg(
-        functions.min("number").alias("first"), functions.count("*").alias("size")
-    )
-    return demands.orderBy("code").mapInArrow(_PackBlocks(width), _BLOCK)
+    ranges = codes.repartitionByRange(coded.rdd.getNumPartitions(), "code").groupBy("code", "sides")
+    demands = ranges.agg(functions.min("number").alias("first"), functions.count("*").alias("size"))
+    return demands.sortWithinPartitions("code").mapInArrow(_PackBlocks(width), _BLOCK)
 
 
 def fitted_by_spark(

@@ -28,6 +28,9 @@ from rankcast.spark.placement_rows import DESCRIBED, Describe
 
 COLUMNS = {"number": "long", "low": "array<double>", "high": "array<double>", "at": "array<double>", "limit": "double"}
 
+PARTITION = 100_000
+"""Rows of a partition. Said here, as Spark does not join small partitions of what it keeps."""
+
 _ROWS_OF_PARTITION = 33
 """Bits of Spark's increasing ids that number the rows of a partition; those above are the partition's."""
 
@@ -63,10 +66,11 @@ class SubscriberTable:
         wanted = frame.select(*(functions.col(name).cast(kind).alias(name) for name, kind in COLUMNS.items()))
         kept = [wanted.mapInArrow(Describe(terms.attributes, len(terms.tree.publisher)), DESCRIBED).persist()]
         try:
-            _check(kept[0])
-            interests, sites = _Numbered.of(kept[0], "interest"), _Numbered.of(kept[0], "site")
-            kept += [interests.frame, sites.frame]
-            coded = _coded(kept[0], interests, sites).persist()
+            partitions = partitions_for(_checked(kept[0]))
+            for name in ("interest", "site"):
+                kept.append(_ordered(kept[0], name, partitions).persist())
+            interests, sites = _Numbered.of("interest", kept[1]), _Numbered.of("site", kept[2])
+            coded = _coded(kept[0], interests, sites).coalesce(partitions).persist()
             kept.append(coded)
             problem = _problem(coded.select("number", "interest", "site").toArrow(), interests, sites, terms)
         except BaseException:
@@ -92,17 +96,29 @@ def _forget(frames: list[DataFrame]) -> None:
         frame.unpersist()
 
 
-def _check(described: DataFrame) -> None:
-    """Raise PlacementError when a row is wrong: the first by number."""
-    wrong = described.where("wrong is not null").agg(functions.min(functions.struct("number", "wrong")).alias("first"))
-    first = wrong.collect()[0]["first"]
-    if first is not None:
-        raise PlacementError(first["wrong"])
+def partitions_for(rows: int) -> int:
+    """Return into how many partitions rows are divided."""
+    return max(1, -(-rows // PARTITION))
+
+
+def _checked(described: DataFrame) -> int:
+    """Return how many rows there are; raise PlacementError when one is wrong, for the first by number."""
+    wrong = functions.when(functions.col("wrong").isNotNull(), functions.struct("number", "wrong"))
+    found = described.agg(functions.count("*").alias("rows"), functions.min(wrong).alias("first")).collect()[0]
+    if found["first"] is not None:
+        raise PlacementError(found["first"]["wrong"])
+    return int(found["rows"])
+
+
+def _ordered(described: DataFrame, name: str, partitions: int) -> DataFrame:
+    """Return the different keys of a column in their order, with ids that grow with them."""
+    ranges = described.select(name).repartitionByRange(partitions, name)
+    return ranges.distinct().sortWithinPartitions(name).withColumn("id", functions.monotonically_increasing_id())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Numbered:
-    """The different keys of a column, in their order: rows of the key and an id that grows with it, kept by Spark."""
+    """The different keys of a column as `_ordered` returns them, and how to number them from their ids."""
 
     name: str
     frame: DataFrame
@@ -110,9 +126,8 @@ class _Numbered:
     """Of each partition: how many keys there are before it."""
 
     @staticmethod
-    def of(described: DataFrame, name: str) -> _Numbered:
-        ordered = described.select(name).distinct().orderBy(name)
-        frame = ordered.withColumn("id", functions.monotonically_increasing_id()).persist()
+    def of(name: str, frame: DataFrame) -> _Numbered:
+        """Count the keys of each partition."""
         partition = functions.shiftright("id", _ROWS_OF_PARTITION)
         sizes = {row["at"]: row["count"] for row in frame.groupBy(partition.alias("at")).count().collect()}
         counts = [sizes.get(at, 0) for at in range(max(sizes, default=0) + 1)]
