@@ -102,4 +102,4 @@ def test_boxes_are_merged_where_they_grow_least(wanted, most, sampled):
     alone = [merged(np.delete(boxes, at, axis=0), most, density) for at in range(len(boxes))] if len(boxes) > 1 else []
     expected = [density.measures(found).sum() - density.measures(left).sum() for left in alone]
     if alone:
-        assert savings(boxes, most, density.rows(boxes.shape[1])).tolist() == pytest.approx(expected)
+        assert savings(boxes, most, density.rows).tolist() == pytest.approx(expected)

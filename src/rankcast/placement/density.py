@@ -6,7 +6,7 @@ it. Either way the measure of a broker's filter is the expected bandwidth into t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,8 @@ from rankcast.placement.magnitudes import wrong_measure
 class Density:
     """Uniform where there are no `samples`; else events at these points, as rows of sides, with their weights.
 
+    `rows` are the samples as kernels take them, with their weights behind; none when events are uniform.
+
     >>> UNIFORM.measures(sides_of([[0, 0]], [[2, 3]])).tolist()
     [6.0]
     >>> Density.sampled([[1, 1], [5, 5]]).measures(sides_of([[0, 0]], [[2, 3]])).tolist()
@@ -28,6 +30,10 @@ class Density:
 
     samples: Array
     weights: Array
+    rows: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", np.column_stack([self.samples, self.weights]))
 
     @staticmethod
     def sampled(events: ArrayLike, weights: ArrayLike | None = None) -> Density:
@@ -48,12 +54,6 @@ class Density:
     def is_uniform(self) -> bool:
         """Whether the measure of a box is its volume."""
         return not len(self.weights)
-
-    def rows(self, sides: int) -> Array:
-        """Return the samples as kernels take them: rows of so many sides with the weight behind, none when uniform."""
-        if self.is_uniform:
-            return np.empty((0, sides + 1))
-        return np.column_stack([self.samples, self.weights])
 
     def measures(self, sides: Array) -> Array:
         """Return the measure of each box."""

@@ -16,10 +16,9 @@ import numpy as np
 
 from rankcast.placement.boxes import Array
 from rankcast.placement.density import Density
-from rankcast.placement.dynamic_kernels import growths
 from rankcast.placement.fitting import hulls
-from rankcast.placement.greedy import density_events
-from rankcast.placement.kernels_filters import empty_filters, let_in, measure, scratch_for
+from rankcast.placement.kernels_filters import empty_filters, growths, let_in, used_boxes
+from rankcast.placement.kernels_growth import measure
 from rankcast.placement.tree import PUBLISHER, BrokerTree
 
 
@@ -28,7 +27,6 @@ class Kept:
     """The filters as they were."""
 
     boxes: Array
-    used: Array
     measures: Array
 
 
@@ -37,32 +35,20 @@ class LivingFilters:
 
     def __init__(self, tree: BrokerTree, most: Array, attributes: int, density: Density) -> None:
         self.tree = tree
-        self._filters = empty_filters(most, tree.parents, 2 * attributes)
-        self.events = density_events(density, 2 * attributes)
-        self._scratch = scratch_for(int(most.max()), 2 * attributes)
-        depth = int(max(_depths(tree)))
-        self._kept = np.zeros((depth, int(most.max()) + 1, 2 * attributes))
+        self.most = most
+        self.measures = np.zeros(len(tree))
+        self._density = density
+        self._filters = empty_filters(most, tree.parents, 2 * attributes, density)
         self._children = [tree.children(broker) for broker in range(len(tree))]
 
     @property
     def traffic(self) -> float:
         """The sum of the measures of all filters."""
-        return float(self._filters.measures.sum())
-
-    @property
-    def measures(self) -> Array:
-        """The measure of each filter."""
-        return self._filters.measures
-
-    @property
-    def most(self) -> Array:
-        """How many boxes each filter may have."""
-        return self._filters.most
+        return float(self.measures.sum())
 
     def of(self, broker: int) -> Array:
         """Return the boxes of a broker's filter; not to be changed."""
-        found: Array = self._filters.boxes[broker, : self._filters.used[broker]]
-        return found
+        return used_boxes(self._filters, broker)
 
     def all(self) -> tuple[Array, ...]:
         """Return copies of all filters."""
@@ -71,17 +57,19 @@ class LivingFilters:
     def growths(self, brokers: Array, parts: Array) -> Array:
         """Return how much filters grow to let parts in at each of some leaves."""
         found = np.empty(len(brokers))
-        growths(self._filters, brokers, parts, self.events, self._scratch, self._kept, found)
+        growths(brokers, parts, self._filters, found)
         return found
 
     def let_in(self, broker: int, parts: Array) -> None:
         """Let parts into the filters from a leaf up."""
-        for part in parts:
-            let_in(self._filters, broker, part, self.events, self._scratch)
+        let_in(broker, parts, 0, len(parts), np.inf, *self._filters)
+        while broker != PUBLISHER:
+            self.measures[broker] = self.measure(self.of(broker))
+            broker = int(self.tree.parents[broker])
 
     def measure(self, boxes: Array) -> float:
         """Return the measure of the union of at most as many boxes as filters may have."""
-        return float(measure(boxes, len(boxes), self.events, self._scratch))
+        return measure(boxes, self._density)
 
     def touches(self, broker: int, parts: Array) -> bool:
         """Whether a box that contains one of the parts could shrink without it."""
@@ -132,23 +120,14 @@ class LivingFilters:
 
     def keep(self) -> Kept:
         """Return the filters as they are, for `restore`."""
-        return Kept(self._filters.boxes.copy(), self._filters.used.copy(), self._filters.measures.copy())
+        return Kept(self._filters.boxes.copy(), self.measures.copy())
 
     def restore(self, kept: Kept) -> None:
         """Bring back what was kept."""
         self._filters.boxes[:] = kept.boxes
-        self._filters.used[:] = kept.used
-        self._filters.measures[:] = kept.measures
+        self.measures[:] = kept.measures
 
     def _set(self, broker: int, boxes: Array) -> None:
         self._filters.boxes[broker, : len(boxes)] = boxes
-        self._filters.used[broker] = len(boxes)
-        self._filters.measures[broker] = self.measure(self._filters.boxes[broker, : len(boxes)])
-
-
-def _depths(tree: BrokerTree) -> list[int]:
-    depths = [0] * len(tree)
-    for broker in tree.downwards.tolist():
-        parent = int(tree.parents[broker])
-        depths[broker] = 1 if parent == PUBLISHER else depths[parent] + 1
-    return depths
+        self._filters.boxes[broker, len(boxes) :] = -np.inf
+        self.measures[broker] = self.measure(boxes)

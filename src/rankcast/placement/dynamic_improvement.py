@@ -77,7 +77,7 @@ def _fit(placement: DynamicPlacement, column: int, random: np.random.Generator) 
     needed = placement.needed(column)
     if not len(needed):
         return
-    fitted = enclosing(needed, int(filters.most[broker]), placement.density, filters.events, random)
+    fitted = enclosing(needed, int(filters.most[broker]), placement.density, random)
     if filters.measure(fitted) >= filters.measures[broker] * (1 - WORTHWHILE):
         return
     kept, before = filters.keep(), filters.traffic

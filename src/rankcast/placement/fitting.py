@@ -17,8 +17,7 @@ import numpy as np
 from rankcast.placement.boxes import Array
 from rankcast.placement.clusters import k_means, normalised
 from rankcast.placement.density import Density
-from rankcast.placement.greedy import density_events, events_of
-from rankcast.placement.kernels_filters import Events, measure, scratch_for
+from rankcast.placement.kernels_growth import measure
 from rankcast.placement.kernels_merging import merge
 from rankcast.placement.problem import Problem
 from rankcast.placement.solution import Placement
@@ -58,24 +57,20 @@ def fitted_leaf(parts: Array, most: int, density: Density, seed: int, known: Arr
     """Return the filter of a leaf: few boxes around parts, or known boxes tightened to them where that is smaller."""
     if not len(parts):
         return parts
-    events = density_events(density, parts.shape[1])
-    found = enclosing(parts, most, density, events, np.random.default_rng(seed))
+    found = enclosing(parts, most, density, np.random.default_rng(seed))
     if known is None:
         return found
     tight = _tightened(parts, known, most, density)
-    scratch = scratch_for(most, parts.shape[1])
-    is_smaller = measure(tight, len(tight), events, scratch) < measure(found, len(found), events, scratch)
-    return tight if is_smaller else found
+    return tight if measure(tight, density) < measure(found, density) else found
 
 
 def fit_inner_filters(problem: Problem, filters: list[Array], random: np.random.Generator) -> None:
     """Replace the filters of inner brokers by boxes around those below, from the leaves up."""
-    events = events_of(problem)
     for broker in problem.tree.downwards[::-1].tolist():
         children = problem.tree.children(broker)
         if len(children):
             below = np.concatenate([filters[child] for child in children])
-            filters[broker] = enclosing(below, int(problem.boxes_of_brokers[broker]), problem.density, events, random)
+            filters[broker] = enclosing(below, int(problem.boxes_of_brokers[broker]), problem.density, random)
 
 
 def parts_by_leaf(problem: Problem, column_of: Array) -> Iterable[Array]:
@@ -88,7 +83,7 @@ def parts_by_leaf(problem: Problem, column_of: Array) -> Iterable[Array]:
         yield np.unique(interests.taken(wanted[first:last]).sides, axis=0)
 
 
-def enclosing(boxes: Array, most: int, density: Density, events: Events, random: np.random.Generator) -> Array:
+def enclosing(boxes: Array, most: int, density: Density, random: np.random.Generator) -> Array:
     """Return at most so many boxes, each given box in one of them, of small measure together."""
     boxes = np.unique(boxes, axis=0)
     if len(boxes) <= most:
@@ -96,8 +91,7 @@ def enclosing(boxes: Array, most: int, density: Density, events: Events, random:
     points = np.column_stack([normalised(column) for column in boxes.T])
     found = [hulls(boxes, k_means(points, most, random)) for _ in range(TRIES)]
     found.append(merged(hulls(boxes, k_means(points, MERGED, random)), most, density))
-    scratch = scratch_for(most, boxes.shape[1])
-    return min(found, key=lambda tried: float(measure(tried, len(tried), events, scratch)))
+    return min(found, key=lambda tried: measure(tried, density))
 
 
 def _tightened(parts: Array, boxes: Array, most: int, density: Density) -> Array:
@@ -122,5 +116,5 @@ def hulls(boxes: Array, labels: Array) -> Array:
 def merged(boxes: Array, most: int, density: Density) -> Array:
     """Merge the two boxes that grow least by it, until there are few enough."""
     found = np.ascontiguousarray(boxes).copy()
-    count = merge(found, len(found), most, np.empty(len(found)), density.rows(found.shape[1]))
+    count = merge(found, len(found), most, np.empty(len(found)), density.rows)
     return found[:count]

@@ -13,10 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.placement.boxes import Array, hull
-from rankcast.placement.density import Density
 from rankcast.placement.flow import classes_of
-from rankcast.placement.kernels_filters import Events, Filters, empty_filters, scratch_for
-from rankcast.placement.kernels_greedy import Choices, Demands, Progress, place_in_order, place_scarcest_first
+from rankcast.placement.kernels_filters import empty_filters, used_boxes
+from rankcast.placement.kernels_greedy import Choices, Demands, Progress, place_all
 from rankcast.placement.problem import Problem
 from rankcast.placement.solution import Placement
 
@@ -49,28 +48,6 @@ def load_factors(problem: Problem) -> Array:
     return np.linspace(problem.beta, problem.beta_max, FACTORS)
 
 
-def events_of(problem: Problem) -> Events:
-    """Return the event density of a problem as kernels take it."""
-    return density_events(problem.density, problem.interests.sides.shape[1])
-
-
-def density_events(density: Density, sides: int) -> Events:
-    """Return an event density as kernels take it, for boxes of so many sides."""
-    samples = np.empty((0, sides)) if density.is_uniform else density.samples
-    return Events(np.ascontiguousarray(samples), density.weights)
-
-
-def tolerance_of(problem: Problem) -> float:
-    """Return below which growth is none."""
-    return SAME * float(problem.density.measures(hull(problem.interests.sides)[None])[0])
-
-
-def made_placement(problem: Problem, column_of: Array, filters: Filters) -> Placement:
-    """Return kernels' results as a placement."""
-    kept = tuple(filters.boxes[broker, :used].copy() for broker, used in enumerate(filters.used.tolist()))
-    return Placement(problem.tree.leaves[column_of], kept)
-
-
 def _greedy(problem: Problem, candidates: Array, *, offline: bool) -> Placement:
     classes = classes_of(candidates, problem.site_of)
     columns, starts = classes.listed()
@@ -79,13 +56,15 @@ def _greedy(problem: Problem, candidates: Array, *, offline: bool) -> Placement:
     queue_starts = np.concatenate([[0], np.cumsum(classes.sizes)])
     queues = np.argsort(classes.members, kind="stable")
     demands = Demands(interests.offsets, interests.sides, problem.interest_of, classes.members, queue_starts, queues)
-    scratch = scratch_for(int(problem.boxes_of_brokers.max()), interests.sides.shape[1])
-    place = place_scarcest_first if offline else place_in_order
+    tolerance = SAME * float(problem.density.measures(hull(interests.sides)[None])[0])
     for factor in load_factors(problem):
-        filters = empty_filters(problem.boxes_of_brokers, problem.tree.parents, interests.sides.shape[1])
+        filters = empty_filters(
+            problem.boxes_of_brokers, problem.tree.parents, interests.sides.shape[1], problem.density
+        )
         progress = Progress(
             np.full(len(problem), -1), np.zeros(len(problem.tree.leaves), np.int64), problem.rooms(float(factor))
         )
-        if not place(demands, choices, progress, filters, events_of(problem), scratch, tolerance_of(problem)):
+        if not place_all(demands, choices, progress, filters, tolerance, offline):
             break
-    return made_placement(problem, progress.column_of, filters)
+    kept = tuple(used_boxes(filters, broker).copy() for broker in range(len(problem.tree)))
+    return Placement(problem.tree.leaves[progress.column_of], kept)

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.compiling import compiled
+from rankcast.compiling import ZERO, compiled, inlined
 from rankcast.placement.boxes import Array
-from rankcast.placement.kernels_filters import contains
 
 
-@compiled
+@inlined
+def lies_within(rows: Array, row: int, boxes: Array, box: int) -> bool:
+    """Whether a row lies in a box."""
+    for side in range(boxes.shape[1]):  # noqa: SIM110 (a generator would not be compiled)
+        if boxes[box, side] < rows[row, side]:
+            return False
+    return True
+
+
+@inlined
+def widen(boxes: Array, box: int, rows: Array, row: int) -> None:
+    """Enlarge a box to contain a row. One of sides -inf contains nothing before."""
+    for side in range(boxes.shape[1]):
+        boxes[box, side] = max(boxes[box, side], rows[row, side])
+
+
+@inlined
 def _inside_others(part: Array, lows: Array, highs: Array, digits: Array) -> bool:
     """Whether a part lies in the product along all attributes but the first."""
     for axis in range(1, len(digits)):
@@ -34,7 +49,7 @@ def shrunk_products(
     digits = np.zeros(attributes, np.int64)
     within_first = np.empty(len(parts), np.int64)
     selected = 0
-    made = 0
+    made = ZERO
     for product in range(total):
         rest = product
         for axis in range(attributes - 1, -1, -1):
@@ -48,17 +63,15 @@ def shrunk_products(
                     selected += 1
         key = np.uint64(0)
         found = False
+        for side in range(2 * attributes):
+            hulls[made, side] = -np.inf
         for place in range(selected):
             part = within_first[place]
             if not _inside_others(parts[part], lows, highs, digits):
                 continue
             key ^= keys[part]
-            if not found:
-                hulls[made] = parts[part]
-                found = True
-            else:
-                for side in range(2 * attributes):
-                    hulls[made, side] = max(hulls[made, side], parts[part, side])
+            found = True
+            widen(hulls, made, parts, part)
         if found:
             hashes[made] = key
             made += 1
@@ -68,19 +81,14 @@ def shrunk_products(
 @compiled
 def shrunk(parts: Array, boxes: Array) -> Array:
     """Return boxes shrunk to the hull of the parts in each; those without any are left out."""
-    hulls = np.empty(boxes.shape)
-    made = 0
+    hulls = np.full(boxes.shape, -np.inf)
+    made = ZERO
     for box in range(len(boxes)):
         found = False
         for part in range(len(parts)):
-            if not contains(boxes[box], parts[part]):
-                continue
-            if not found:
-                hulls[made] = parts[part]
+            if lies_within(parts, part, boxes, box):
                 found = True
-            else:
-                for side in range(parts.shape[1]):
-                    hulls[made, side] = max(hulls[made, side], parts[part, side])
+                widen(hulls, made, parts, part)
         made += found
     return hulls[:made]
 
@@ -92,13 +100,13 @@ def contained(parts: Array, boxes: Array) -> tuple[Array, Array]:
     for box in range(len(boxes)):
         count = 0
         for part in range(len(parts)):
-            count += contains(boxes[box], parts[part])
+            count += lies_within(parts, part, boxes, box)
         offsets[box + 1] = offsets[box] + count
     numbers = np.empty(offsets[-1], np.int64)
     for box in range(len(boxes)):
         at = offsets[box]
         for part in range(len(parts)):
-            if contains(boxes[box], parts[part]):
+            if lies_within(parts, part, boxes, box):
                 numbers[at] = part
                 at += 1
     return offsets, numbers

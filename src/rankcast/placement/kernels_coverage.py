@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.compiling import compiled, inlined
+from rankcast.compiling import ZERO, compiled, inlined
 from rankcast.placement.boxes import Array
+from rankcast.placement.kernels_boxes import lies_within
 
 
 @inlined
 def _is_held(first: int, last: int, sides: Array, start: int, end: int, boxes: Array) -> bool:
     """Whether each of some parts lies in one of some boxes."""
     for part in range(first, last):
-        is_inside = False
-        for box in range(start, end):
-            is_inside = True
-            for side in range(sides.shape[1]):
-                if boxes[box, side] < sides[part, side]:
-                    is_inside = False
-                    break
-            if is_inside:
-                break
-        if not is_inside:
+        box = start
+        while box < end and not lies_within(sides, part, boxes, box):
+            box += 1
+        if box == end:
             return False
     return True
 
@@ -38,7 +33,7 @@ def held_interests(interest_of: Array, offsets: Array, sides: Array, boxes: Arra
     held = np.empty(len(interest_of), np.bool_)
     for demand in range(len(interest_of)):
         interest = interest_of[demand]
-        held[demand] = _is_held(offsets[interest], offsets[interest + 1], sides, 0, len(boxes), boxes)
+        held[demand] = _is_held(offsets[interest], offsets[interest + 1], sides, ZERO, len(boxes), boxes)
     return held
 
 

@@ -8,23 +8,31 @@ The measure of a union is found by inclusion and exclusion, within a given box: 
 box's own measure less that of the union within it. Cost: at most 2^k intersections for k boxes, and far fewer where
 boxes do not meet; for sampled events, their number times k.
 
-`events` are sampled events as rows of sides with the weight behind them, none for uniform events. `common` is working
-space: a row per box and two more, with the sides of an intersection and, behind them, the slot that it ends with.
+`events` are the rows of a density. `common` is working space: a row per box and one more, with the sides of an
+intersection and, behind them, the slot that it ends with; and a last row for a box that grows on its way up a tree.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from rankcast.compiling import compiled, inlined
+from rankcast.compiling import ZERO, compiled, constant, inlined, inner
 from rankcast.placement.boxes import Array
+from rankcast.placement.density import Density
 
-NOWHERE = -1
+NOWHERE = constant(-1)
+
+_HELD, _NOT_HELD = constant(True), constant(False)
 
 
 def working_space(most: int, sides: int) -> Array:
     """Return the working space for filters of so many boxes."""
     return np.zeros((most + 2, sides + 1))
+
+
+def measure(boxes: Array, density: Density) -> float:
+    """Return the measure of the union of some boxes."""
+    return float(measure_of(boxes[None], 0, density.rows, working_space(*boxes.shape)))
 
 
 @inlined
@@ -43,6 +51,35 @@ def holding(boxes: Array, broker: int, rows: Array, row: int) -> int:
         if contains(boxes, broker, slot, rows, row):
             return slot
     return NOWHERE
+
+
+@inlined
+def enlarge(boxes: Array, broker: int, slot: int, rows: Array, row: int) -> None:
+    """Enlarge a broker's box to contain a row."""
+    for side in range(boxes.shape[2]):
+        boxes[broker, slot, side] = max(boxes[broker, slot, side], rows[row, side])
+
+
+@inlined
+def grow(common: Array, boxes: Array, broker: int, slot: int) -> None:
+    """Enlarge the growing box to contain that of a broker."""
+    for side in range(boxes.shape[2]):
+        common[len(common) - 1, side] = max(common[len(common) - 1, side], boxes[broker, slot, side])
+
+
+@inlined
+def begin_growing(common: Array, rows: Array, row: int) -> None:
+    """Let the growing box be a row."""
+    for side in range(rows.shape[1]):
+        common[len(common) - 1, side] = rows[row, side]
+
+
+@inlined
+def copy_filter(source: int, target: int, boxes: Array) -> None:
+    """Copy the boxes of one broker to another."""
+    for slot in range(boxes.shape[1]):
+        for side in range(boxes.shape[2]):
+            boxes[target, slot, side] = boxes[source, slot, side]
 
 
 @inlined
@@ -66,7 +103,7 @@ def _meet(common: Array, depth: int, boxes: Array, broker: int, slot: int) -> fl
 def _volume_within(boxes: Array, broker: int, common: Array) -> float:
     """Return the volume of a filter within the box that is in the first row of `common`."""
     total = 0.0
-    depth, slot = 0, 0
+    depth, slot = ZERO, ZERO
     while True:
         if slot < boxes.shape[1]:
             volume = _meet(common, depth, boxes, broker, slot)
@@ -100,17 +137,17 @@ def measure_of(boxes: Array, broker: int, events: Array, common: Array) -> float
     for side in range(boxes.shape[2]):
         common[0, side] = np.inf
     if len(events) > 0:
-        return _weight_within(boxes, broker, True, events, common)
+        return _weight_within(boxes, broker, _HELD, events, common)
     return _volume_within(boxes, broker, common)
 
 
-@compiled
+@inner
 def growth_of(boxes: Array, broker: int, slot: int, rows: Array, row: int, events: Array, common: Array) -> float:
     """Return how much a filter grows when the box in a slot is enlarged to contain a row."""
     for side in range(boxes.shape[2]):
         common[0, side] = max(boxes[broker, slot, side], rows[row, side])
     if len(events) > 0:
-        return _weight_within(boxes, broker, False, events, common)
+        return _weight_within(boxes, broker, _NOT_HELD, events, common)
     attributes = boxes.shape[2] // 2
     volume = 1.0
     for axis in range(attributes):
@@ -118,14 +155,18 @@ def growth_of(boxes: Array, broker: int, slot: int, rows: Array, row: int, event
     return max(volume - _volume_within(boxes, broker, common), 0.0)
 
 
-@compiled
+@inner
 def cheapest_slot(
-    boxes: Array, broker: int, most: int, rows: Array, row: int, events: Array, common: Array
+    boxes: Array, broker: int, most: int, first: int, rows: Array, row: int, events: Array, common: Array
 ) -> tuple[float, int]:
-    """Return how much a filter grows at least to let a row in, and in which slot; unused slots are tried once."""
+    """Return how much a filter grows at least to let a row in, and in which slot.
+
+    Slots are tried in a circle, and of equals the first is taken; unused slots are tried once.
+    """
     best, best_slot = np.inf, NOWHERE
     tried_unused = False
-    for slot in range(most):
+    for step in range(most):
+        slot = first + step if first + step < most else first + step - most
         if boxes[broker, slot, 0] == -np.inf:
             if tried_unused:
                 continue

@@ -11,14 +11,15 @@ of a leaf) per chain.
 
 from __future__ import annotations
 
-from rankcast.compiling import compiled
+from rankcast.compiling import ZERO, compiled, constant, inner
 from rankcast.placement.boxes import Array
+from rankcast.placement.kernels_growth import NOWHERE
 
 PLACE, LEAF, DEMAND = range(3)
 """Columns of `members`: where in its leaf's list it is, the leaf, and the demand. NOWHERE is the leaf of those left out
 from the start, for whom there is no room."""
 
-NOWHERE = -1
+_COVERED, _NOT_COVERED = constant(True), constant(False)
 
 
 @compiled
@@ -37,7 +38,7 @@ def count_all(members: Array, covers: Array, lists: Array, loads: Array, could: 
             could[leaf, other] += covers[members[member, DEMAND], other]
 
 
-@compiled
+@inner
 def _shift(member: int, target: int, members: Array, covers: Array, lists: Array, loads: Array, could: Array) -> None:
     leaf, place, demand = members[member, LEAF], members[member, PLACE], members[member, DEMAND]
     loads[leaf] -= 1
@@ -53,7 +54,7 @@ def _shift(member: int, target: int, members: Array, covers: Array, lists: Array
             could[target, other] += 1
 
 
-@compiled
+@inner
 def _chain(
     demand: int, left: int, covers: Array, loads: Array, rooms: Array, could: Array, before: Array, queue: Array
 ) -> int:
@@ -81,16 +82,17 @@ def _chain(
     return NOWHERE
 
 
-@compiled
+@inner
 def _passed_on(leaf: int, target: int, members: Array, covers: Array, lists: Array, loads: Array) -> int:
     """Return a member at a leaf who is covered at another one; `could` says that there is one."""
     place = 0
     while not covers[members[lists[leaf, place], DEMAND], target]:
         place += 1
-    return int(lists[leaf, place])
+    found: int = lists[leaf, place]
+    return found
 
 
-@compiled
+@inner
 def _recover(
     demands: Array,
     is_left: Array,
@@ -114,7 +116,7 @@ def _recover(
                     could[at, leaf] += 1 if is_covered else -1
 
 
-@compiled
+@inner
 def _shift_along(
     member: int,
     end: int,
@@ -162,8 +164,8 @@ def shift_away(
     `is_left` says by leaf which ones: there they are covered wherever that is allowed. Members of demand d are
     `by_demand[starts[d] : starts[d + 1]]`. When somebody finds no room, everything is as it was.
     """
-    _recover(demands, is_left, allowed, False, starts, by_demand, members, covers, could)
-    logged = 0
+    _recover(demands, is_left, allowed, _NOT_COVERED, starts, by_demand, members, covers, could)
+    logged = ZERO
     is_done = True
     for demand in demands:
         for place in range(starts[demand], starts[demand + 1]):
@@ -177,5 +179,5 @@ def shift_away(
     if not is_done:
         for at in range(logged - 1, -1, -1):
             _shift(log[at, 0], log[at, 1], members, covers, lists, loads, could)
-        _recover(demands, is_left, allowed, True, starts, by_demand, members, covers, could)
+        _recover(demands, is_left, allowed, _COVERED, starts, by_demand, members, covers, could)
     return is_done

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.compiling import compiled
+from rankcast.compiling import compiled, constant, inner
 from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_growth import NOWHERE
 from rankcast.placement.kernels_search_filters import shrink_above, shrink_leaf
@@ -37,6 +37,7 @@ from rankcast.placement.kernels_search_state import (
     remember_broker,
     take_out,
     undo,
+    whole,
 )
 
 WHOLE_BOX = 0.03
@@ -45,11 +46,11 @@ WHOLE_BOX = 0.03
 DEEPEST = 1.0
 """The deepest slab, as a share of the box; shallow ones are tried more often."""
 
-EVERY_SLOT = -1
+EVERY_SLOT = constant(-1)
 """All bits set: every box of a leaf."""
 
 
-@compiled
+@inner
 def _take_out_slab(
     leaf: int,
     slot: int,
@@ -69,7 +70,7 @@ def _take_out_slab(
     for place in range(brokers[leaf, ENTRIES]):
         if entries[leaf, place, SLOT] != slot or rows[entries[leaf, place, PART], side] < limit:
             continue
-        subscriber = entries[leaf, place, OWNER]
+        subscriber = whole(entries[leaf, place, OWNER])
         if remember(subscriber, subscribers, holdings, entries, sizes):
             taken[count] = subscriber
             count += 1
@@ -79,7 +80,7 @@ def _take_out_slab(
     return count, left
 
 
-@compiled
+@inner
 def _sort_largest_first(taken: Array, count: int, subscribers: Array) -> None:
     """Sort subscribers by their ranks, by shell sort: numpy's sorting takes seconds to compile."""
     gap = 1
@@ -97,7 +98,7 @@ def _sort_largest_first(taken: Array, count: int, subscribers: Array) -> None:
         gap //= 3
 
 
-@compiled
+@inner
 def _put_back(
     count: int,
     own: int,
@@ -171,7 +172,7 @@ def _put_back(
     return change(brokers, measures, sizes) <= allowance
 
 
-@compiled
+@inner
 def _move(leaf: int, slot: int, allowance: float, walk: Walk) -> bool:
     """Make one move, unless it would cost more than its allowance; return whether it was made."""
     rows, events, common, starts, candidates = walk.rows, walk.events, walk.common, walk.starts, walk.candidates

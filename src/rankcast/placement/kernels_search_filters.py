@@ -8,9 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.compiling import compiled
+from rankcast.compiling import ZERO, inner
 from rankcast.placement.boxes import Array
-from rankcast.placement.kernels_growth import NOWHERE, cheapest_slot, contains, growth_of, holding, measure_of
+from rankcast.placement.kernels_growth import (
+    NOWHERE,
+    begin_growing,
+    cheapest_slot,
+    contains,
+    enlarge,
+    grow,
+    growth_of,
+    holding,
+    measure_of,
+)
 from rankcast.placement.kernels_search_state import (
     CHILDREN,
     COUNT,
@@ -23,10 +33,11 @@ from rankcast.placement.kernels_search_state import (
     SLOT,
     UPPER,
     remember_broker,
+    whole,
 )
 
 
-@compiled
+@inner
 def path_growth(
     leaf: int,
     row: int,
@@ -41,30 +52,28 @@ def path_growth(
     """Return how much the filters from a leaf up grow to let a row in; more than `bound` may be any such number."""
     if holding(boxes, leaf, rows, row) != NOWHERE:
         return 0.0
-    total, slot = cheapest_slot(boxes, leaf, brokers[leaf, MOST], rows, row, events, common)
-    growing = len(rows) - 1
-    for side in range(rows.shape[1]):
-        rows[growing, side] = rows[row, side]
+    total, slot = cheapest_slot(boxes, leaf, brokers[leaf, MOST], ZERO, rows, row, events, common)
+    growing = len(common) - 1
+    begin_growing(common, rows, row)
     broker = leaf
     while brokers[broker, PARENT] >= 0 and total <= bound:
         above = brokers[broker, PARENT]
         if uses[broker, slot, COUNT] > 0:
-            for side in range(rows.shape[1]):
-                rows[growing, side] = max(rows[growing, side], boxes[broker, slot, side])
+            grow(common, boxes, broker, slot)
             upper = uses[broker, slot, UPPER]
-            if contains(boxes, above, upper, rows, growing):
+            if contains(boxes, above, upper, common, growing):
                 break
-            total += growth_of(boxes, above, upper, rows, growing, events, common)
+            total += growth_of(boxes, above, upper, common, growing, events, common)
         else:
-            if holding(boxes, above, rows, growing) != NOWHERE:
+            if holding(boxes, above, common, growing) != NOWHERE:
                 break
-            more, upper = cheapest_slot(boxes, above, brokers[above, MOST], rows, growing, events, common)
+            more, upper = cheapest_slot(boxes, above, brokers[above, MOST], ZERO, common, growing, events, common)
             total += more
         broker, slot = above, upper
     return total
 
 
-@compiled
+@inner
 def let_in(
     leaf: int,
     leaf_slot: int,
@@ -79,18 +88,16 @@ def let_in(
     sizes: Array,
 ) -> None:
     """Add a row to a slot of a leaf, and let the filters above contain what has grown, as `path_growth` reckons."""
-    growing = len(rows) - 1
-    for side in range(rows.shape[1]):
-        rows[growing, side] = rows[row, side]
+    growing = len(common) - 1
+    begin_growing(common, rows, row)
     broker, slot, arrives = leaf, leaf_slot, True
     while True:
         remember_broker(broker, brokers, boxes, uses, measures, sizes)
         is_new = uses[broker, slot, COUNT] == 0
-        changes = not contains(boxes, broker, slot, rows, growing)
+        changes = not contains(boxes, broker, slot, common, growing)
         if changes:
-            for side in range(rows.shape[1]):
-                boxes[broker, slot, side] = max(boxes[broker, slot, side], rows[growing, side])
-                rows[growing, side] = boxes[broker, slot, side]
+            enlarge(boxes, broker, slot, common, growing)
+            grow(common, boxes, broker, slot)
             measures[broker] = measure_of(boxes, broker, events, common)
         if arrives:
             uses[broker, slot, COUNT] += 1
@@ -98,14 +105,14 @@ def let_in(
         if above < 0 or not changes:
             break
         if is_new:
-            upper = holding(boxes, above, rows, growing)
+            upper = holding(boxes, above, common, growing)
             if upper == NOWHERE:
-                _, upper = cheapest_slot(boxes, above, brokers[above, MOST], rows, growing, events, common)
+                _, upper = cheapest_slot(boxes, above, brokers[above, MOST], ZERO, common, growing, events, common)
             uses[broker, slot, UPPER] = upper
         broker, slot, arrives = above, uses[broker, slot, UPPER], is_new
 
 
-@compiled
+@inner
 def shrink_leaf(
     leaf: int,
     which: int,
@@ -123,15 +130,13 @@ def shrink_leaf(
             for side in range(boxes.shape[2]):
                 boxes[leaf, slot, side] = -np.inf
     for place in range(brokers[leaf, ENTRIES]):
-        slot = entries[leaf, place, SLOT]
+        slot = whole(entries[leaf, place, SLOT])
         if (which >> slot) & 1:
-            part = entries[leaf, place, PART]
-            for side in range(boxes.shape[2]):
-                boxes[leaf, slot, side] = max(boxes[leaf, slot, side], rows[part, side])
+            enlarge(boxes, leaf, slot, rows, whole(entries[leaf, place, PART]))
     measures[leaf] = measure_of(boxes, leaf, events, common)
 
 
-@compiled
+@inner
 def shrink_above(
     leaf: int, events: Array, common: Array, brokers: Array, boxes: Array, uses: Array, measures: Array, sizes: Array
 ) -> None:

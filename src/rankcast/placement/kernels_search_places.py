@@ -6,7 +6,7 @@ another leaf at no cost; else the leaf from which up filters grow least.
 
 from __future__ import annotations
 
-from rankcast.compiling import compiled
+from rankcast.compiling import ZERO, inner
 from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_growth import NOWHERE, cheapest_slot, holding
 from rankcast.placement.kernels_search_filters import let_in, path_growth
@@ -30,13 +30,14 @@ from rankcast.placement.kernels_search_state import (
     remember_broker,
     settle,
     take_out,
+    whole,
 )
 
 EJECTIONS = 12
 """Subscribers of a full leaf that are asked to go elsewhere."""
 
 
-@compiled
+@inner
 def free_leaf(
     subscriber: int,
     but: int,
@@ -66,7 +67,7 @@ def free_leaf(
     return best, full
 
 
-@compiled
+@inner
 def cheapest_leaf(
     subscriber: int,
     bound: float,
@@ -96,7 +97,7 @@ def cheapest_leaf(
     return best
 
 
-@compiled
+@inner
 def put(
     subscriber: int,
     leaf: int,
@@ -121,13 +122,13 @@ def put(
         if slot != NOWHERE:  # the usual case: nothing grows
             uses[leaf, slot, COUNT] += 1
         else:
-            _, slot = cheapest_slot(boxes, leaf, brokers[leaf, MOST], rows, part, events, common)
+            _, slot = cheapest_slot(boxes, leaf, brokers[leaf, MOST], ZERO, rows, part, events, common)
             let_in(leaf, slot, part, rows, events, common, brokers, boxes, uses, measures, sizes)
         enter(subscriber, number, leaf, slot, subscribers, holdings, entries, brokers)
     settle(subscriber, leaf, subscribers, brokers)
 
 
-@compiled
+@inner
 def _is_spare(subscriber: int, subscribers: Array, holdings: Array, entries: Array, uses: Array) -> bool:
     """Whether no slot is left empty when a subscriber goes."""
     leaf, first = subscribers[subscriber, LEAF], subscribers[subscriber, FIRST_HOLDING]
@@ -138,7 +139,7 @@ def _is_spare(subscriber: int, subscribers: Array, holdings: Array, entries: Arr
     return True
 
 
-@compiled
+@inner
 def made_room(
     full: int,
     rows: Array,
@@ -158,7 +159,7 @@ def made_room(
 ) -> bool:
     """Send somebody of a full leaf to another one whose filter contains its interest; return whether anybody went."""
     for _ in range(EJECTIONS):
-        subscriber = entries[full, int(drawn(random) * brokers[full, ENTRIES]), OWNER]
+        subscriber = whole(entries[full, int(drawn(random) * brokers[full, ENTRIES]), OWNER])
         if not _is_spare(subscriber, subscribers, holdings, entries, uses):
             continue
         other, _full = free_leaf(subscriber, full, rows, starts, candidates, subscribers, brokers, boxes)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.compiling import compiled, inlined
+from rankcast.compiling import ZERO, inlined, inner
 from rankcast.placement.boxes import Array
-from rankcast.placement.kernels_growth import NOWHERE
+from rankcast.placement.kernels_growth import NOWHERE, copy_filter
 
 RANK, GROUP, FIRST_PART, PARTS, FIRST_HOLDING, LEAF, OLD_LEAF, MOVED, MOVED_LIST = range(9)
 """Columns of `subscribers`. Rank: the larger the interest the lower, the same for equal interest and candidates. Parts:
@@ -44,9 +44,9 @@ there are."""
 class Walk(NamedTuple):
     """All arrays of a placement in motion.
 
-    `rows` are the parts of all interests; one row more is working space for a box that grows. Candidate leaves of group
-    g are `candidates[starts[g] : starts[g + 1]]`. `boxes`, `uses` and `measures` are by broker, and have a second half
-    of what was before the move. `taken` is working space for a move, `common` for measures.
+    `rows` are the parts of all interests. Candidate leaves of group g are `candidates[starts[g] : starts[g + 1]]`.
+    `boxes`, `uses` and `measures` are by broker, and have a second half of what was before the move. `taken` is working
+    space for a move, `common` for measures.
     """
 
     rows: Array
@@ -74,7 +74,7 @@ def begin(sizes: Array) -> None:
     sizes[CHANGED_COUNT] = 0
 
 
-@compiled
+@inner
 def remember(subscriber: int, subscribers: Array, holdings: Array, entries: Array, sizes: Array) -> bool:
     """Remember where a subscriber is; return whether it was not yet remembered in this move."""
     if subscribers[subscriber, MOVED] == sizes[MOVE]:
@@ -92,15 +92,14 @@ def remember(subscriber: int, subscribers: Array, holdings: Array, entries: Arra
 
 @inlined
 def _copy(source: int, target: int, boxes: Array, uses: Array, measures: Array) -> None:
+    copy_filter(source, target, boxes)
     measures[target] = measures[source]
     for slot in range(boxes.shape[1]):
         uses[target, slot, COUNT] = uses[source, slot, COUNT]
         uses[target, slot, UPPER] = uses[source, slot, UPPER]
-        for side in range(boxes.shape[2]):
-            boxes[target, slot, side] = boxes[source, slot, side]
 
 
-@compiled
+@inner
 def remember_broker(broker: int, brokers: Array, boxes: Array, uses: Array, measures: Array, sizes: Array) -> None:
     """Remember a filter, the first time in a move."""
     if brokers[broker, CHANGED] == sizes[MOVE]:
@@ -121,7 +120,7 @@ def change(brokers: Array, measures: Array, sizes: Array) -> float:
     return total
 
 
-@compiled
+@inner
 def take_out(subscriber: int, subscribers: Array, holdings: Array, entries: Array, brokers: Array, uses: Array) -> int:
     """Take a subscriber out of its leaf; return the slots that it was in, as the bits of a number."""
     leaf, first = subscribers[subscriber, LEAF], subscribers[subscriber, FIRST_HOLDING]
@@ -139,6 +138,12 @@ def take_out(subscriber: int, subscribers: Array, holdings: Array, entries: Arra
     brokers[leaf, LOAD] -= 1
     subscribers[subscriber, LEAF] = NOWHERE
     return left
+
+
+@inlined
+def whole(number: int) -> int:
+    """Return a number of an entry, which has 32 bits, with as many as all others have."""
+    return ZERO + number
 
 
 @inlined
@@ -170,7 +175,7 @@ def settle(subscriber: int, leaf: int, subscribers: Array, brokers: Array) -> No
     subscribers[subscriber, LEAF] = leaf
 
 
-@compiled
+@inner
 def undo(
     subscribers: Array,
     holdings: Array,

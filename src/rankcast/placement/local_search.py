@@ -17,8 +17,8 @@ import numpy as np
 
 from rankcast.placement.fitting import fitted
 from rankcast.placement.flow import cheapest_flow, classes_of, drawn_members
-from rankcast.placement.greedy import events_of, load_factors
-from rankcast.placement.kernels_filters import measure, scratch_for
+from rankcast.placement.greedy import load_factors
+from rankcast.placement.kernels_growth import measure
 from rankcast.placement.problem import Problem
 from rankcast.placement.search_walk import Search
 from rankcast.placement.solution import Placement
@@ -111,6 +111,4 @@ def mended(problem: Problem, start: Placement, random: np.random.Generator) -> P
 
 
 def _traffic(problem: Problem, placement: Placement) -> float:
-    events = events_of(problem)
-    scratch = scratch_for(int(problem.boxes_of_brokers.max()), problem.interests.sides.shape[1])
-    return float(sum(measure(boxes, len(boxes), events, scratch) for boxes in placement.filters))
+    return sum(measure(boxes, problem.density) for boxes in placement.filters)

@@ -164,7 +164,7 @@ def _pruned(stage: Stage, loads: Loads, covers: Array, owners: Array, boxes: Arr
     """
     kept = np.ones(len(boxes), bool)
     counts = covers.sum(axis=1)
-    events = stage.problem.density.rows(boxes.shape[1])
+    events = stage.problem.density.rows
     gains = np.full(len(boxes), -np.inf)
     for broker, most in enumerate(stage.most):
         own = np.flatnonzero(owners == broker)

@@ -84,8 +84,8 @@ def _empty_walk(problem: Problem, leaf_of: Array, random: np.random.Generator) -
     sizes = np.zeros(4, np.int64)
     sizes[LEAF_COUNT] = len(tree.leaves)
     return Walk(
-        np.concatenate([sides, np.zeros((1, sides.shape[1]))]),
-        problem.density.rows(sides.shape[1]),
+        sides,
+        problem.density.rows,
         working_space(most, sides.shape[1]),
         starts,
         tree.leaves[columns],

@@ -20,8 +20,8 @@ from rankcast.model.errors import PlacementError
 from rankcast.placement.boxes import Array
 from rankcast.placement.clusters import k_means
 from rankcast.placement.fitting import fit_inner_filters, merged
-from rankcast.placement.greedy import events_of, greedy_offline
-from rankcast.placement.kernels_filters import measure, scratch_for
+from rankcast.placement.greedy import greedy_offline
+from rankcast.placement.kernels_growth import measure
 from rankcast.placement.local_search import improved
 from rankcast.placement.problem import TOLERANCE, Latency, Problem
 from rankcast.placement.solution import Placement
@@ -103,8 +103,6 @@ class _Walk:
         self.tree = problem.tree
         self.brokers = placement.brokers
         self.filters = list(placement.filters)
-        self._events = events_of(problem)
-        self._scratch = scratch_for(int(problem.boxes_of_brokers.max()), problem.interests.sides.shape[1])
         self.measures = np.array([self._measure(boxes) for boxes in self.filters])
         self._may_exchange = bool(np.ptp(problem.shares_of_leaves) == 0 and np.ptp(problem.boxes_of_brokers) == 0)
         self._pairs = self._different_pairs()
@@ -199,7 +197,7 @@ class _Walk:
         return merged(np.unique(boxes, axis=0), most, self.problem.density)
 
     def _measure(self, boxes: Array) -> float:
-        return float(measure(boxes, len(boxes), self._events, self._scratch))
+        return measure(boxes, self.problem.density)
 
     def _is_below(self, broker: int, other: int) -> bool:
         """Whether a broker is another one or below it."""
