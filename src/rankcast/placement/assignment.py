@@ -25,9 +25,12 @@ def assigned(stage: Stage, covers: Array, random: np.random.Generator) -> Array:
     filters do not cover them yet: a place is found whenever there is one within latency and load.
     """
     problem = stage.problem
-    possible = _possible(stage)
-    classes = classes_of(np.concatenate([_at_leaves(stage, covers), possible], axis=1), stage.demand_of)
     leaves = len(problem.tree.leaves)
+    rows = np.empty((len(covers), 2 * leaves), bool)
+    rows[:, leaves:] = _possible(stage)
+    possible = rows[:, leaves:]
+    rows[:, :leaves] = _at_leaves(stage, covers, possible)
+    classes = classes_of(rows, stage.demand_of)
     within, anywhere = classes.allowed[:, :leaves], classes.allowed[:, leaves:]
     flow, _ = _first_full(problem, len(stage.members), lambda rooms: largest_flow(within, classes.sizes, rooms))
     if flow.total < len(stage.members):
@@ -52,7 +55,7 @@ class Loads:
     def __init__(self, stage: Stage, covers: Array, random: np.random.Generator) -> None:
         self._stage = stage
         self._allowed = _possible(stage)
-        self._covers = _at_leaves(stage, covers)
+        self._covers = _at_leaves(stage, covers, self._allowed)
         classes = classes_of(self._covers, stage.demand_of)
         flow, self._rooms = _first_full(
             stage.problem, len(stage.members), lambda rooms: largest_flow(classes.allowed, classes.sizes, rooms)
@@ -70,7 +73,7 @@ class Loads:
 
     def cover(self, covers: Array) -> None:
         """Let demands be covered by other brokers: all that did before, and more."""
-        self._covers = _at_leaves(self._stage, covers)
+        self._covers = _at_leaves(self._stage, covers, self._allowed)
         self._count()
 
     def can_do_without(self, demands: Array, broker: int) -> bool:
@@ -99,14 +102,15 @@ class Loads:
 
 def _possible(stage: Stage) -> Array:
     """Return which leaves below the stage each demand may have."""
-    found: Array = stage.problem.candidates[stage.sites] & stage.below.any(axis=0)
+    found: Array = stage.problem.candidates[stage.sites]
+    found &= stage.below.any(axis=0)
     return found
 
 
-def _at_leaves(stage: Stage, covers: Array) -> Array:
-    """Return at which leaves demands are covered, given by which brokers of the stage they are."""
+def _at_leaves(stage: Stage, covers: Array, possible: Array) -> Array:
+    """Return at which of the leaves that are possible demands are covered, given by which brokers of the stage."""
     found: Array = np.take(covers, stage.below.argmax(axis=0), axis=1)
-    found &= _possible(stage)  # of leaves below none of them, too, nothing is left
+    found &= possible  # at leaves below none of the brokers, too, nothing is
     return found
 
 

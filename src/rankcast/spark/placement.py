@@ -5,12 +5,12 @@ leaves (`placement_stages`). On the driver: the programme, flows, rounding, weig
 needed, and in a tree of several levels all that is below the top.
 
 The driver needs, for boxes of d attributes and trees with n leaves,
-- per subscriber some 30 bytes for its interest, site, demand and leaf, and 130 more while members are shifted;
-- per different interest 16 d + 8 bytes for each of its boxes;
-- per different site n bytes for candidates, and 8 for each coordinate and the limit;
-- per demand some 50 bytes, and 4 n while boxes are dropped: by which leaves it may be, and is, covered.
-With 100 leaves and two attributes that is 200 bytes per subscriber where interests and sites are shared; at worst, when
-each has an interest and a site of its own, 800: ten million fit into 8 GB.
+- per subscriber 40 bytes for its interest, site, demand and leaf, and 80 to 150 more while members are shifted;
+- per box of a different interest 16 d + 8 bytes;
+- per different site n bytes for its candidates, and 8 for each coordinate and for its limit;
+- per demand 40 bytes, and 4 n in the last steps: by which brokers it is covered, and at which leaves it may be.
+With 100 leaves, two attributes and five coordinates that is 200 bytes per subscriber where most share a demand, and at
+worst, when each has an interest and a site of its own, 750: ten million take 2 to 7.5 GB.
 """
 
 from __future__ import annotations
