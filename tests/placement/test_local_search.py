@@ -1,6 +1,8 @@
 """Local search keeps every limit, is never worse than its start, and does not beat the optimum."""
 
+from dataclasses import replace
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -8,12 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement_builders import problems
+from rankcast.placement import thinning
 from rankcast.placement.audit import Rule, union_measure, verify
 from rankcast.placement.baselines import balance, closest, closest_without_balance
 from rankcast.placement.exhaustive import least_traffic
 from rankcast.placement.flow import feasible_factor
 from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
 from rankcast.placement.local_search import improved, improved_within, mended
+from rankcast.placement.stage import Stage
+from rankcast.placement.thinning import Thinned
 from rankcast.workloads.placement import Workload, layered_tree, network, placement_problem, problem_on
 
 STARTS = {
@@ -80,6 +85,54 @@ def test_several_levels_of_brokers_are_searched_together():
     found = verify(problem, improved(problem, start, random, moves=10_000))
     assert found.is_feasible
     assert found.bandwidth < 0.95 * verify(problem, start).bandwidth
+
+
+def crowded(problem, times):
+    """The problem with so many of each of its subscribers."""
+    numbers = np.repeat(np.arange(len(problem)), times)
+    return replace(problem, interest_of=problem.interest_of[numbers], site_of=problem.site_of[numbers], names=None)
+
+
+@given(problems(), st.sampled_from(sorted(STARTS)), st.integers(0, 5))
+@settings(max_examples=50)
+def test_crowds_with_the_same_demand_keep_every_limit_too(problem, start, seed):
+    many, random = crowded(problem, 25), np.random.default_rng(seed)
+    begun = mended(many, STARTS[start](many, random), random)
+    one, two = (improved(many, begun, np.random.default_rng(seed), moves=150) for _ in range(2))
+    before, after = verify(many, begun), verify(many, one)
+    assert after.broken() <= ({Rule.LOAD} if not is_possible(many) else set())
+    assert after.bandwidth <= before.bandwidth + 1e-9
+    if before.load_factor <= many.beta:
+        assert after.load_factor <= many.beta * (1 + 1e-9)
+    assert (one.brokers == two.brokers).all()
+
+
+@given(problems(), st.integers(0, 5))
+@settings(max_examples=50)
+def test_a_few_of_each_demand_stand_for_all_and_their_filters_for_everybody(problem, seed):
+    many, random = crowded(problem, 25), np.random.default_rng(seed)
+    few = Thinned.of(many, random)
+    assert Thinned.of(problem, random) is None
+    assert set(zip(few.problem.interest_of, few.problem.site_of, strict=True)) <= set(
+        zip(many.interest_of, many.site_of, strict=True)
+    )
+    own = Stage.of(few.problem, np.arange(len(few.problem)), many.tree.leaves)
+    assert own.interests.tolist() == few.stage.interests.tolist()
+    assert len(few.problem) <= 11 * len(own.sizes)
+    carried = few.carried_over(greedy_offline(few.problem), many.beta_max, random)
+    assert (carried is not None) is is_possible(many)
+    if carried is not None:
+        assert verify(many, carried).is_feasible
+
+
+def test_where_crowds_want_the_same_a_search_with_few_of_them_gains_more():
+    problem = placement_problem(Workload.FEEDS, 12_000, 100, np.random.default_rng(1))
+    start = greedy_offline(problem)
+    found = verify(problem, improved(problem, start, np.random.default_rng(0), moves=20_000))
+    with patch.object(thinning, "REPEATED", 10**9):
+        one_by_one = verify(problem, improved(problem, start, np.random.default_rng(0), moves=20_000))
+    assert found.is_feasible
+    assert found.bandwidth < one_by_one.bandwidth < verify(problem, start).bandwidth
 
 
 def test_progress_is_told_and_a_seed_gives_one_result():

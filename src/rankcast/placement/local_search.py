@@ -3,6 +3,7 @@
 A start that breaks limits of latency or load is mended first, by moving as few subscribers as a flow allows; when no
 placement keeps the limits, as many as possible do. The search itself keeps them in every move. The moves are those of
 `kernels_search`; the temperature falls geometrically, and is relative to the mean traffic of a leaf at the start.
+Where many subscribers have the same demand, half of the budget is for a search with a few of each (`thinning`).
 
 How long it goes on is given as a number of moves, and then a seed gives one result; or as a budget of any other kind,
 such as time, of which the caller says how much is spent. Cost: some ten thousand moves a second with a thousand
@@ -17,15 +18,19 @@ import numpy as np
 
 from rankcast.placement.fitting import fitted
 from rankcast.placement.flow import cheapest_flow, classes_of, drawn_members
-from rankcast.placement.greedy import load_factors
+from rankcast.placement.greedy import greedy_offline, load_factors
 from rankcast.placement.kernels_growth import measure
 from rankcast.placement.problem import Problem
 from rankcast.placement.search_walk import Search
 from rankcast.placement.solution import Placement
+from rankcast.placement.thinning import Thinned
 
 HOT, COLD = 0.3, 3e-3
 """The temperatures of the first and the last moves, as shares of the mean traffic of a leaf. A filter grows by steps of
 a tenth of its measure and more: what is much colder refuses nearly every step that costs anything."""
+
+SHARE_OF_FEW = 0.5
+"""Of the budget, for a search with few subscribers of each demand where many have the same."""
 
 STEPS = 200
 """Temperatures from hot to cold, where the number of moves is given."""
@@ -71,17 +76,50 @@ def _annealed(
 ) -> Placement:
     """Try moves by chunks, each with the share of the budget that is spent before it."""
     begun = mended(problem, start, random)
-    walk = Search(problem, begun, random)
+    tell = progress or (lambda _share, _traffic: None)
+    left = iter(chunks)
+    begun = _begun_with_few(problem, begun, random, left, tell)
+    best = _walked(problem, begun, random, left, tell)
+    return min(begun, best, key=lambda one: _traffic(problem, one))
+
+
+def _begun_with_few(
+    problem: Problem, begun: Placement, random: np.random.Generator, chunks: Iterator[tuple[float, int]], tell: Progress
+) -> Placement:
+    """Spend a share of the budget on a few subscribers of each demand, if many have the same one, and carry over what
+    is found; return that where it is better."""
+    few = Thinned.of(problem, random)
+    if few is None:
+        return begun
+    known = _traffic(problem, begun)
+    start = greedy_offline(few.problem)
+    found = _walked(few.problem, start, random, chunks, lambda share, _: tell(share, known), SHARE_OF_FEW)
+    loads = np.bincount(np.searchsorted(problem.tree.leaves, begun.brokers), minlength=len(problem.tree.leaves))
+    factor = problem.beta if (loads <= problem.rooms(problem.beta)).all() else problem.beta_max
+    carried = few.carried_over(found, factor, random)
+    return carried if carried is not None and _traffic(problem, carried) < known else begun
+
+
+def _walked(
+    problem: Problem,
+    start: Placement,
+    random: np.random.Generator,
+    chunks: Iterator[tuple[float, int]],
+    tell: Progress,
+    most: float = 1.0,
+) -> Placement:
+    """Walk from a start until so large a share of the budget is spent, ever colder; return the best placement seen."""
+    walk = Search(problem, start, random)
     best, best_traffic = walk.placement(), walk.traffic
     for share, moves in chunks:
-        if progress is not None:
-            progress(share, best_traffic)
-        walk.go(moves, HOT * (COLD / HOT) ** share)
+        tell(share, best_traffic)
+        walk.go(moves, HOT * (COLD / HOT) ** min(1.0, share / most))
         if walk.traffic < best_traffic:
             best, best_traffic = walk.placement(), walk.traffic
-    if progress is not None:
-        progress(1.0, best_traffic)
-    return best if best_traffic <= _traffic(problem, begun) else begun
+        if share >= most:
+            break
+    tell(most, best_traffic)
+    return best
 
 
 def mended(problem: Problem, start: Placement, random: np.random.Generator) -> Placement:
