@@ -31,7 +31,7 @@ def places(stage, covers, factor):
 def test_demands_are_given_up_exactly_when_all_still_find_a_place(problem, seed, data):
     random = np.random.default_rng(seed)
     stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(-1))
-    covers = stage.allowed.copy()
+    covers = stage.allowed_of()
     full = [factor for factor in load_factors(problem) if places(stage, covers, factor) == len(problem)]
     if not full:
         return
@@ -63,7 +63,7 @@ def test_members_of_full_leaves_change_places():
 def test_members_go_where_they_are_covered_if_all_find_room_there(problem, seed):
     random = np.random.default_rng(seed)
     stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(-1))
-    covers = stage.allowed & (random.random(stage.allowed.shape) < 0.6)
+    covers = stage.allowed_of() & (random.random(stage.allowed_of().shape) < 0.6)
     columns = assigned(stage, covers, random)
     assert problem.candidates[problem.site_of, columns].all()
     if places(stage, covers, problem.beta_max) == len(problem):

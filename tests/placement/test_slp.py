@@ -38,13 +38,13 @@ def whole_programme(problem):
     counts = np.diff(problem.interests.offsets)[stage.interests]
     candidates = []
     for broker in range(len(stage.brokers)):
-        demands = np.flatnonzero(stage.allowed[:, broker])
+        demands = np.flatnonzero(stage.allowed_at(broker))
         parts = [part for demand in demands for part in problem.interests.parts(stage.interests[demand])]
         parts = np.array(parts).reshape(-1, problem.interests.sides.shape[1])
         boxes = all_enclosing(parts) if len(parts) else parts
         candidates.append(Candidates(boxes, *contained(parts, boxes)))
     rooms = problem.rooms(problem.beta_max).astype(float)
-    return Programme.of(stage.allowed, counts, candidates, stage.sizes, rooms, stage.most, problem.density)
+    return Programme.of(stage.allowed_of(), counts, candidates, stage.sizes, rooms, stage.most, problem.density)
 
 
 @given(problems(subscribers=5, brokers=3, star=True))
@@ -113,7 +113,7 @@ def test_preliminary_filters_cover_every_demand_where_latency_allows(problem, se
     assert covers.any(axis=1).all()
     for demand, broker in zip(*np.nonzero(covers), strict=True):
         boxes = found.boxes[found.starts[broker] : found.starts[broker + 1]]
-        assert stage.allowed[demand, broker]
+        assert stage.allowed_of()[demand, broker]
         assert all((part <= boxes).all(axis=1).any() for part in problem.interests.parts(stage.interests[demand]))
     assert found.yardstick.bound <= found.yardstick.objective * 1.2 + 1e-6
     assert found.yardstick.sample <= found.yardstick.demands == len(stage.sizes)

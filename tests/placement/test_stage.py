@@ -28,13 +28,13 @@ def test_demands_are_covered_by_brokers_they_may_have_with_each_part_in_a_box(pr
         parts = problem.interests.parts(stage.interests[demand])
         for broker, (first, last) in enumerate(pairwise(starts)):
             is_allowed = bool((near & stage.below[broker]).any())
-            assert stage.allowed_at(broker)[demand] == stage.allowed[demand, broker] == is_allowed
+            assert stage.allowed_at(broker)[demand] == stage.allowed_of()[demand, broker] == is_allowed
             assert covers[demand, broker] == (is_allowed and are_held(parts, drawn.sides[first:last]))
         assert stage.held(every[[demand]], drawn.sides).tolist() == [are_held(parts, drawn.sides)]
     assert np.array_equal(stage.uncovered(starts, drawn.sides), ~covers.any(axis=1))
     picked = every[::-2]
     assert np.array_equal(stage.covers(picked, starts, drawn.sides), covers[picked])
-    assert np.array_equal(stage.allowed_of(picked), stage.allowed[picked])
+    assert np.array_equal(stage.allowed_of(picked), stage.allowed_of()[picked])
 
 
 @given(interests(), interests())

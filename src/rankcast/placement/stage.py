@@ -58,14 +58,8 @@ class Stage:
         found: Array = self.problem.boxes_of_brokers[self.brokers]
         return found
 
-    @property
-    def allowed(self) -> Array:
-        """Which brokers demands may have: a row per demand."""
-        found: Array = self.classes[self.class_of]
-        return found
-
-    def allowed_of(self, demands: Array) -> Array:
-        """Return which brokers some demands may have: a row per demand."""
+    def allowed_of(self, demands: Array | slice = slice(None)) -> Array:
+        """Return which brokers some demands may have, or all of them: a row per demand."""
         found: Array = self.classes[self.class_of[demands]]
         return found
 

@@ -29,7 +29,7 @@ from rankcast.placement.problem import Problem
 from rankcast.placement.solution import Placement
 from rankcast.placement.stage import Stage, classes_at
 from rankcast.spark.placement_keys import content_of, rows_of, unpacked
-from rankcast.spark.placement_table import SubscriberTable
+from rankcast.spark.placement_table import SubscriberTable, partitions_for
 
 LEAST_DEMANDS = 200_000
 """Demands from which on coverage is worth a Spark job."""
@@ -70,8 +70,7 @@ def stage_of(
         return Stage.of(problem, members, brokers)
     below = problem.tree.leaves_below()[brokers]
     groups = classes_of(problem.candidates & below.any(axis=0), np.arange(len(problem.sites)))
-    width = problem.interests.sides.shape[1]
-    blocks = table.keep(demand_blocks(table.coded, groups.members, len(groups.allowed), width))
+    blocks = table.keep(demand_blocks(table, groups.members, len(groups.allowed)))
     found = blocks.select("first_code", "codes", "firsts", "sizes").toArrow().sort_by("first_code")
     codes, firsts, sizes = (content_of(found[name])[0].view(np.int64) for name in ("codes", "firsts", "sizes"))
     interests, class_of = np.divmod(codes, len(groups.allowed))
@@ -81,15 +80,15 @@ def stage_of(
     return SparkStage(*made, blocks) if len(codes) >= least_demands else Stage(*made)
 
 
-def demand_blocks(coded: DataFrame, class_of_site: Array, classes: int, width: int) -> DataFrame:
+def demand_blocks(table: SubscriberTable, class_of_site: Array, classes: int) -> DataFrame:
     """Return the demands in the order of their codes, interest and class of candidates as one number, in blocks."""
-    shipped = coded.sparkSession.sparkContext.broadcast(class_of_site)
-    codes = coded.select("number", "interest", "site", "sides").mapInArrow(
+    shipped = table.coded.sparkSession.sparkContext.broadcast(class_of_site)
+    codes = table.coded.select("number", "interest", "site", "sides").mapInArrow(
         _Code(shipped, classes), "number long, code long, sides binary"
     )
-    ranges = codes.repartitionByRange(coded.rdd.getNumPartitions(), "code").groupBy("code", "sides")
+    ranges = codes.repartitionByRange(partitions_for(len(table.problem)), "code").groupBy("code", "sides")
     demands = ranges.agg(functions.min("number").alias("first"), functions.count("*").alias("size"))
-    return demands.sortWithinPartitions("code").mapInArrow(_PackBlocks(width), _BLOCK)
+    return demands.sortWithinPartitions("code").mapInArrow(_PackBlocks(table.problem.interests.sides.shape[1]), _BLOCK)
 
 
 def fitted_by_spark(
