@@ -19,11 +19,11 @@ from rankcast.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.placement.algorithms import Algorithm
 from rankcast.placement.problem import Problem
+from rankcast.placement.warming import warm_up
 from rankcast.workloads.placement import Workload, placement_problem
 
 SUBSCRIBERS, BROKERS = 100_000, 100
 SECONDS = 60.0
-WARM_UP = 200
 
 SEARCH_LIMITS: Mapping[Workload, float] = {Workload.FEEDS: 0.90, Workload.HOT_SPOTS: 0.65}
 """What local search needs at most of the bandwidth of Gr*; of set 1 `TOPICS_LIMIT`."""
@@ -43,10 +43,8 @@ def run(settings: Settings) -> Report:
     budget = SearchBudget(seconds=SECONDS) if count >= SUBSCRIBERS else SearchBudget(4 * count)
     report = Report("placement")
     report.notes.append("Cost per event is per subscriber; ratios to LP are to the objective on the sample shown.")
-    small = placement_problem(Workload.HOT_SPOTS, WARM_UP, BROKERS, np.random.default_rng(0))
-    for algorithm in Algorithm:
-        settings.say(f"compiling {algorithm.value}")
-        measured(small, algorithm, 0, SearchBudget(10))
+    settings.say("compiling")
+    warm_up(Algorithm)
     for name in dict.fromkeys(settings.workloads) or known:
         _measure(known[name], count, budget, settings, report)
     return report

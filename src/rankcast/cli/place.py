@@ -22,6 +22,7 @@ from rankcast.placement.local_search import improved_within
 from rankcast.placement.problem import TOLERANCE
 from rankcast.placement.solution import Placement
 from rankcast.placement.tree_design import designed
+from rankcast.placement.warming import warm_up
 from rankcast.storage.placement_plans import save_placement_plan
 
 DEFAULT = (Algorithm.GREEDY_OFFLINE, Algorithm.LOCAL_SEARCH)
@@ -49,7 +50,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What one algorithm made, what it is worth, and how long it took, compiling included."""
+    """What one algorithm made, what it is worth, and how long it took, without compiling."""
 
     label: str
     named: Named
@@ -77,6 +78,8 @@ def checked_algorithms(names: Sequence[str]) -> tuple[Algorithm, ...]:
 def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, as_json: bool) -> int:
     """Run the command; return 1 when no algorithm keeps every limit."""
     named = read_problem(file)
+    with progress("compiling, once per installation", quiet=as_json):
+        warm_up(dict.fromkeys((*algorithms, *(DEFAULT if wishes.degree is not None else ()))))
     results = [_placed(named, algorithm, wishes, quiet=as_json) for algorithm in algorithms]
     if wishes.degree is not None:
         results.append(_designed(named, wishes.degree, wishes, quiet=as_json))
