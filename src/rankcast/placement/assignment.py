@@ -67,7 +67,8 @@ class Loads:
         self._by_demand = np.argsort(stage.demand_of, kind="stable")
         self._starts = np.concatenate([[0], np.cumsum(stage.sizes)])
         self._lists = np.zeros((leaves, int(self._rooms.max()) + 1), np.int64)
-        self._loads, self._could = np.zeros(leaves, np.int64), np.zeros((leaves, leaves), np.int64)
+        self._loads = np.zeros(leaves, np.int64)
+        self._could, self._firsts = (np.zeros((leaves, leaves), np.int64) for _ in range(2))
         self._log = np.zeros((2 * len(stage.members) + leaves, 2), np.int64)
         self._count()
 
@@ -91,13 +92,14 @@ class Loads:
             self._loads,
             self._rooms,
             self._could,
+            self._firsts,
             self._log,
             np.zeros(leaves, np.int64),
             np.zeros(leaves, np.int64),
         )
 
     def _count(self) -> None:
-        count_all(self._members, self._covers, self._lists, self._loads, self._could)
+        count_all(self._members, self._covers, self._lists, self._loads, self._could, self._firsts)
 
 
 def _possible(stage: Stage) -> Array:
