@@ -260,3 +260,13 @@ def test_newcomers_beyond_all_bounds_are_refused():
     with pytest.raises(InvalidValueError, match=r"boxes: values up to 1e\+300"):
         placement.arrive("ana", [[0.0]], [[1e300]], [1.0], 5.0)
     assert len(placement) == 0
+
+
+def test_of_leaves_that_cost_the_same_the_least_loaded_is_taken():
+    tree = BrokerTree.star([0.0], [[1.0], [1.0], [1.0]])
+    placement = DynamicPlacement(tree, [9, 9, 9], 2, alpha=9)
+    sizes = np.random.default_rng(0).random((20, 2))
+    for number, size in enumerate(sizes):  # apart from each other: each adds its own area, wherever it goes
+        corner = np.full(2, 3.0 * number) + 0.1
+        placement.arrive(f"s{number}", [corner], [corner + size], [1.0], 9.0)
+        assert np.ptp(placement.loads) <= 1
