@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from placement_builders import interests, problems
 from rankcast.placement.kernels_boxes import shrunk
+from rankcast.placement.kernels_coverage import units_inside
 from rankcast.placement.stage import Stage
 from rankcast.placement.tree import PUBLISHER
 
@@ -41,3 +42,10 @@ def test_demands_are_covered_by_brokers_they_may_have_with_each_part_in_a_box(pr
 def test_boxes_shrink_to_the_parts_in_them_or_vanish(parts, boxes):
     inside = [parts.sides[(parts.sides <= box).all(axis=1)] for box in boxes.sides]
     assert shrunk(parts.sides, boxes.sides).tolist() == [own.max(axis=0).tolist() for own in inside if len(own)]
+
+
+@given(interests(), interests(), st.lists(st.integers(0, 9), min_size=10, max_size=10))
+def test_units_are_counted_in_every_box_that_has_their_part(parts, boxes, drawn):
+    units = np.array(drawn, float)[np.arange(len(parts.sides)) % 10]
+    inside = [(parts.sides <= box).all(axis=1) for box in boxes.sides]
+    assert units_inside(parts.sides, units, boxes.sides).tolist() == [units[own].sum() for own in inside]

@@ -66,3 +66,14 @@ def uncovered_demands(
                 missed[demand] = False
                 break
     return missed
+
+
+@compiled
+def units_inside(parts: Array, units: Array, boxes: Array) -> Array:
+    """Return the sum of the units of the parts in each box: whole numbers, so that it is exact in any order."""
+    sums = np.zeros(len(boxes))
+    for box in range(len(boxes)):
+        for part in range(len(parts)):
+            if _is_held(part, part + 1, parts, box, box + 1, boxes):
+                sums[box] += units[part]
+    return sums

@@ -20,6 +20,7 @@ from rankcast.placement.assignment import Loads
 from rankcast.placement.boxes import Array
 from rankcast.placement.fitting import merged
 from rankcast.placement.flow import classes_of, largest_flow
+from rankcast.placement.kernels_coverage import units_inside
 from rankcast.placement.kernels_merging import savings
 from rankcast.placement.linear_programme import Fractional, Programme
 from rankcast.placement.stage import Stage
@@ -117,8 +118,8 @@ def with_room(stage: Stage, programme: Programme, boxes: Array, picked: Array) -
             wanted = np.flatnonzero(units)
             own = np.arange(ends[broker], ends[broker + 1])
             if len(wanted) and len(own):
-                inside = (hulls[wanted] <= boxes[own, None]).all(axis=2)
-                worth = np.minimum(inside @ units[wanted], left[broker]) / np.maximum(programme.measures[own], TINY)
+                found = units_inside(hulls[wanted], units[wanted], boxes[own])
+                worth = np.minimum(found, left[broker]) / np.maximum(programme.measures[own], TINY)
                 if worth.max() > 0:
                     useful[int(own[worth.argmax()])] = float(worth.max())
         if not useful:
