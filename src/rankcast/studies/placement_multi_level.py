@@ -20,6 +20,7 @@ from rankcast.bench.placement_runs import NAMES, Run, SearchBudget, measured
 from rankcast.placement.algorithms import Algorithm
 from rankcast.placement.flow import feasible_factor
 from rankcast.placement.problem import TOLERANCE, Problem
+from rankcast.placement.warming import warm_up
 from rankcast.studies.findings import Finding, Outcome, Settings
 from rankcast.studies.plotting import BLUE, GREEN, ORANGE, RED, tidy
 from rankcast.workloads.placement import Workload, layered_tree, network, problem_on
@@ -69,6 +70,8 @@ def run(settings: Settings) -> Outcome:
     workloads = (Workload.TOPICS_HL,) if settings.quick else TOPICS
     budget = SearchBudget(MOVES_PER_SUBSCRIBER * count)
     runs: dict[tuple[Latency, Workload], dict[Algorithm, Run]] = {}
+    settings.say("compiling")
+    warm_up(ALGORITHMS)
     for latency in Latency:
         for workload in workloads:
             problem = drawn_problem(workload, count, latency, settings)

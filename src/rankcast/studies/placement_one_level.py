@@ -16,6 +16,7 @@ from rankcast.bench.placement_runs import NAMES, Run, SearchBudget, measured
 from rankcast.placement.algorithms import Algorithm
 from rankcast.placement.audit import Rule
 from rankcast.placement.problem import Problem
+from rankcast.placement.warming import warm_up
 from rankcast.studies.findings import Finding, Outcome, Settings
 from rankcast.studies.placement_tiny import tiny_findings
 from rankcast.studies.placement_trap import misleading_problem
@@ -60,6 +61,8 @@ def run(settings: Settings) -> Outcome:
     count = QUICK_SUBSCRIBERS if settings.quick else SUBSCRIBERS
     problems: dict[Workload, Problem] = {}
     runs: dict[Workload, dict[Algorithm, Run]] = {}
+    settings.say("compiling")
+    warm_up(Algorithm)
     for workload in QUICK_WORKLOADS if settings.quick else tuple(Workload):
         problem = placement_problem(workload, count, BROKERS, np.random.default_rng(settings.seed))
         problems[workload], runs[workload] = problem, {}
@@ -180,7 +183,7 @@ def trap_findings(seed: int) -> Iterator[Finding]:
 def _remarks(count: int) -> tuple[str, ...]:
     return (
         f"{count:,} subscribers, {BROKERS} brokers attached to the publisher, one draw of each workload. Every "
-        "placement is audited. Seconds are CPU time, and include compiling where it is the first run of a kernel. "
+        "placement is audited. Seconds are CPU time. "
         f"Local search starts from Gr* and tries {MOVES_PER_SUBSCRIBER} moves per subscriber.",
         "LP is the objective of the fractional solution of the last programme, of the sample shown: with its candidate "
         "boxes, and counted by the sum of boxes. A placement can be below it.",

@@ -16,6 +16,7 @@ import numpy as np
 from rankcast.bench.placement_runs import NAMES, Run, SearchBudget, measured
 from rankcast.placement.algorithms import Algorithm
 from rankcast.placement.problem import Problem
+from rankcast.placement.warming import warm_up
 from rankcast.studies.findings import Finding, Outcome, Settings
 from rankcast.studies.plotting import BLUE, GREEN, RED, mark_numbers, tidy
 from rankcast.workloads.placement import Workload, layered_tree, network, placement_problem, problem_on
@@ -41,15 +42,14 @@ def run(settings: Settings) -> Outcome:
     """Measure every size; the largest last."""
     runs: dict[tuple[str, Algorithm, int], Run] = {}
     sizes = QUICK_SIZES if settings.quick else SIZES
-    for warm in (True, False):  # kernels are compiled on a small problem first
-        for count in QUICK_SIZES[:1] if warm else sizes:
-            for shape in BROKERS:
-                problem = drawn_problem(shape, count, settings.seed)
-                for algorithm in ALGORITHMS:
-                    settings.say(f"{shape}, {count:,} subscribers: {NAMES[algorithm]}")
-                    one = measured(problem, algorithm, settings.seed, SearchBudget())
-                    if not warm:
-                        runs[shape, algorithm, count] = one
+    settings.say("compiling")
+    warm_up(ALGORITHMS)
+    for count in sizes:
+        for shape in BROKERS:
+            problem = drawn_problem(shape, count, settings.seed)
+            for algorithm in ALGORITHMS:
+                settings.say(f"{shape}, {count:,} subscribers: {NAMES[algorithm]}")
+                runs[shape, algorithm, count] = measured(problem, algorithm, settings.seed, SearchBudget())
     return Outcome(
         "placement-scale",
         "Time of placement against the number of subscribers",
