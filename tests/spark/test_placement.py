@@ -1,7 +1,9 @@
 """Placement on Spark: the same placement, filters and yardstick as on one machine, for the same seed."""
 
 import json
+import re
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +17,7 @@ from placement_builders import line_problem, problems
 from rankcast.bench import placement_spark
 from rankcast.cli.main import app
 from rankcast.model.errors import PlacementError
+from rankcast.placement.audit import verify
 from rankcast.placement.boxes import corners
 from rankcast.placement.filter_assignment import Sampling
 from rankcast.placement.interests import Interests
@@ -188,6 +191,16 @@ def test_wrong_tables_are_refused_on_the_driver(spark):
             SubscriberTable.of(spark.createDataFrame(changed, SCHEMA), terms_of(problem))
     with pytest.raises(PlacementError, match="columns number, low: high is missing"):
         SubscriberTable.of(spark.createDataFrame(rows, SCHEMA).select("number", "low"), terms_of(problem))
+
+
+def test_the_example_of_the_guide_works(spark):
+    page = (Path(__file__).parents[2] / "docs" / "placement.md").read_text()
+    (example,) = re.findall(r"^```python spark\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    namespace = {}
+    exec(compile(example, "placement.md", "exec"), namespace)
+    found = namespace["found"]
+    assert verify(found.problem, found.placement).is_feasible
+    assert sorted(found.assignments()["broker"].to_pylist()) == [0, 0, 1, 1]
 
 
 def test_the_bench_compares_both_paths_and_measures_every_stage(spark, monkeypatch):

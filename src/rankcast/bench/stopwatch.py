@@ -1,6 +1,7 @@
 """What the parts of something take that several processes work on: wall clock, and CPU time here and elsewhere.
 
-CPU time of other processes, those that this one has started and that still run, is read from the system (Linux).
+CPU time of other processes, those that this one has started, is read from the system (Linux) when a part starts and
+ends. One that has ended counts as much as it had when it was last seen.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from time import perf_counter, process_time
 
 from rankcast.bench.spark_memory import family
 
-USER_TIME, CHILDREN_SYSTEM_TIME = 11, 14
-"""Words of /proc/N/stat behind the name: user and system time, its own and that of children that have ended."""
+USER_TIME, SYSTEM_TIME = 11, 12
+"""Words of /proc/N/stat behind the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +39,29 @@ class Stopwatch:
     """Adds up what parts took, by name; what a part inside another one took counts for both."""
 
     parts: dict[str, Taken] = field(default_factory=dict)
+    _ticks: dict[int, int] = field(default_factory=dict)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
         """Measure a part until the end of the block."""
-        start = now()
+        start = self._now()
         yield
-        self.parts[name] = self.parts.get(name, Taken()) + (now() - start)
+        self.parts[name] = self.parts.get(name, Taken()) + (self._now() - start)
+
+    def _now(self) -> Taken:
+        """Return what all clocks show."""
+        own = os.getpid()
+        for process in family(own):
+            if process != own:
+                self._ticks[process] = max(self._ticks.get(process, 0), _ticks_of(process))
+        return Taken(perf_counter(), process_time(), sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK"))
 
 
-def now() -> Taken:
-    """Return what all clocks show."""
-    return Taken(perf_counter(), process_time(), _seconds_of_others())
-
-
-def _seconds_of_others() -> float:
-    own = os.getpid()
-    ticks = sum(_ticks(process) for process in family(own) if process != own)
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _ticks(process: int) -> int:
+def _ticks_of(process: int) -> int:
+    """Return the CPU time of a process, 0 when it has ended meanwhile."""
     try:
         text = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return 0
     words = text.rpartition(")")[2].split()
-    return sum(map(int, words[USER_TIME : CHILDREN_SYSTEM_TIME + 1]))
+    return sum(map(int, words[USER_TIME : SYSTEM_TIME + 1]))
