@@ -32,7 +32,7 @@ from rankcast.spark.placement_stages import _Cover, _PackBlocks
 from rankcast.spark.placement_table import SubscriberTable, Terms
 
 SCHEMA = "number long, low array<double>, high array<double>, at array<double>, limit double"
-ROUGH = Sampling(load_sample=3, superinterests=2, guess=0.5, iterations=300)
+ROUGH = Sampling(load_sample=3, superinterests=2, guess=1.0, rounds=1, iterations=200)
 """Samples of few demands, so that some are not covered at first and gain weight."""
 
 
