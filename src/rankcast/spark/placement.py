@@ -55,7 +55,7 @@ def place_table(
 ) -> SparkPlacement:
     """Place the subscribers of a table by linear programming; see `placement_table` for its columns.
 
-    Coverage of fewer demands than `least_demands` is worked out on the driver, where that is quicker.
+    Coverage of fewer demands than `least_demands` is worked out on the driver.
     """
     with SubscriberTable.of(frame, terms) as table:
         found = placed_by_programme(
