@@ -18,6 +18,7 @@ from rankcast.overlay import routing
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Listed, Reason, Rejected, Send
 from rankcast.overlay.messages import (
+    MAX_NUMBER,
     Advertise,
     Alive,
     Connect,
@@ -37,7 +38,7 @@ from rankcast.overlay.messages import (
     Unsubscribe,
     Withdraw,
 )
-from rankcast.overlay.rankings import AudienceRanking, Scoring
+from rankcast.overlay.rankings import FAIRNESS, AudienceRanking, Scoring
 from rankcast.overlay.snapshots import restored, snapshot
 from rankcast.overlay.strategies import Strategy
 from rankcast.overlay.wire import MAX_BYTES, decoded, encoded
@@ -102,6 +103,25 @@ def event(name="1", **data):
 
 
 # Routing
+
+
+def test_weights_of_neighbours_that_add_up_to_more_than_a_message_may_say_are_told_as_that_much():
+    bench = Bench(Strategy.ANCESTOR_FAIR_K)
+    bench.peer("left", Advertise(Advertisement("a", "/a", parse_filter("true"), k=1), FAIRNESS))
+    most = float(MAX_NUMBER - 1)
+
+    def heavy(name, low, high):
+        interest = Interest(SubscriptionKey(name, "1"), parse_filter(f"x between {low} and {high}"), 1.0)
+        return Forward(interest, (("a", most),))
+
+    bench.peer("right", heavy("one", 1, 2))
+    bench.peer("right", heavy("two", 3, 4))
+    told = [message for _, message in sent(bench.peer("right", heavy("all", 0, 9))) if isinstance(message, Forward)]
+    assert [message.weights for message in told] == [(("a", most),)]
+    bench.wait(5)
+    assert restored(snapshot(bench.broker)).routing.outlet("left").told_weights == {
+        ("a", SubscriptionKey("all", "1")): most
+    }
 
 
 def test_advertisements_go_to_all_neighbours_but_where_they_came_from():

@@ -21,6 +21,9 @@ from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
 from rankcast.overlay.tables import Record
 from rankcast.ranking.relevance import relevance_of
 
+LEAST_WEIGHT = 1e-300
+"""Weights below count as that much: what is divided by them stays finite."""
+
 MOST_COUNTED = 10**9 - 1
 """Members of all groups that quotas are drawn for: numpy draws for no more. Whoever claims more has as many as that."""
 
@@ -56,7 +59,8 @@ def shuffled(weights: np.ndarray[tuple[int], np.dtype[np.float64]], random: np.r
     >>> shuffled(np.array([1.0, 1e12, 1.0]), np.random.default_rng(1))[0]
     1
     """
-    order: list[int] = np.argsort(random.standard_exponential(len(weights)) / weights, kind="stable").tolist()
+    draws = random.standard_exponential(len(weights)) / np.maximum(weights, LEAST_WEIGHT)
+    order: list[int] = np.argsort(draws, kind="stable").tolist()
     return order
 
 

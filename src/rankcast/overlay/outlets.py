@@ -20,7 +20,7 @@ from rankcast.model.expressions import Constant, any_of
 from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.forward_sets import ForwardSet
-from rankcast.overlay.messages import Advertise, Forward, Interest, Weigh, Withdraw
+from rankcast.overlay.messages import MAX_NUMBER, Advertise, Forward, Interest, Weigh, Withdraw
 from rankcast.overlay.strategies import Strategy, Weighing
 from rankcast.overlay.tables import Record, Table
 
@@ -194,10 +194,12 @@ class Outlet:
         return self._weights(held, [number])[0] if number in held.forwarded else held.own_weight(number)
 
     def _weights(self, held: ForwardSet, numbers: Sequence[int]) -> list[float]:
-        """Return what forwarded interests weigh."""
+        """Return what forwarded interests weigh: at most what a message may say, whatever neighbours have said."""
         if self._weighing is Weighing.SPLIT:
-            return held.split_weights(numbers)
-        return [held.descendants_weight(number, lambda one: self._table[one].source) for number in numbers]
+            found = held.split_weights(numbers)
+        else:
+            found = [held.descendants_weight(number, lambda one: self._table[one].source) for number in numbers]
+        return [min(weight, MAX_NUMBER - 1.0) for weight in found]
 
     def _forget_weights(self, key: SubscriptionKey) -> None:
         for name in self._sets if self._is_weighing else ():
