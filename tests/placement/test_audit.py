@@ -57,6 +57,12 @@ def test_the_measure_of_a_union_counts_the_cells_it_covers(boxes):
     assert union_measure(boxes, UNIFORM) == sum(holds(boxes, np.array(point)) for point in middles)
 
 
+def test_many_boxes_over_many_attributes_are_measured():
+    low = np.array([[at % 3 + 0.1 * axis for axis in range(10)] for at in range(12)])
+    boxes = sides_of(low, low + 1)
+    assert union_measure(boxes, UNIFORM) == pytest.approx(3)  # three boxes in all, which touch
+
+
 def test_sampled_events_are_counted_once_by_weight():
     boxes = sides_of([[0.0], [1.0]], [[2.0], [3.0]])
     assert union_measure(boxes, Density.sampled([[1.5], [3.0], [9.0]], [1, 2, 4])) == 3
