@@ -283,6 +283,13 @@ class TestExplain:
         result = run("explain", f"{events}#{place}", "--subscribers", people, "--subscriber", "rui", "--json")
         assert lines(result.stdout)[0]["event"]["id"] == "b"
 
+    def test_names_of_folders_and_events_may_contain_the_sign_between_them(self, people, tmp_path):
+        folder = tmp_path / "h#1"
+        folder.mkdir()
+        (folder / "a.jsonl").write_text('{"id": "x", "rent": 1}\n{"id": "y#2", "rent": 2}\n')
+        result = run("explain", f"{folder}#y#2", "--subscribers", people, "--subscriber", "rui", "--json")
+        assert lines(result.stdout)[0]["event"]["data"] == {"rent": 2}
+
     def test_an_id_goes_before_a_number(self, people, events):
         events.write_text('{"id": "x", "rent": 1}\n{"id": "1", "rent": 2}\n')
         result = run("explain", f"{events}#1", "--subscribers", people, "--subscriber", "rui", "--json")
@@ -310,7 +317,7 @@ class TestExplain:
     @pytest.mark.parametrize(
         ("event", "subscriber", "expected"),
         [
-            ("{events}", "ana", "the file has several events; name one"),
+            ("{events}", "ana", "there are several events; name one"),
             ("{events}#nine", "ana", "there is no event 'nine' among its 3 events"),
             ("{events}#9", "ana", "there is no event '9' among its 3 events"),
             ('{{"rent": ', "ana", "not JSON"),

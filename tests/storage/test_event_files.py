@@ -3,6 +3,8 @@
 import gzip
 import json
 from datetime import UTC, datetime
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 from rankcast.storage import event_files
 from rankcast.storage.byte_lines import MAX_LINE_BYTES
+from rankcast.storage.checking import check_file
 from rankcast.storage.event_files import EventFormat, read_events, write_events
 from rankcast.testing.strategies import conforming_events, events, schemas, values
 
@@ -294,6 +297,20 @@ class TestAnyFormat:
         (tmp_path / "x.csv").mkdir()
         with pytest.raises(InvalidFileError, match=r"x.csv: no event files are in it; expected some of .jsonl"):
             read_events(tmp_path / "x.csv")
+
+    def test_a_folder_within_a_folder_is_set_aside_wherever_it_leads(self, tmp_path):
+        (tmp_path / "a.jsonl").write_text('{"a": 1}')
+        (tmp_path / "loop.csv").symlink_to(tmp_path)
+        found, problems = apart(read_events(tmp_path))
+        assert payloads(found) == [{"a": 1}]
+        assert [problem.message for problem in problems] == ["a folder within a folder; expected an event file"]
+
+    def test_what_may_not_be_looked_at_cannot_be_read(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(Path, "iterdir", Mock(side_effect=PermissionError(13, "Permission denied")))
+        with pytest.raises(InvalidFileError, match="cannot be read: Permission denied"):
+            read_events(tmp_path)
+        (problem,) = check_file(tmp_path)
+        assert problem.message == "cannot be read: Permission denied"
 
     def test_an_unknown_suffix(self, tmp_path):
         with pytest.raises(InvalidFileError, match=r"the suffix '.txt' is not that of an event file"):

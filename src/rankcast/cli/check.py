@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from rankcast.cli.terminal import progress
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.model.schema import Schema
 from rankcast.storage.checking import check_file, is_subscriber_file
-from rankcast.storage.event_files import event_format
+from rankcast.storage.event_files import event_format, files_in
 from rankcast.storage.subscriber_files import SUBSCRIBER_SUFFIXES, load_subscribers
 
 
@@ -36,10 +37,13 @@ def check_files(files: Sequence[str], *, as_json: bool) -> int:
 
 
 def _files(named: str) -> list[str]:
-    folder = Path(named)
-    if not folder.is_dir():
+    """Return the files that a name stands for: itself, or what can be checked in a folder, if there is anything."""
+    if not os.path.isdir(named):  # noqa: PTH112 (which never raises)
         return [named]
-    inside = sorted(folder.glob("[!._]*"))
+    try:
+        inside = files_in(Path(named))
+    except InvalidFileError:
+        return [named]  # `check_file` says what is wrong
     known = [one for one in inside if event_format(one) is not None or one.suffix.lower() in SUBSCRIBER_SUFFIXES]
     return list(map(str, known)) or [named]
 

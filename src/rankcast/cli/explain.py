@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -71,7 +72,7 @@ def _published_up_to(place: str, schema: Schema | None, replay: Replay, problems
     if place.lstrip().startswith("{"):
         event = event_from_json(parse_json(place), id="inline", source="/command-line")
         return event if schema is None else event.conformed(schema)
-    file, _, wanted = (place, "", "") if Path(place).exists() else place.partition("#")
+    file, wanted = _parted(place)
     if not wanted:
         return _only(file, _events(file, schema, problems))
     position = _position(file, wanted, _events(file, schema, problems))
@@ -79,6 +80,14 @@ def _published_up_to(place: str, schema: Schema | None, replay: Replay, problems
     for earlier in islice(events, position):
         replay.publish(earlier)
     return next(events)
+
+
+def _parted(place: str) -> tuple[str, str]:
+    """Return the file or folder that is named, and the event in it; names of both may contain the sign between."""
+    ends = [at for at, sign in enumerate(place) if sign == "#"]
+    at = next((end for end in (len(place), *ends) if os.path.exists(place[:end])), None)  # noqa: PTH110 (never raises)
+    file, _, wanted = place.partition("#") if at is None else (place[:at], "#", place[at + 1 :])
+    return file, wanted
 
 
 def _position(file: str, wanted: str, events: Iterator[Event]) -> int:
@@ -106,7 +115,7 @@ def _only(file: str, events: Iterator[Event]) -> Event:
     if first is None:
         raise InvalidEventError(f"{file}: the file has no usable event")
     if next(events, None) is not None:
-        raise InvalidEventError(f"{file}: the file has several events; name one, such as '{file}#{first.id}'")
+        raise InvalidEventError(f"{file}: there are several events; name one, such as '{file}#{first.id}'")
     return first
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.model.schema import Schema
 from rankcast.storage.byte_lines import DamagedError, open_bytes, read_bytes
-from rankcast.storage.event_files import EVENT_SUFFIXES, EventFormat, event_format, read_events
+from rankcast.storage.event_files import EVENT_SUFFIXES, EventFormat, event_format, files_in, read_events
 from rankcast.storage.subscriber_files import SUBSCRIBER_SUFFIXES, load_subscribers
 from rankcast.storage.texts import check_plain, unreadable
 from rankcast.storage.tokens import Kind, json_tokens, walk
@@ -24,9 +24,10 @@ def check_file(path: str | os.PathLike[str], schema: Schema | None = None) -> li
     With a schema, events are checked against it too. A folder is no file: name those in it.
     """
     path = Path(path)
-    if path.is_dir():
-        return [Problem(str(path), None, "a folder; expected a subscriber or event file, or a folder of them")]
     try:
+        if os.path.isdir(path):  # noqa: PTH112 (which never raises)
+            files_in(path)
+            return [Problem(str(path), None, "a folder; expected a subscriber or event file, or a folder of them")]
         if event_format(path) is None and path.suffix.lower() not in SUBSCRIBER_SUFFIXES:
             known = ", ".join(sorted({*SUBSCRIBER_SUFFIXES, *EVENT_SUFFIXES}))
             return [Problem(str(path), None, f"the suffix {path.suffix!r} is unknown; expected one of {known}")]

@@ -71,8 +71,8 @@ def read_events(
     when the content turns out to be unusable; what is unusable of a folder is a problem in its place.
     """
     path = Path(path)
-    if path.is_dir():
-        return _of_folder(_files_in(path), schema, format)
+    if os.path.isdir(path):  # noqa: PTH112 (which never raises)
+        return _of_folder(_event_files_in(path), schema, format)
     known = _known_format(path, format)
     check_plain(path)
     try:
@@ -82,13 +82,17 @@ def read_events(
     return _checked(_numbered(path, schema, known), schema, str(path))
 
 
-def _files_in(folder: Path) -> list[Path]:
-    """Return the event files of a folder, in the order of their names; raise InvalidFileError when there is none."""
+def files_in(folder: Path) -> list[Path]:
+    """Return what is in a folder by name, without what begins with `_` or a dot; raise InvalidFileError if it cannot
+    be read."""
     try:
-        names = sorted(one for one in folder.iterdir() if not one.name.startswith(("_", ".")))
+        return sorted(one for one in folder.iterdir() if not one.name.startswith(("_", ".")))
     except OSError as error:
         raise unreadable(folder, error) from None
-    found = [one for one in names if event_format(one) is not None]
+
+
+def _event_files_in(folder: Path) -> list[Path]:
+    found = [one for one in files_in(folder) if event_format(one) is not None]
     if not found:
         raise invalid_file(str(folder), None, f"no event files are in it; expected some of {', '.join(EVENT_SUFFIXES)}")
     return found
@@ -96,6 +100,9 @@ def _files_in(folder: Path) -> list[Path]:
 
 def _of_folder(files: Iterable[Path], schema: Schema | None, given: EventFormat | None) -> Iterator[Event | Problem]:
     for file in files:
+        if os.path.isdir(file):  # noqa: PTH112 (which never raises)
+            yield Problem(str(file), None, "a folder within a folder; expected an event file")
+            continue
         try:
             yield from read_events(file, schema, format=given)
         except InvalidFileError as error:
