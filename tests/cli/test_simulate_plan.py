@@ -145,6 +145,16 @@ def test_the_network_of_a_plan_is_drawn(plan):
     assert "wrote network.svg" in result.stderr
 
 
+def test_names_of_brokers_are_text_in_pictures(plan):
+    folder = plan.parent
+    (folder / "odd.yaml").write_text(PROBLEM.replace("name: paris", "name: '$x_{$'"))
+    result = run("place", "odd.yaml", "--algorithm", "greedy-offline", "--out", "odd.json", "--plots", "plots")
+    assert result.exit_code == 0, result.output
+    assert len(list((folder / "plots").iterdir())) == 3
+    result = run("simulate", "--plan", "odd.json", "--publications", 10, "--plot", "odd.svg")
+    assert "wrote odd.svg" in result.stderr
+
+
 def test_brokers_are_drawn_where_they_are_as_seen_from_where_they_are_furthest_apart(plan):
     flat = load_placement_plan(plan)
     assert map_of(flat) == {

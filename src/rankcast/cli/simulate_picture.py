@@ -1,8 +1,8 @@
 """The picture of `rankcast simulate`: the tree of brokers with their loads.
 
-Brokers are drawn where they are, if that is known. Else they lie on circles around the middle of the tree, each branch
-in a sector as wide as it has ends. The area of a broker says how many subscriptions it knows, its colour whether some
-of them are its own, the width of a link how many messages went over it.
+Brokers are drawn where they are, if that is known and not one place for all. Else they lie on circles around the middle
+of the tree, each branch in a sector as wide as it has ends. The area of a broker says how many subscriptions it knows,
+its colour whether some of them are its own, the width of a link how many messages went over it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ Places: TypeAlias = Mapping[str, tuple[float, float]]
 MOST_NAMES = 40
 """Brokers with names beside them; more could not be read."""
 
+NARROWEST, MARGIN = 0.4, 0.12
+"""The least height or width of a map, and the room around it, as shares of its longer side."""
+
 LARGEST = 900
 """The area of the broker that knows most, in square points."""
 
@@ -29,23 +32,34 @@ def draw_network(
     path: Path, overlay: Simulation, publishers: Sequence[str], title: str = "", known: Places | None = None
 ) -> None:
     """Draw the brokers of a simulation, at known places if there are any; it is named by its strategy or a title."""
-    places = placed(overlay.topology) if known is None else known
+    is_map = known is not None and len(set(known.values())) > 1
+    places = known if known is not None and is_map else placed(overlay.topology)
 
     def draw(figure: Any) -> None:
         panel = figure.subplots()
         _links(panel, overlay, places)
         _brokers(panel, overlay, places, publishers)
         panel.set_aspect("equal")
-        panel.margins(0.12)
+        _set_limits(panel, places)
         panel.axis("off")
         panel.legend(loc="upper left", fontsize=9, frameon=False)
         panel.set_title(
             f"{title or overlay.settings.strategy.value}: area = subscriptions known, width of links = messages",
             loc="left",
             fontsize=11,
+            parse_math=False,
         )
 
     save_picture(draw, (9.0, 8.0), path)
+
+
+def _set_limits(panel: Any, places: Places) -> None:
+    """Leave room around all brokers, and, where they lie on a line, beside it."""
+    sides = [(min(ends), max(ends)) for ends in zip(*places.values(), strict=True)]
+    longest = max(high - low for low, high in sides) or 1.0
+    for (low, high), set_limits in zip(sides, (panel.set_xlim, panel.set_ylim), strict=True):
+        middle, half = (low + high) / 2, max(high - low, NARROWEST * longest) / 2 + MARGIN * longest
+        set_limits(middle - half, middle + half)
 
 
 def placed(topology: Topology) -> Places:
@@ -101,6 +115,6 @@ def _brokers(panel: Any, overlay: Simulation, places: Places, publishers: Sequen
         for name, place in places.items():
             panel.annotate(
                 f"{name}\n{sizes.get(name, 0):,}", place, (0, -20), textcoords="offset points",
-                fontsize=8, ha="center", va="top", zorder=3,
+                fontsize=8, ha="center", va="top", zorder=3, parse_math=False,
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
             )  # fmt: skip

@@ -31,10 +31,10 @@ def save_picture(draw: Drawing, size: tuple[float, float], path: Path) -> None:
 
 
 def tidy(panel: Any, title: str, across: str, up: str) -> None:
-    """Name a panel and its axes, and take away what says nothing."""
-    panel.set_title(title, loc="left", fontsize=11)
-    panel.set_xlabel(across)
-    panel.set_ylabel(up)
+    """Name a panel and its axes, and take away what says nothing. Names are text, whatever signs are in them."""
+    panel.set_title(title, loc="left", fontsize=11, parse_math=False)
+    panel.set_xlabel(across, parse_math=False)
+    panel.set_ylabel(up, parse_math=False)
     panel.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.8)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
