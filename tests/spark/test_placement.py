@@ -189,6 +189,15 @@ def test_wrong_tables_are_refused_on_the_driver(spark):
     ):
         with pytest.raises(PlacementError, match=said):
             SubscriberTable.of(spark.createDataFrame(changed, SCHEMA), terms_of(problem))
+    for kinds, said in (
+        (SCHEMA.replace("number long", "number double"), "number: a column of double; expected tinyint or smallint or"),
+        (SCHEMA.replace("limit double", "limit string"), "limit: a column of string; expected tinyint"),
+        (SCHEMA.replace("low array<double>", "low double"), "low: a column of double; expected array<tinyint> or"),
+    ):
+        with pytest.raises(PlacementError, match=said):
+            SubscriberTable.of(spark.createDataFrame([], kinds), terms_of(problem))
+    with pytest.raises(PlacementError, match="the table has no rows; expected one for each subscriber"):
+        SubscriberTable.of(spark.createDataFrame([], SCHEMA), terms_of(problem))
     with pytest.raises(PlacementError, match="columns number, low: high is missing"):
         SubscriberTable.of(spark.createDataFrame(rows, SCHEMA).select("number", "low"), terms_of(problem))
 

@@ -10,7 +10,7 @@ The driver gets the different interests and sites, a byte per site and leaf, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,9 @@ from rankcast.spark.placement_keys import packed, rows_of, unpacked
 from rankcast.spark.placement_rows import DESCRIBED, Describe
 
 COLUMNS = {"number": "long", "low": "array<double>", "high": "array<double>", "at": "array<double>", "limit": "double"}
+
+WHOLE, REAL = ("tinyint", "smallint", "int", "bigint"), ("float", "double")
+"""Spark's names of numbers."""
 
 PARTITION = 100_000
 """Rows of a partition. Said here, as Spark does not join small partitions of what it keeps."""
@@ -60,9 +63,7 @@ class SubscriberTable:
     @staticmethod
     def of(frame: DataFrame, terms: Terms) -> SubscriberTable:
         """Read a table of subscribers; raise PlacementError for a wrong row, or when a number is not there once."""
-        missing = [name for name in COLUMNS if name not in frame.columns]
-        if missing:
-            raise PlacementError(f"columns {', '.join(frame.columns)}: {missing[0]} is missing")
+        _check_columns(dict(frame.dtypes))
         wanted = frame.select(*(functions.col(name).cast(kind).alias(name) for name, kind in COLUMNS.items()))
         kept = [wanted.mapInArrow(Describe(terms.attributes, len(terms.tree.publisher)), DESCRIBED).persist()]
         try:
@@ -89,6 +90,17 @@ class SubscriberTable:
 
     def __exit__(self, *_: object) -> None:
         _forget(self.kept)
+
+
+def _check_columns(found: Mapping[str, str]) -> None:
+    """Raise PlacementError unless all columns are there, with numbers in them: Spark would cut or refuse others."""
+    for name, kind in COLUMNS.items():
+        if name not in found:
+            raise PlacementError(f"columns {', '.join(found)}: {name} is missing")
+        numbers = WHOLE if kind == "long" else WHOLE + REAL
+        allowed = [f"array<{number}>" for number in numbers] if kind.startswith("array") else numbers
+        if found[name] not in allowed:
+            raise PlacementError(f"{name}: a column of {found[name]}; expected {' or '.join(allowed)}")
 
 
 def _forget(frames: list[DataFrame]) -> None:
@@ -153,8 +165,10 @@ def _coded(described: DataFrame, interests: _Numbered, sites: _Numbered) -> Data
 
 def _problem(numbers: pa.Table, interests: _Numbered, sites: _Numbered, terms: Terms) -> Problem:
     order = numbers["number"].to_numpy()
-    if not len(order) or not np.array_equal(np.sort(order), np.arange(len(order))):
-        raise PlacementError(f"number: expected 0 to {max(len(order) - 1, 0):,}, each in one row")
+    if not len(order):
+        raise PlacementError("the table has no rows; expected one for each subscriber")
+    if not np.array_equal(np.sort(order), np.arange(len(order))):
+        raise PlacementError(f"number: expected 0 to {len(order) - 1:,}, each in one row")
     interest_of, site_of = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     interest_of[order] = numbers["interest"].to_numpy()
     site_of[order] = numbers["site"].to_numpy()
