@@ -1,32 +1,36 @@
-"""One broker, message by message: what it takes, what it rejects, and what time does to it."""
+"""One broker, message by message: whom it tells what, what it delivers, and what time does to it."""
 
-from datetime import UTC, datetime, timedelta
-
-import numpy as np
 import pytest
 
+from broker_bench import (
+    MINE,
+    NOW,
+    SECOND,
+    Bench,
+    delivered,
+    event,
+    flats,
+    interest,
+    prepared,
+    rejected,
+    sent,
+    subscriber,
+)
 from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
 from rankcast.model.notifying import Gathered, OnDemand
 from rankcast.model.policies import Continuous, Periodic, Sliding
-from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Priority, Subscriber, Subscription, SubscriptionKey
-from rankcast.model.values import ValueType
-from rankcast.overlay import routing
-from rankcast.overlay.broker import Broker, Settings
-from rankcast.overlay.effects import Deliver, Listed, Reason, Rejected, Send
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.overlay.effects import Deliver, Listed, Reason, Send
 from rankcast.overlay.messages import (
     MAX_NUMBER,
     Advertise,
     Alive,
     Connect,
-    CountQuery,
-    CountReply,
     Forward,
     Interest,
-    Packet,
     Publish,
     Read,
     Renew,
@@ -41,68 +45,6 @@ from rankcast.overlay.messages import (
 from rankcast.overlay.rankings import FAIRNESS, AudienceRanking, Scoring
 from rankcast.overlay.snapshots import restored, snapshot
 from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.wire import MAX_BYTES, decoded, encoded
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
-
-
-class Bench:
-    """A broker with neighbours that a test plays: each has told its state, and listens."""
-
-    def __init__(self, strategy=Strategy.REGULAR_COVER, links=("left", "right"), **settings):
-        self.broker = Broker("b", Settings(strategy, **settings), np.random.default_rng(1))
-        self.numbers = {}
-        self.now = NOW
-        for link in links:
-            (asked,) = self.broker.connect(link, self.now)
-            self.numbers[link] = [asked.message.session, 0]
-            self.broker.handle(Connect(Session(1, 1)), link, self.now)
-            self.peer(link, Reset())
-            self.peer(link, Synced())
-
-    def peer(self, link, message):
-        session, number = self.numbers[link]
-        self.numbers[link][1] += 1
-        return self.broker.handle(Packet(session, number, message), link, self.now)
-
-    def say(self, message, client="client"):
-        return self.broker.handle(message, client, self.now)
-
-    def wait(self, seconds):
-        self.now += seconds * SECOND
-        return self.broker.tick(self.now)
-
-
-def sent(effects):
-    """Return (link, message) of what is sent in packets."""
-    return [
-        (one.link, one.message.message) for one in effects if isinstance(one, Send) and isinstance(one.message, Packet)
-    ]
-
-
-def delivered(effects):
-    return [(one.subscriber, one.event.id) for one in effects if isinstance(one, Deliver)]
-
-
-def subscriber(name="ana", *texts, **options):
-    texts = texts or ("rent < 900",)
-    return Subscriber(name, tuple(Subscription(str(at), parse_filter(one)) for at, one in enumerate(texts)), **options)
-
-
-def interest(name="bo", text="rent < 900", score=1.0):
-    return Interest(SubscriptionKey(name, "0"), parse_filter(text), score)
-
-
-def flats(name="flats", text="true", k=None, **options):
-    return Advertise(Advertisement(name, "/flats", parse_filter(text), k=k), **options)
-
-
-def event(name="1", **data):
-    return Event(name, "/flats", data=data or {"rent": 700})
-
-
-# Routing
 
 
 def test_weights_of_neighbours_that_add_up_to_more_than_a_message_may_say_are_told_as_that_much():
@@ -260,128 +202,6 @@ def test_who_was_hidden_is_told_before_the_one_that_hid_it_wants_less():
     ]
 
 
-# Counting
-
-
-def test_exact_fairness_counts_first_then_draws_the_shares():
-    bench = Bench(Strategy.EXACT_FAIR)
-    bench.say(Subscribe(subscriber()), "ana")
-    for link in ("left", "right"):
-        bench.peer(link, Forward(interest(link), hides=True))
-    bench.say(flats(k=100), "agency")
-    asked = sent(bench.say(Publish("flats", event()), "agency"))
-    assert [(link, type(one)) for link, one in asked] == [("left", CountQuery), ("right", CountQuery)]
-    assert bench.peer("left", CountReply("/flats", "1", 4)) == []
-    effects = bench.peer("right", CountReply("/flats", "1", 3))
-    assert [(link, one.k) for link, one in sent(effects)] == [("left", 4), ("right", 3)]
-    assert delivered(effects) == [("ana", "1")]
-
-
-def test_a_broker_between_asks_on_and_answers_with_the_sum():
-    bench = Bench(Strategy.EXACT_FAIR)
-    bench.say(Subscribe(subscriber()), "ana")
-    bench.peer("right", Forward(interest(), hides=True))
-    bench.peer("left", flats(k=2))
-    asked = sent(bench.peer("left", CountQuery("flats", event())))
-    assert asked == [("right", CountQuery("flats", event()))]
-    assert sent(bench.peer("right", CountReply("/flats", "1", 9))) == [("left", CountReply("/flats", "1", 10))]
-    effects = bench.peer("left", Publish("flats", event(), 2))
-    assert sum(one.k for _, one in sent(effects)) + len(delivered(effects)) == 2
-
-
-def test_absurd_counts_are_passed_on_and_drawn_from_as_far_as_numbers_go():
-    bench = Bench(Strategy.EXACT_FAIR, links=("left", "right", "third"))
-    for link in ("right", "third"):
-        bench.peer(link, Forward(interest(link), hides=True))
-    bench.peer("left", flats(k=2))
-    bench.peer("left", CountQuery("flats", event()))
-    bench.peer("right", CountReply("/flats", "1", 2**53 - 1))
-    assert sent(bench.peer("third", CountReply("/flats", "1", 2**53 - 1))) == [
-        ("left", CountReply("/flats", "1", 2**53 - 1))
-    ]
-    assert sum(one.k for _, one in sent(bench.peer("left", Publish("flats", event(), 2)))) == 2
-
-
-@pytest.mark.parametrize("strategy", [one for one in Strategy if one.takes_k], ids=lambda one: one.value)
-def test_behind_a_link_that_is_lost_nobody_is_chosen(strategy):
-    bench = Bench(strategy)
-    bench.say(Subscribe(subscriber()), "ana")
-    for number in range(20):
-        bench.peer("right", Forward(interest(f"s{number}")))
-    bench.say(flats(k=1), "agency")
-    bench.broker.disconnect("right", bench.now)
-    assert [delivered(bench.say(Publish("flats", event(str(at))), "agency")) for at in range(3)] == [
-        [("ana", str(at))] for at in range(3)
-    ]
-
-
-def test_who_hides_nobody_is_not_asked():
-    bench = Bench(Strategy.EXACT_FAIR)
-    bench.peer("left", Forward(interest("bo")))
-    bench.peer("left", Forward(interest("cy")))
-    bench.peer("right", Forward(interest("di"), hides=True))
-    bench.say(flats(k=100), "agency")
-    assert [(link, type(one)) for link, one in sent(bench.say(Publish("flats", event()), "agency"))] == [
-        ("right", CountQuery)
-    ]
-    assert [(link, one.k) for link, one in sent(bench.peer("right", CountReply("/flats", "1", 3)))] == [
-        ("left", 2),
-        ("right", 3),
-    ]
-    bench.peer("right", Forward(interest("di")))
-    effects = bench.say(Publish("flats", event("2")), "agency")
-    assert [(link, type(one), one.k) for link, one in sent(effects)] == [("left", Publish, 2), ("right", Publish, 1)]
-
-
-def test_an_interest_is_told_again_when_it_begins_to_hide_others_and_at_a_heartbeat_when_it_no_longer_does():
-    bench = Bench(Strategy.EXACT_FAIR)
-    bench.peer("left", flats(k=2))
-    wide = interest("wide", "rent < 900")
-    assert sent(bench.peer("right", Forward(wide))) == [("left", Forward(wide))]
-    assert sent(bench.say(Subscribe(subscriber("ana", "rent < 500")), "ana")) == [("left", Forward(wide, hides=True))]
-    assert sent(bench.say(Subscribe(subscriber("bo", "rent < 400")), "bo")) == []
-    for who in ("ana", "bo"):
-        assert sent(bench.say(Unsubscribe(who), who)) == []
-    assert sent(bench.wait(5)) == [("left", Forward(wide))]
-    assert sent(bench.peer("right", Forward(wide, hides=True))) == [("left", Forward(wide, hides=True))]
-    bench.broker.handle(Connect(Session(1, 2)), "left", bench.now)
-    again = restored(snapshot(bench.broker))
-    assert again.routing.outlet("left").told_hiding == {wide.key}
-    assert [one for one in again.routing.told("left") if isinstance(one, Forward)] == [Forward(wide, hides=True)]
-
-
-def test_a_count_that_nobody_draws_from_is_forgotten_and_an_event_that_comes_later_is_counted_again():
-    bench = Bench(Strategy.EXACT_FAIR)
-    bench.say(Subscribe(subscriber()), "ana")
-    bench.peer("left", flats(k=2))
-    for name in ("1", "2"):
-        assert sent(bench.peer("left", CountQuery("flats", event(name)))) == [("left", CountReply("/flats", name, 1))]
-    assert delivered(bench.peer("left", Publish("flats", event("1"), 1))) == [("ana", "1")]
-    assert len(bench.broker.publishing.counts) == 1
-    bench.wait(4)
-    assert not bench.broker.publishing.counts
-    assert delivered(bench.peer("left", Publish("flats", event("2"), 1))) == [("ana", "2")]
-
-
-@pytest.mark.parametrize("lost", ["the link", "the answer", "the neighbour"])
-def test_a_count_that_stays_out_does_not_keep_an_event(lost):
-    bench = Bench(Strategy.EXACT_FAIR)
-    bench.say(Subscribe(subscriber()), "ana")
-    bench.peer("right", Forward(interest(), hides=True))
-    bench.say(flats(k=2), "agency")
-    if lost == "the neighbour":
-        bench.broker.disconnect("right", bench.now)
-    effects = bench.say(Publish("flats", event()), "agency")
-    if lost == "the link":
-        effects = bench.broker.disconnect("right", bench.now)
-    elif lost == "the answer":
-        effects = bench.wait(2)
-    assert delivered(effects) == [("ana", "1")]
-
-
-# Leases
-
-
 def test_a_subscriber_ends_with_its_lease_unless_it_is_renewed():
     bench = Bench(lease=60 * SECOND)
     bench.peer("left", flats())
@@ -435,139 +255,6 @@ def test_a_short_interruption_changes_no_routes():
     assert [sent(effects) for effects in told] == [[], [], []]
 
 
-# What is rejected changes nothing
-
-RENT = Schema({"rent": ValueType.INT}, frozenset({"rent"}))
-MINE = Advertise(Advertisement("mine", "/flats", parse_filter("rent < 900"), RENT, 3))
-
-
-def rejected(effects):
-    return [one.reason for one in effects if isinstance(one, Rejected)]
-
-
-def prepared():
-    """Return a bench with something of everything."""
-    bench = Bench(Strategy.EXACT_FAIR)
-    bench.say(Subscribe(subscriber()), "ana")
-    bench.peer("left", flats("theirs", "rent < 900", k=3))
-    bench.say(MINE, "agency")
-    bench.say(Publish("mine", event("old")), "agency")
-    return bench
-
-
-@pytest.mark.parametrize(
-    ("message", "client", "reason"),
-    [
-        (Subscribe(subscriber("ana", "true")), "mallory", Reason.WRONG_LINK),
-        (Unsubscribe("ana"), "mallory", Reason.WRONG_LINK),
-        (Unsubscribe("nobody"), "mallory", Reason.UNKNOWN),
-        (Read("ana"), "mallory", Reason.WRONG_LINK),
-        (Read("ana"), "ana", Reason.UNSUPPORTED),
-        (Read("ana", "0"), "ana", Reason.UNKNOWN),
-        (Read("nobody"), "ana", Reason.UNKNOWN),
-        (
-            Subscribe(subscriber("eve", "true", "true", priorities=(Priority("0", "1"), Priority("1", "0")))),
-            "eve",
-            Reason.MALFORMED,
-        ),
-        (flats("mine"), "mallory", Reason.WRONG_LINK),
-        (flats("new", k=2, ranking=AudienceRanking(Scoring.PREFERENCE)), "eve", Reason.UNSUPPORTED),
-        (Unadvertise("mine"), "mallory", Reason.WRONG_LINK),
-        (Unadvertise("none"), "agency", Reason.UNKNOWN),
-        (Publish("mine", event()), "mallory", Reason.WRONG_LINK),
-        (Publish("theirs", event()), "agency", Reason.WRONG_LINK),
-        (Publish("mine", event(rent=900)), "agency", Reason.OUTSIDE),
-        (Publish("mine", event(rooms=2)), "agency", Reason.MALFORMED),
-        (Publish("mine", event(rent="much")), "agency", Reason.MALFORMED),
-        (Publish("mine", Event("1", "/elsewhere", data={"rent": 1})), "agency", Reason.OUTSIDE),
-        (Publish("mine", event(), 4), "agency", Reason.OUTSIDE),
-        (Publish("mine", event(), 1, ()), "agency", Reason.UNSUPPORTED),
-        (Publish("mine", event("old")), "agency", Reason.REPLAY),
-        (Renew(), "mallory", Reason.UNKNOWN),
-        (Connect(Session(1, 1)), "mallory", Reason.WRONG_LINK),
-        (Alive(Session(1, 1), 3), "mallory", Reason.WRONG_LINK),
-        (Packet(Session(1, 1), 0, Synced()), "mallory", Reason.WRONG_LINK),
-        (Subscribe(subscriber("eve")), "left", Reason.WRONG_LINK),
-        (Publish("theirs", event()), "left", Reason.WRONG_LINK),
-        (Connect(Session(1, 1)), "left", Reason.REPLAY),
-        (Connect(Session(0, 9)), "left", Reason.REPLAY),
-        (Packet(Session(1, 1), 0, Synced()), "left", Reason.REPLAY),
-        (Packet(Session(9, 9), 3, Synced()), "left", Reason.REPLAY),
-        (Packet(Session(1, 1), 10**9, Synced()), "left", Reason.TOO_MANY),
-    ],
-)
-def test_a_message_that_is_rejected_changes_nothing(message, client, reason):
-    bench = prepared()
-    before = snapshot(bench.broker)
-    assert rejected(bench.say(message, client)) == [reason]
-    assert snapshot(bench.broker) == before
-
-
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [
-        (Withdraw(SubscriptionKey("ana", "0")), Reason.UNKNOWN),
-        (Unadvertise("mine"), Reason.UNKNOWN),
-        (flats("new", k=2, ranking=AudienceRanking(Scoring.PREFERENCE)), Reason.UNSUPPORTED),
-        (Publish("mine", event(), 1), Reason.WRONG_LINK),
-        (Publish("theirs", event(rent=900), 1), Reason.OUTSIDE),
-        (Publish("theirs", event(), 4), Reason.OUTSIDE),
-        (Publish("theirs", event()), Reason.OUTSIDE),
-        (Publish("theirs", event(), 1, (SubscriptionKey("ana", "0"),)), Reason.OUTSIDE),
-        (Publish("theirs", event("old"), 1), Reason.REPLAY),
-        (CountQuery("mine", event()), Reason.WRONG_LINK),
-        (CountQuery("theirs", event(rent=900)), Reason.OUTSIDE),
-        (CountReply("/flats", "1", 5), Reason.UNKNOWN),
-    ],
-)
-def test_a_rejected_message_of_a_neighbour_takes_its_number_and_changes_nothing_else(message, reason):
-    bench, other = prepared(), prepared()
-    assert rejected(bench.peer("left", message)) == [reason]
-    assert rejected(other.peer("left", Withdraw(SubscriptionKey("nobody", "0")))) == [Reason.UNKNOWN]
-    assert snapshot(bench.broker) == snapshot(other.broker)
-    assert sent(bench.peer("left", flats("next"))) == [("right", flats("next"))]
-
-
-def test_a_neighbour_cannot_fill_the_memory(monkeypatch):
-    monkeypatch.setattr(routing, "MAX_INTERESTS", 2)
-    monkeypatch.setattr(routing, "MAX_ADVERTISEMENTS", 1)
-    bench = Bench()
-    told = [flats(), flats("more"), *(Forward(interest(name)) for name in ("bo", "cy", "di"))]
-    assert [rejected(bench.peer("left", one)) for one in told] == [[], [Reason.TOO_MANY], [], [], [Reason.TOO_MANY]]
-    assert rejected(bench.peer("left", Forward(interest("bo", "rent < 1")))) == []
-    assert rejected(bench.peer("left", flats(text="rent < 5"))) == []
-
-
-def test_a_client_cannot_fill_the_memory_nor_can_all_of_them():
-    bench = Bench(client_subscriptions=3, subscriptions=4, client_advertisements=1, advertisements=2)
-    assert rejected(bench.say(Subscribe(subscriber("ana", "true", "x = 1")), "one")) == []
-    before = snapshot(bench.broker)
-    assert rejected(bench.say(Subscribe(subscriber("bo", "true", "x = 1")), "one")) == [Reason.TOO_MANY]
-    assert rejected(bench.say(Subscribe(subscriber("ana", "true", "x = 1", "x = 2", "x = 3")), "one")) == [
-        Reason.TOO_MANY
-    ]
-    assert snapshot(bench.broker) == before
-    assert rejected(bench.say(Subscribe(subscriber("ana", "true", "x = 2", "x = 1")), "one")) == []
-    assert rejected(bench.say(Subscribe(subscriber("cy")), "two")) == []
-    assert rejected(bench.say(Subscribe(subscriber("di")), "three")) == [Reason.TOO_MANY]
-    bench.broker = restored(snapshot(bench.broker))
-    assert rejected(bench.say(Subscribe(subscriber("di")), "three")) == [Reason.TOO_MANY]
-    bench.say(Renew(), "one")
-    bench.say(Unsubscribe("ana"), "one")
-    assert rejected(bench.say(Subscribe(subscriber("di", "true", "x = 1", "x = 2")), "three")) == []
-    told = [("a", "one"), ("b", "one"), ("c", "two"), ("d", "three"), ("a", "one")]
-    assert [rejected(bench.say(flats(name), who)) for name, who in told] == [
-        [],
-        [Reason.TOO_MANY],
-        [],
-        [Reason.TOO_MANY],
-        [],
-    ]
-
-
-# Handing over
-
-
 def test_what_is_gathered_comes_at_the_end_of_its_period_also_after_a_restart():
     bench = Bench()
     bench.say(flats(), "agency")
@@ -619,34 +306,6 @@ def test_a_list_is_read_on_demand_and_reading_changes_nothing():
     (listed,) = bench.say(Read("ana"), "ana")
     assert [(one.event.id, one.rank) for one in listed.entries] == [("2", 0.9), ("3", 0.3)]
     assert snapshot(bench.broker) == before
-
-
-def test_counting_is_not_for_every_strategy():
-    bench = Bench()
-    bench.peer("left", flats())
-    assert rejected(bench.peer("left", CountQuery("flats", event()))) == [Reason.UNSUPPORTED]
-    assert rejected(bench.say(flats("few", k=2), "agency")) == [Reason.UNSUPPORTED]
-
-
-def test_what_a_client_may_say_a_broker_can_pass_on():
-    bench = Bench(Strategy.FLOODING)
-    bench.say(flats())
-    free = MAX_BYTES - len(encoded(Publish("flats", event("1", text=""))))
-    passed_on = bench.broker.receive(encoded(Publish("flats", event("1", text="x" * free))), "client", NOW)
-    assert [decoded(encoded(one.message)) == one.message for one in passed_on] == [True, True]
-    too_long = b" " + encoded(Publish("flats", event("2", text="x" * free)))
-    assert "longer than" in bench.broker.receive(too_long, "client", NOW)[0].detail
-
-
-def test_bytes_that_are_no_message_are_rejected():
-    bench = prepared()
-    before = snapshot(bench.broker)
-    assert rejected(bench.broker.receive(b"hello", "left", NOW)) == [Reason.MALFORMED]
-    assert snapshot(bench.broker) == before
-    assert delivered(bench.broker.receive(encoded(Publish("mine", event())), "agency", NOW)) == [("ana", "1")]
-
-
-# Snapshots
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"snapshot":2}\n{}', b'{"snapshot":1}\n{}'])
