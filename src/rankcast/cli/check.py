@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from rankcast.model.schema import Schema
 from rankcast.storage.checking import check_file, is_subscriber_file
 from rankcast.storage.event_files import event_format, files_in
 from rankcast.storage.subscriber_files import SUBSCRIBER_SUFFIXES, load_subscribers
+from rankcast.storage.texts import is_folder
 
 
 def check_files(files: Sequence[str], *, as_json: bool) -> int:
@@ -38,10 +38,11 @@ def check_files(files: Sequence[str], *, as_json: bool) -> int:
 
 def _files(named: str) -> list[str]:
     """Return the files that a name stands for: itself, or what can be checked in a folder, if there is anything."""
-    if not os.path.isdir(named):  # noqa: PTH112 (which never raises)
+    folder = Path(named)
+    if not is_folder(folder):
         return [named]
     try:
-        inside = files_in(Path(named))
+        inside = files_in(folder)
     except InvalidFileError:
         return [named]  # `check_file` says what is wrong
     known = [one for one in inside if event_format(one) is not None or one.suffix.lower() in SUBSCRIBER_SUFFIXES]

@@ -10,7 +10,7 @@ from rankcast.model.schema import Schema
 from rankcast.storage.byte_lines import DamagedError, open_bytes, read_bytes
 from rankcast.storage.event_files import EVENT_SUFFIXES, EventFormat, event_format, files_in, read_events
 from rankcast.storage.subscriber_files import SUBSCRIBER_SUFFIXES, load_subscribers
-from rankcast.storage.texts import check_plain, unreadable
+from rankcast.storage.texts import check_plain, is_folder, unreadable
 from rankcast.storage.tokens import Kind, json_tokens, walk
 
 _SUBSCRIBER_KEYS = frozenset(("$schema", "version", "schema", "subscribers"))
@@ -25,7 +25,7 @@ def check_file(path: str | os.PathLike[str], schema: Schema | None = None) -> li
     """
     path = Path(path)
     try:
-        if os.path.isdir(path):  # noqa: PTH112 (which never raises)
+        if is_folder(path):
             files_in(path)
             return [Problem(str(path), None, "a folder; expected a subscriber or event file, or a folder of them")]
         if event_format(path) is None and path.suffix.lower() not in SUBSCRIBER_SUFFIXES:

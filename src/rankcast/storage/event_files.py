@@ -25,7 +25,7 @@ from rankcast.storage.byte_lines import DamagedError, open_bytes, read_bytes, re
 from rankcast.storage.event_csv import events_of_csv, write_csv
 from rankcast.storage.event_lines import events_of_document, events_of_lines, write_lines, write_list
 from rankcast.storage.event_parquet import events_of_parquet, write_parquet
-from rankcast.storage.texts import MAX_FILE_BYTES, check_plain, decoded, invalid_file, unreadable
+from rankcast.storage.texts import MAX_FILE_BYTES, check_plain, decoded, invalid_file, is_folder, unreadable
 from rankcast.storage.writing import replacing
 
 MAX_IDENTITIES = 1_000_000
@@ -71,7 +71,7 @@ def read_events(
     when the content turns out to be unusable; what is unusable of a folder is a problem in its place.
     """
     path = Path(path)
-    if os.path.isdir(path):  # noqa: PTH112 (which never raises)
+    if is_folder(path):
         return _of_folder(_event_files_in(path), schema, format)
     known = _known_format(path, format)
     check_plain(path)
@@ -100,7 +100,7 @@ def _event_files_in(folder: Path) -> list[Path]:
 
 def _of_folder(files: Iterable[Path], schema: Schema | None, given: EventFormat | None) -> Iterator[Event | Problem]:
     for file in files:
-        if os.path.isdir(file):  # noqa: PTH112 (which never raises)
+        if is_folder(file):
             yield Problem(str(file), None, "a folder within a folder; expected an event file")
             continue
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import stat
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def check_plain(path: Path) -> None:
         raise invalid_file(str(path), None, f"cannot be read: {error}") from None
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise invalid_file(str(path), None, "cannot be read: it is not a plain file but a pipe or a device")
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path is that of a folder; what may not be looked at is none, as whoever opens it is told."""
+    return os.path.isdir(path)  # noqa: PTH112 (`Path.is_dir` raises where the way there is barred)
 
 
 def decoded(data: bytes, file: str) -> str:
