@@ -13,10 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from rankcast.bench.placement_runs import NAMES, Run, SearchBudget, measured
+from rankcast.bench.placement_runs import NAMES, Run, SearchBudget, check_workloads, measured
 from rankcast.bench.registry import Settings
 from rankcast.bench.report import Bound, Comparison, Figure, Report, Row
-from rankcast.model.errors import UnknownIdError, shown
 from rankcast.placement.algorithms import Algorithm
 from rankcast.placement.problem import Problem
 from rankcast.placement.warming import warm_up
@@ -36,9 +35,7 @@ GREEDY_SECONDS, PROGRAMME_SECONDS = 3.0, 300.0
 def run(settings: Settings) -> Report:
     """Measure the named workloads, or all of them."""
     known = {workload.value: workload for workload in Workload}
-    for name in settings.workloads:
-        if name not in known:
-            raise UnknownIdError(f"there is no workload {shown(name)} of placement; expected one of {', '.join(known)}")
+    check_workloads(settings.workloads, known)
     count = settings.subscriptions[0] if settings.subscriptions else SUBSCRIBERS
     budget = SearchBudget(seconds=SECONDS) if count >= SUBSCRIBERS else SearchBudget(4 * count)
     report = Report("placement")

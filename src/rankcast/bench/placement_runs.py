@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
 
 from rankcast.bench.timing import timed
+from rankcast.model.errors import UnknownIdError, shown
 from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.audit import Audit, Rule, verify
 from rankcast.placement.filter_assignment import Yardstick
@@ -42,6 +43,13 @@ MAY_BREAK: Mapping[Algorithm, frozenset[Rule]] = {
     Algorithm.LOCAL_SEARCH: frozenset(),
 }
 """Limits that algorithms do not promise to keep where they can be kept."""
+
+
+def check_workloads(names: Iterable[str], known: Collection[str]) -> None:
+    """Raise UnknownIdError unless all names are those of workloads."""
+    for name in names:
+        if name not in known:
+            raise UnknownIdError(f"there is no workload {shown(name)} of placement; expected one of {', '.join(known)}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

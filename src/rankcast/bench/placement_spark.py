@@ -18,13 +18,13 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from rankcast.bench.memory import MEGABYTE
+from rankcast.bench.placement_runs import check_workloads
 from rankcast.bench.placement_spark_table import OWN, drawn, terms_of, write_table
 from rankcast.bench.registry import Settings
 from rankcast.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast.bench.spark_memory import peak_memory
 from rankcast.bench.spark_stream import session
 from rankcast.bench.stopwatch import Stopwatch
-from rankcast.model.errors import UnknownIdError, shown
 from rankcast.placement.boxes import Array
 from rankcast.placement.problem import Problem
 from rankcast.placement.slp import ProgrammedPlacement, placed_by_programme
@@ -45,9 +45,7 @@ WHOLE = "whole"
 def run(settings: Settings) -> Report:
     """Measure the named workloads, or set 3, on which the programme takes least beside what Spark does."""
     known = (*(workload.value for workload in Workload), OWN)
-    for name in settings.workloads:
-        if name not in known:
-            raise UnknownIdError(f"there is no workload {shown(name)} of placement; expected one of {', '.join(known)}")
+    check_workloads(settings.workloads, known)
     count = settings.subscriptions[0] if settings.subscriptions else SUBSCRIBERS
     report = Report("placement-spark")
     report.warn_when_busy()
