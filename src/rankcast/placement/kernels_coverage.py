@@ -74,6 +74,6 @@ def units_inside(parts: Array, units: Array, boxes: Array) -> Array:
     sums = np.zeros(len(boxes))
     for box in range(len(boxes)):
         for part in range(len(parts)):
-            if _is_held(part, part + 1, parts, box, box + 1, boxes):
+            if lies_within(parts, part, boxes, box):
                 sums[box] += units[part]
     return sums

@@ -94,8 +94,7 @@ def _begun_with_few(
     known = _traffic(problem, begun)
     start = greedy_offline(few.problem)
     found = _walked(few.problem, start, random, chunks, lambda share, _: tell(share, known), SHARE_OF_FEW)
-    loads = np.bincount(np.searchsorted(problem.tree.leaves, begun.brokers), minlength=len(problem.tree.leaves))
-    factor = problem.beta if (loads <= problem.rooms(problem.beta)).all() else problem.beta_max
+    factor = problem.beta if _has_room(problem, begun, problem.beta) else problem.beta_max
     carried = few.carried_over(found, factor, random)
     return carried if carried is not None and _traffic(problem, carried) < known else begun
 
@@ -125,9 +124,8 @@ def _walked(
 def mended(problem: Problem, start: Placement, random: np.random.Generator) -> Placement:
     """Return a placement as it is if it keeps latency and load, or one that differs for as few as possible."""
     column_of = np.searchsorted(problem.tree.leaves, start.brokers)
-    loads = np.bincount(column_of, minlength=len(problem.tree.leaves))
     is_timely = problem.candidates[problem.site_of, column_of].all()
-    if is_timely and (loads <= problem.rooms(problem.beta_max)).all():
+    if is_timely and _has_room(problem, start, problem.beta_max):
         return start
     groups = classes_of(problem.candidates, problem.site_of)
     leaves = len(problem.tree.leaves)
@@ -146,6 +144,12 @@ def mended(problem: Problem, start: Placement, random: np.random.Generator) -> P
         problem.candidates[problem.site_of, column_of], column_of, problem.candidates[problem.site_of].argmax(axis=1)
     )
     return fitted(problem, np.where(columns >= 0, columns, kept), random)
+
+
+def _has_room(problem: Problem, placement: Placement, factor: float) -> bool:
+    """Whether no leaf has more subscribers than a load factor allows."""
+    loads = np.bincount(placement.brokers, minlength=len(problem.tree))[problem.tree.leaves]
+    return bool((loads <= problem.rooms(factor)).all())
 
 
 def _traffic(problem: Problem, placement: Placement) -> float:
