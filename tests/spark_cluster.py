@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 
 from rankcast.spark.session import prepare_environment
+from spark_stream_program import QUICK_JVM
 
 SPARK_HOME = Path(pyspark.__file__).parent
 DEADLINE = 300.0
@@ -41,7 +42,8 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
 @contextmanager
 def _running(log: Path, name: str, *arguments: str) -> Iterator[None]:
     command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
-    environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
+    settings = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM}
+    environment = {**os.environ, **settings}
     with log.open("wb") as stream:
         process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)
     try:
