@@ -313,8 +313,13 @@ class TestAnyFormat:
         assert problem.message == "cannot be read: Permission denied"
 
     def test_an_unknown_suffix(self, tmp_path):
+        (tmp_path / "x.txt").touch()
         with pytest.raises(InvalidFileError, match=r"the suffix '.txt' is not that of an event file"):
             read_events(tmp_path / "x.txt")
+
+    def test_that_a_file_is_missing_is_said_before_its_suffix_is_looked_at(self, tmp_path):
+        with pytest.raises(InvalidFileError, match="No such file or directory"):
+            read_events(tmp_path / "nowhere")
 
     def test_a_format_that_is_given_wins_over_the_suffix(self, read):
         found, _ = read("x.txt", "a\n1\n", format=EventFormat.CSV)
@@ -346,6 +351,7 @@ class TestAnyFormat:
         assert message.startswith("nothing can be read after this line: the compressed data is damaged")
 
     def test_parquet_is_not_compressed_again(self, tmp_path):
+        (tmp_path / "x.parquet.gz").touch()
         with pytest.raises(InvalidFileError, match="Parquet is compressed inside"):
             read_events(tmp_path / "x.parquet.gz")
 

@@ -73,12 +73,12 @@ def read_events(
     path = Path(path)
     if is_folder(path):
         return _of_folder(_event_files_in(path), schema, format)
-    known = _known_format(path, format)
     check_plain(path)
     try:
         path.open("rb").close()
     except OSError as error:
         raise unreadable(path, error) from None
+    known = _known_format(path, format)
     return _checked(_numbered(path, schema, known), schema, str(path))
 
 
