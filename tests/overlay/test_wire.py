@@ -74,6 +74,11 @@ def test_a_message_comes_back_as_it_was(message):
     assert decoded(encoded(message)) == message
 
 
+@given(messages())
+def test_a_message_is_one_line(message):
+    assert b"\n" not in encoded(message)
+
+
 @given(events())
 def test_an_event_keeps_every_attribute_with_its_type(event):
     found = decoded(encoded(Publish("flats", event))).event
@@ -119,7 +124,10 @@ FORWARD = Packet(SESSION, 3, Forward(Interest(KEY, parse_filter("rent < 900"))))
         (changed(PUBLISH, event={"id": "1", "source": "/s", "time": "soon"}), "not a time"),
         (changed(PUBLISH, event={"id": "1", "source": "/s", "data": {"$eval": "1"}}), "is not \\$time"),
         (changed(PUBLISH, advertisement=...), "advertisement of Publish is missing"),
-        (changed(PUBLISH, extra=1), "no field 'extra'"),
+        (changed(PUBLISH, extra=1), "no field 'extra' in Publish; expected advertisement, event, k, targets$"),
+        (changed(PUBLISH, advertisment="flats"), "'advertisment' in Publish; did you mean 'advertisement'\\?$"),
+        (changed(PUBLISH, **{"x" * 900_000: 1}), "^.{1,200}$"),
+        (b'{"rankcast": 1, "is": "Renew", "lease": 1}', "no field 'lease' in Renew; expected none$"),
         (changed(PUBLISH, targets=[["ana"]]), "a list of 2"),
         (changed(FORWARD, session=[1]), "a list of 2"),
         (changed(FORWARD, number=-1), "number: -1"),
