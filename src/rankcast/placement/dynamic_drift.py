@@ -40,6 +40,15 @@ def excess(placement: DynamicPlacement, random: np.random.Generator, sampling: S
     return traffic / objective if objective > 0 else (1.0 if traffic == 0 else np.inf)
 
 
+def replanned(placement: DynamicPlacement, plan: Planner, random: np.random.Generator) -> int:
+    """Plan anew, and go over to that if it keeps every limit and has less traffic; return how many move."""
+    snapshot = placement.snapshot()
+    planned = plan(snapshot.problem, random)
+    audit = verify(snapshot.problem, planned)
+    is_better = audit.is_feasible and audit.bandwidth < placement.traffic
+    return placement.adopt(snapshot, planned) if is_better else 0
+
+
 @dataclass(slots=True)
 class Watch:
     """Plans anew when drift is above `limit`: `check` after every so many changes; `replanned` counts.
@@ -78,11 +87,7 @@ class Watch:
         drift = excess(placement, random, self.sampling) / self.baseline
         if drift <= self.limit:
             return drift, 0
-        snapshot = placement.snapshot()
-        planned = self.plan(snapshot.problem, random)
         self.replanned += 1
-        audit = verify(snapshot.problem, planned)
-        is_better = audit.is_feasible and audit.bandwidth < placement.traffic
-        moved = placement.adopt(snapshot, planned) if is_better else 0
+        moved = replanned(placement, self.plan, random)
         self.baseline = excess(placement, random, self.sampling)
         return drift, moved
