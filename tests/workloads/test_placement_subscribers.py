@@ -118,6 +118,17 @@ def test_subscribers_who_speak_of_nothing_have_no_axes():
         audience(people(ana="true"))
 
 
+def test_attributes_are_found_that_most_filters_speak_of_and_that_tell_events_apart():
+    wanted = "description like '%sunny%' and exists owner and rent < 500 and city = 'Faro'"
+    found = audience(people(ana=wanted, bob=wanted, eva=f"{wanted} and rooms between 3 and 5", rui="rooms > 4"))
+    assert list(found.axes) == ["city", "rent", "rooms"]
+    assert found.notes[0] == "description: no axis; conditions on it (3) are taken as if anything would do"
+
+
+def test_an_attribute_that_tells_nothing_apart_is_better_than_none():
+    assert list(audience(people(ana="description like '%sunny%'")).axes) == ["description"]
+
+
 kinds = st.sampled_from([(-2.0, 3.0), "words"])
 
 

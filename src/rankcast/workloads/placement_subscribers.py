@@ -26,7 +26,7 @@ from rankcast.placement.interests import MAX_PARTS, Interests
 from rankcast.workloads.placement_coding import Axis, Numbers, Range, Words, end_points, named_value
 
 MOST_AXES = 3
-"""Attributes that are taken when none are named: those that most filters speak of."""
+"""Attributes that are taken when none are named: those that most filters speak of, if they tell events apart."""
 
 MOST_WORDS = 256
 """Words of an attribute with a cell of their own: the most frequent ones."""
@@ -106,9 +106,20 @@ def _said(subscribers: Sequence[Subscriber]) -> dict[str, list[ValueSet]]:
 
 
 def _found(said: Mapping[str, Sequence[ValueSet]]) -> dict[str, Wanted]:
-    """Return the attributes that most is said of, and of which kind they are."""
-    common = sorted(said, key=lambda name: (-len(said[name]), name))[:MOST_AXES]
-    return {name: _kind(said[name]) for name in sorted(common)}
+    """Return the attributes that most is said of, and of which kind they are.
+
+    One that tells nothing apart, as patterns alone do, is taken only where no other is there.
+    """
+    kinds = {name: _kind(values) for name, values in said.items()}
+    useful = [name for name, kind in kinds.items() if _tells_apart(_axis(name, kind, said[name]), said[name])]
+    common = sorted(useful or said, key=lambda name: (-len(said[name]), name))[:MOST_AXES]
+    return {name: kinds[name] for name in sorted(common)}
+
+
+def _tells_apart(axis: Axis, said: Sequence[ValueSet]) -> bool:
+    """Whether anything that is said of an attribute is about less than the whole of its axis."""
+    width = axis.high - axis.low
+    return any(sum(high - low for low, high in axis.ranges(values)) < width for values in said)
 
 
 def _kind(said: Sequence[ValueSet]) -> str:
