@@ -269,6 +269,26 @@ def test_what_is_gathered_comes_at_the_end_of_its_period_also_after_a_restart():
     assert delivered(bench.wait(10)) == []
 
 
+def test_a_delivery_names_the_link_of_the_client_that_subscribed_also_after_a_restart():
+    bench = Bench()
+    bench.peer("left", flats())
+    late = Gathered(10 * SECOND)
+    bench.say(Subscribe(subscriber("ana")), "client 7")
+    bench.say(Subscribe(subscriber("bo", notify=late)), "client 7")
+    bench.say(Subscribe(subscriber("cy", notify=late)), "client 8")
+
+    def links(effects):
+        return [(one.link, one.subscriber) for one in effects if isinstance(one, Deliver)]
+
+    assert links(bench.peer("left", Publish("flats", event("1")))) == [("client 7", "ana")]
+    bench.broker = restored(snapshot(bench.broker))
+    assert links(bench.peer("left", Publish("flats", event("2")))) == [("client 7", "ana")]
+    assert sorted(links(bench.wait(10))) == [*2 * [("client 7", "bo")], *2 * [("client 8", "cy")]]
+    bench.say(Unsubscribe("ana"), "client 7")
+    bench.say(Subscribe(subscriber("ana")), "client 9")
+    assert links(bench.peer("left", Publish("flats", event("3")))) == [("client 9", "ana")]
+
+
 def test_a_change_discards_what_is_gathered_for_a_subscription_that_is_gone_and_leaving_discards_all():
     def own(*names):
         return Subscriber(

@@ -292,7 +292,7 @@ class Broker:
         self.leases.check_room(client, leased, size, room)
         known = self.desk.seats.get(subscriber.id)
         before = {} if known is None else {one.id: one for one in known.subscriber.subscriptions}
-        interests = self.desk.welcome(subscriber, now)
+        interests = self.desk.welcome(subscriber, client, now)
         self.leases.put(leased, Lease.begin(client, message.lease or self.settings.lease, now, size))
         told = [one for interest in interests for one in self.routing.forward(None, interest)]
         gone = before.keys() - {one.id for one in subscriber.subscriptions}

@@ -56,8 +56,9 @@ class SeatQueue:
 
 @dataclass(slots=True, eq=False)
 class Seat:
-    """A subscriber with its queues."""
+    """A subscriber with its queues, and the link of the client whose it is."""
 
+    client: str
     subscriber: Subscriber
     preferences: Preferences
     queues: dict[SubscriptionId | None, SeatQueue] = field(default_factory=dict)
@@ -100,12 +101,12 @@ class Desk:
         self._timers: list[tuple[datetime, str, str, SubscriptionId | None]] = []
         self._handovers: list[tuple[datetime, SubscriberId]] = []
 
-    def welcome(self, subscriber: Subscriber, now: datetime) -> list[Interest]:
-        """Take a subscriber in, or as it is from now on; return what others must know of its subscriptions."""
+    def welcome(self, subscriber: Subscriber, client: str, now: datetime) -> list[Interest]:
+        """Take a client's subscriber in, or as it is from now on; return what others must know of its subscriptions."""
         preferences = Preferences.of(subscriber)
         known = self.seats.get(subscriber.id)
         if known is None:
-            self.seats[subscriber.id] = Seat(subscriber, preferences)
+            self.seats[subscriber.id] = Seat(client, subscriber, preferences)
         else:
             self._change(known, subscriber, preferences, now)
         return [Interest.of(subscriber.id, one, preferences.ranks[one.id]) for one in subscriber.subscriptions]
@@ -269,4 +270,4 @@ def _handed_over(one: Deliver) -> datetime:
 
 def _delivery(seat: Seat, name: SubscriptionId | None, queue: SeatQueue, delivered: Delivered) -> Deliver:
     held = queue.held[delivered.candidate.identity]
-    return Deliver(seat.subscriber.id, held.event, held.rank, held.matched, delivered.time, name)
+    return Deliver(seat.client, seat.subscriber.id, held.event, held.rank, held.matched, delivered.time, name)

@@ -45,10 +45,12 @@ class Send:
 class Deliver:
     """Hand an event to a subscriber of this broker: `matched` are its subscriptions that brought it there.
 
-    `time` is when its policy delivers it. `subscription` names the one whose own policy does; None is the subscriber's
-    policy. `gathered` is when it is handed over, for a subscriber that has deliveries gathered.
+    `link` is that of the client that subscribed, whether or not anybody is there now. `time` is when its policy
+    delivers it. `subscription` names the one whose own policy does; None is the subscriber's policy. `gathered` is when
+    it is handed over, for a subscriber that has deliveries gathered.
     """
 
+    link: str
     subscriber: SubscriberId
     event: Event
     rank: float

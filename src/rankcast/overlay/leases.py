@@ -66,6 +66,10 @@ class Leases:
     def __iter__(self) -> Iterator[tuple[Leased, Lease]]:
         return iter(self._held.items())
 
+    def client(self, leased: Leased) -> str:
+        """Return whose something is that is held."""
+        return self._held[leased].client
+
     def check(self, client: str, leased: Leased) -> None:
         """Raise when something is another client's."""
         known = self._held.get(leased)

@@ -310,7 +310,8 @@ def _restore_outlet(outlet: Outlet, state: LinkState) -> None:
 
 
 def _restore_seat(broker: Broker, state: SeatState) -> None:
-    seat = Seat(state.subscriber, Preferences.of(state.subscriber), gathered=list(state.gathered))
+    client = broker.leases.client(Leased(Kind.SUBSCRIBER, state.subscriber.id))
+    seat = Seat(client, state.subscriber, Preferences.of(state.subscriber), gathered=list(state.gathered))
     broker.desk.seats[state.subscriber.id] = seat
     broker.desk.set_handover(seat)
     for kept in state.queues:
