@@ -123,7 +123,7 @@ def test_subscribers_whom_no_broker_can_serve_are_named():
 
 
 def test_a_broker_without_capacity_serves_nobody():
-    with pytest.raises(PlacementError, match="no broker is near enough to subscriber 0"):
+    with pytest.raises(PlacementError, match="no broker is near enough to subscriber 0: it has"):
         line_problem([(0, 1)], brokers=(1, 50), limit=4.0, shares=[0.0, 1.0])
 
 

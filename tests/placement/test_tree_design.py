@@ -9,9 +9,9 @@ from placement_builders import problems
 from rankcast.model.errors import PlacementError
 from rankcast.placement.audit import Rule, verify
 from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Problem
+from rankcast.placement.problem import Problem, limits_of_delay
 from rankcast.placement.tree import PUBLISHER, BrokerTree
-from rankcast.placement.tree_design import clustered_tree, designed
+from rankcast.placement.tree_design import clustered_tree, designed, starting_point
 
 
 def degree_of(tree):
@@ -64,6 +64,34 @@ def test_a_given_tree_with_too_many_children_is_refused():
         PlacementError, match="degree: the publisher has 2 children in the given tree; expected at most 1"
     ):
         designed(two_branches(), 1, np.random.default_rng(1), moves=10)
+
+
+def wide(delay, shares=None):
+    """Nine brokers at the publisher, in three places."""
+    positions = np.array([[across, up / 10] for across in (10, 20, 30) for up in range(3)], float)
+    tree = BrokerTree.star(np.zeros(2), positions)
+    interests = Interests.of_boxes([[low] for low in range(18)], [[low + 2] for low in range(18)])
+    sites = positions + [1.0, 0.0]
+    limits = limits_of_delay(tree, sites, delay)
+    return Problem(tree, interests, np.arange(18), sites, limits, np.arange(18) % 9, 2.0, 9.0, shares=shares)
+
+
+def test_a_tree_that_is_too_wide_is_replaced_by_one_that_keeps_every_latency_limit():
+    problem = wide(delay=2.0)
+    made = designed(problem, 3, np.random.default_rng(1), moves=60, tries=40)
+    assert degree_of(made.problem.tree) <= 3
+    assert (made.problem.limits == problem.limits).all()
+    assert verify(made.problem, made.placement).is_feasible
+    assert verify(problem, made.given).is_feasible
+
+
+def test_a_tree_that_is_too_wide_and_cannot_be_replaced_is_refused():
+    for problem, why in (
+        (wide(delay=0.0), "as a tree by positions does not do instead: no broker is near enough to"),
+        (wide(delay=2.0, shares=[0.2] + [0.1] * 8), "as leaves have different shares of the load"),
+    ):
+        with pytest.raises(PlacementError, match=f"the publisher has 9 children .* expected at most 3, {why}"):
+            starting_point(problem, 3, np.random.default_rng(1))
 
 
 def test_a_tree_by_positions_has_no_more_children_than_allowed():

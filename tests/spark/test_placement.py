@@ -185,7 +185,7 @@ def test_wrong_tables_are_refused_on_the_driver(spark):
     for changed, said in (
         (rows[:1] + rows[2:], "number: expected 0 to 1, each in one row"),
         ([rows[0], (1, [0.0, 1.0], [2.0], [1.0], 9.0), rows[2]], "subscriber 1: low and high have 2 numbers and 1"),
-        ([rows[0], rows[1], (0, [0.0], [1.0], [50.0], 1.0)], "no broker is near enough to subscriber 0: the first"),
+        ([rows[0], rows[1], (0, [0.0], [1.0], [50.0], 1.0)], "no broker is near enough to subscriber 0: it has"),
     ):
         with pytest.raises(PlacementError, match=said):
             SubscriberTable.of(spark.createDataFrame(changed, SCHEMA), terms_of(problem))

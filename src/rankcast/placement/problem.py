@@ -168,8 +168,9 @@ class Problem:
         more = f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else ""
         site = self.site_of[lost[0]]
         nearest = self.latency.of(self.tree, self.sites[[site]])[0, self.shares_of_leaves > 0].min(initial=np.inf)
+        who = "it" if len(lost) == 1 else "the first"
         raise PlacementError(
-            f"no broker is near enough to {named}{more}: the first has a latency limit of {self.limits[site]:g} and "
+            f"no broker is near enough to {named}{more}: {who} has a latency limit of {self.limits[site]:g} and "
             f"the nearest leaf with any capacity gives {nearest:g}"
         )
 

@@ -7,6 +7,9 @@ places in the tree. One counts when all traffic is less, or the same with shorte
 within its latency limit, which stays what it was for the given tree. Leaves stay leaves but for exchanged places; those
 are left out where leaves have different shares of the load.
 
+A given tree with more children somewhere is no start. Then a tree by positions is, if everybody has a leaf within the
+limit there: which brokers are leaves is decided anew, so leaves must not have different shares.
+
 Cost: some milliseconds per move that is tried, beside the local search.
 """
 
@@ -36,7 +39,7 @@ class Design:
     """A problem on the designed tree with its placement, beside the placement on the given tree.
 
     Both had as many moves of local search, half of them before the tree was touched; `accepted` is how many moves of
-    brokers there were.
+    brokers there were. The given tree may have more children somewhere than the designed one.
     """
 
     problem: Problem
@@ -70,21 +73,45 @@ def clustered_tree(publisher: Array, positions: Array, degree: int, random: np.r
     return BrokerTree(publisher, positions, parents)
 
 
+def most_children(tree: BrokerTree) -> tuple[int, int]:
+    """Return who has the most children, a broker or the publisher, and how many."""
+    counts = np.bincount(tree.parents + 1, minlength=len(tree) + 1)
+    return int(counts.argmax()) - 1, int(counts.max())
+
+
+def starting_point(problem: Problem, degree: int, random: np.random.Generator) -> Problem:
+    """Return a problem on a tree in which nobody has more children than `degree`: the same if that is so already.
+
+    Else it is on a tree by positions. Raises PlacementError when somebody has no leaf within its limit there, or when
+    leaves have different shares of the load.
+    """
+    at, children = most_children(problem.tree)
+    if children <= degree:
+        return problem
+    who = "the publisher" if at == PUBLISHER else problem.broker_name(at)
+    wrong = f"degree: {who} has {children:,} children in the given tree; expected at most {degree:,}"
+    if np.ptp(problem.shares_of_leaves) > TOLERANCE:
+        raise PlacementError(f"{wrong}, as leaves have different shares of the load")
+    try:
+        tree = clustered_tree(problem.tree.publisher, problem.tree.positions, degree, random)
+        return replace(problem, tree=tree, shares=None)
+    except PlacementError as error:
+        raise PlacementError(f"{wrong}, as a tree by positions does not do instead: {error}") from None
+
+
 def designed(
     problem: Problem, degree: int, random: np.random.Generator, moves: int, rounds: int = 4, tries: int = 2000
 ) -> Design:
     """Improve the problem's tree and a placement on it in turn.
 
-    Half of the `moves` of local search come first, on the given tree; the others are divided among the rounds, and so
-    are `tries` of moving brokers. Raises PlacementError when the given tree has more children somewhere.
+    Half of the `moves` of local search come first; the others are divided among the rounds, and so are `tries` of
+    moving brokers. Raises PlacementError where `starting_point` does.
     """
-    counts = np.bincount(problem.tree.parents + 1, minlength=len(problem.tree) + 1)
-    if counts.max() > degree:
-        at = int(counts.argmax()) - 1
-        who = "the publisher" if at == PUBLISHER else f"broker {at}"
-        raise PlacementError(f"degree: {who} has {counts.max()} children in the given tree; expected at most {degree}")
-    placement, accepted = improved(problem, greedy_offline(problem), random, moves // 2), 0
-    given = improved(problem, placement, random, moves // 2)
+    begun = starting_point(problem, degree, random)
+    placement, accepted = improved(begun, greedy_offline(begun), random, moves // 2), 0
+    half = placement if begun is problem else improved(problem, greedy_offline(problem), random, moves // 2)
+    given = improved(problem, half, random, moves // 2)
+    problem = begun
     for _ in range(rounds):
         walk = _Walk(problem, placement, degree)
         for _ in range(tries // rounds):
