@@ -2,8 +2,9 @@
 
 Brokers are joined as a topology says. A message takes its link's delay, and waits at a broker that is busy; how long a
 broker is busy with one is a `Processing`, or what handling it really takes, by a stopwatch that a study may lend. With
-`jitter` each message takes up to that much longer, so that links reorder. Brokers crash and come back, links are cut
-and mended. Clients speak to their brokers without delay.
+`jitter` each message takes up to that much longer, so that links reorder. A link has to be quicker than a heartbeat, or
+brokers would ask again and again for what is still on its way. Brokers crash and come back, links are cut and mended.
+Clients speak to their brokers without delay.
 
 Nothing here decides anything: all behaviour is that of `rankcast.overlay.broker`.
 """
@@ -24,7 +25,16 @@ from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionI
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Rejected, Send
 from rankcast.overlay.measures import Measures, Sizes
-from rankcast.overlay.messages import Advertise, ClientMessage, Message, Packet, Publish, Subscribe, Unsubscribe
+from rankcast.overlay.messages import (
+    Advertise,
+    Alive,
+    ClientMessage,
+    Message,
+    Packet,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
 from rankcast.overlay.snapshots import restored, snapshot
 from rankcast.overlay.topologies import Topology
 
@@ -46,6 +56,17 @@ class Processing:
         return not (self.message or self.searched or self.found)
 
 
+def check_links(topology: Topology, settings: Settings, jitter: timedelta = NO_TIME) -> None:
+    """Raise InvalidValueError when a message may be on its way for as long as a heartbeat."""
+    for link in topology.links:
+        slowest = link.delay + jitter
+        if slowest >= settings.heartbeat:
+            raise InvalidValueError(
+                f"from {shown(link.one)} to {shown(link.other)} a message may take {slowest.total_seconds():g} s; "
+                f"expected less than a heartbeat, {settings.heartbeat.total_seconds():g} s"
+            )
+
+
 class Simulation:
     """An overlay of brokers. `measures` counts what happens; `delivered` is told of every delivery, if given."""
 
@@ -61,6 +82,7 @@ class Simulation:
         jitter: timedelta = NO_TIME,
         delivered: Callable[[str, Deliver], object] | None = None,
     ) -> None:
+        check_links(topology, settings, jitter)
         self.topology = topology
         self.settings = settings
         self.now = start
@@ -74,6 +96,7 @@ class Simulation:
         self._told = delivered
         self._sizes = Sizes()
         self._arrivals: list[tuple[datetime, int, str, str, Message]] = []
+        self._to_settle = 0
         self._ticks: list[tuple[datetime, str]] = []
         self._next_tick: dict[str, datetime] = {}
         self._number = 0
@@ -132,8 +155,8 @@ class Simulation:
     # Time
 
     def settle(self) -> None:
-        """Let everything that is on its way arrive, and what follows from it."""
-        while self._arrivals:
+        """Let everything that is on its way arrive, and what follows from it; but for heartbeats, which never end."""
+        while self._to_settle:
             self._once()
 
     def run_until(self, instant: datetime) -> None:
@@ -169,6 +192,7 @@ class Simulation:
         self.now = max(self.now, due)
         if self._arrivals and self._arrivals[0][0] <= self.now:
             _, _, here, there, message = heapq.heappop(self._arrivals)
+            self._to_settle -= not isinstance(message, Alive)
             if there in self.brokers and (here, there) not in self._cut:
                 self._handle(there, here, message)
             return
@@ -258,6 +282,7 @@ class Simulation:
     def _lose(self, is_lost: Callable[[str, str], bool]) -> None:
         self._arrivals = [one for one in self._arrivals if not is_lost(one[2], one[3])]
         heapq.heapify(self._arrivals)
+        self._to_settle = sum(not isinstance(one[4], Alive) for one in self._arrivals)
 
     def _handle(self, name: str, link: str, message: Message) -> None:
         broker = self.brokers[name]
@@ -300,6 +325,7 @@ class Simulation:
         if self._jitter:
             arrival += self._jitter * self._random.random()
         self._number += 1
+        self._to_settle += not isinstance(message, Alive)
         heapq.heappush(self._arrivals, (arrival, self._number, here, there, message))
 
     def _deliver(self, name: str, deliver: Deliver, done: datetime) -> None:

@@ -58,8 +58,9 @@ class Strategy(Enum):
         """Raise when an advertisement asks for what the strategy cannot do."""
         name = advertise.advertisement.id
         if advertise.advertisement.k is not None and not self.takes_k:
+            others = ", ".join(one.value for one in Strategy if one.takes_k)
             raise RefusedError(
-                Reason.UNSUPPORTED, f"advertisement {name!r} has a k, which {self.value} does not know; use another"
+                Reason.UNSUPPORTED, f"advertisement {name!r} has a k, which is for {others}; brokers use {self.value}"
             )
         if self is Strategy.EXACT_FAIR and advertise.ranking != FAIRNESS:
             raise RefusedError(
