@@ -36,7 +36,7 @@ def network(tmp_path):
 def test_it_tells_what_is_known_sent_and_delivered(network):
     result = run(network, "--limit", 2)
     assert result.exit_code == 0
-    assert "AncestorCoverK, k=3: 9 brokers" in result.stdout
+    assert "AncestorCoverK, k=3 at random: 9 brokers, seed 1" in result.stdout
     assert "10 events published, 30 deliveries" in result.stdout
     assert "Publish" in result.stdout
     assert len(re.findall(r"^(?:core|edge)\d", result.stdout, re.MULTILINE)) == 3  # two rows, and who publishes
@@ -49,6 +49,9 @@ def test_json_has_everything_and_the_same_file_gives_the_same(network):
     assert found["deliveries"] == sum(found["hops"].values()) == 30
     assert sum(one["own"] for one in found["brokers"].values()) == 40
     assert found["messages"].keys() == found["bytes"].keys()
+    assert sum(one["messages"] for one in found["links"]) == sum(found["messages"].values())
+    assert sum(one["events"] for one in found["links"]) == found["messages"]["Publish"]
+    assert (found["seed"], found["ranking"]) == (1, {"scoring": "none", "ties": "fair"})
 
 
 @pytest.mark.parametrize("strategy", Strategy)
@@ -118,6 +121,30 @@ def test_a_link_that_is_cut_divides_the_network_until_it_is_mended(network):
     found = json.loads(run_with(network, CHANGING + cut).stdout)
     assert found["deliveries"] < found["expected_deliveries"]
     assert "edge2.0" not in found["brokers"]
+    assert found["down"] == ["edge2.0"]
+    assert "9 brokers, seed 1\ndown at the end: edge2.0\n" in run(network).stdout
+
+
+def test_slow_links_and_events_that_overtake_each_other_end_and_lose_nothing(network):
+    slow = CHANGING.replace("delay: 5ms", "delay: 4s").replace("jitter: 2ms", "jitter: 900ms\ninterval: 1s")
+    found = json.loads(run_with(network, slow).stdout)
+    assert found["deliveries"] == found["expected_deliveries"] > 0
+    hurried = json.loads(run_with(network, slow.replace("churn: 0.1", "churn: 0")).stdout)
+    assert hurried["deliveries"] == hurried["expected_deliveries"] > 0
+    assert found["latency_seconds"]["0.5"] > 4
+
+
+def test_with_a_k_it_is_said_that_others_get_what_somebody_misses(network):
+    cut = "strategy: RegularK\nk: 50\nfailures: [{cut: [core0, core1], after: 5}]\n"
+    run_with(network, CHANGING + cut)
+    assert "through failures nobody got the rest" in run(network).stdout
+
+
+def test_what_the_file_of_a_network_says_itself_cannot_be_said_beside_it(network):
+    for option in ("--seed", "--publications"):
+        result = run(network, option, 4)
+        assert result.exit_code == 2
+        assert "go with --plan" in result.stderr
 
 
 @pytest.mark.parametrize("failures", [(0, 1), (1, 0)])
@@ -144,14 +171,27 @@ def test_no_two_brokers_are_drawn_in_one_place(topology):
     [
         ("[]", "1: [] is not a mapping"),
         ("subscribers: 1", "1: expected a topology or a list of links"),
-        ("topology: {shape: ring}", "1: {'shape': 'ring'} has no shape; expected one of chain, star, tree, random"),
-        ("topology: {shape: chain, cores: 2}", "edges: None is not a whole number from 0"),
+        ("topology: {shape: ring}", "1: shape: 'ring' is not known; expected one of chain, star, tree, random"),
+        ("topology: {edges: 2}", "1: {'edges': 2} has no shape; expected one of chain, star, tree, random"),
+        ("topology: {shape: chain, cores: 2}", "1: edges is missing; expected a whole number from 0"),
         ("topology: {shape: chain, cores: 0, edges: 2}", "cores: 0 is not a whole number of at least 1"),
         ("topology: {shape: chain, cores: 9999, edges: 9999}", "more than 10,000 brokers"),
         ("topology: {shape: star, edges: 2, delay: soon}", "'soon' is not a duration"),
         ("topology: {shape: star, edges: 2}\nstrateg: Flooding", "2: unknown key 'strateg'; did you mean 'strategy'?"),
         ("topology: {shape: star, edges: 2}\nstrategy: Fast", "2: strategy: 'Fast' is not known; expected one of Floo"),
-        ("topology: {shape: star, edges: 2}\nk: 2", "RegularCover does not know"),
+        (
+            "topology: {shape: star, edges: 2}\nk: 2",
+            "2: k: 2 has no meaning for RegularCover; expected one",
+        ),
+        (
+            "topology: {shape: star, edges: 2, delay: 6}",
+            "1: from 'core' to 'edge0' a message may take 6 s",
+        ),
+        (
+            "links: [[a, b, 3s]]\njitter: 2s",
+            "2: from 'a' to 'b' a message may take 5 s; expected less than",
+        ),
+        ("links: [[a, b]]\nfailures: [{crash: a, after: 100}]", "2: fails after 100 events, but there are only 100"),
         ("topology: {shape: star, edges: 2}\nk: 0", "2: k: 0 is not a whole number from 1"),
         ("topology: {shape: star, edges: 2}\npublishers: [nowhere]", "2: there is no broker 'nowhere'"),
         ("topology: {shape: star, edges: 2}\npublishers: 2", "2: 2 is not a list of brokers that publishers are at"),
@@ -179,7 +219,7 @@ def test_no_two_brokers_are_drawn_in_one_place(topology):
         ("links: [[a, b, -5ms]]", "1: '-5ms' is not a duration"),
         ("links: [[a, b, 100000d]]", "1: '100000d' is not a duration from 0s to 1h"),
         ("links: [[a, b]]\ninterval: 9999999d", "2: '9999999d' is not a duration from 0s to 1h"),
-        ("topology: {shape: [a], edges: 3}", "has no shape; expected one of chain"),
+        ("topology: {shape: [a], edges: 3}", "shape: ['a'] is not known; expected one of chain"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(tmp_path, text, problem):

@@ -193,7 +193,7 @@ def test_what_is_wrong_with_a_plan_is_said_with_its_place(plan, old, new, messag
 def test_a_network_or_a_plan_is_expected(plan):
     for arguments in ((), ("network.yaml", "--plan", plan)):
         result = run("simulate", *arguments)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "expected either the file of a network or --plan FILE" in result.stderr
 
 

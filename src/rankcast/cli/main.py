@@ -362,8 +362,12 @@ def simulate(
     plan: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Simulate the plan of `rankcast place --out` instead.")
     ] = None,
-    publications: Annotated[int, typer.Option(min=1, help="How many events to publish, with --plan.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same events, with --plan.")] = 1,
+    publications: Annotated[
+        int | None, typer.Option(min=1, help="How many events to publish, with --plan: 10000 unless told.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed gives the same events, with --plan: 1 unless told.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the network with its loads (.png, .svg, .pdf).")
     ] = None,
@@ -378,16 +382,18 @@ def simulate(
     """
     from rankcast.bench.plotting import check_plot
     from rankcast.cli.simulate import simulate_file
-    from rankcast.model.errors import InvalidValueError
 
     if plot is not None:
         check_plot(plot)
     if plan is not None and file is None:
         from rankcast.cli.simulate_plan import simulate_plan
 
-        raise typer.Exit(simulate_plan(plan, publications, seed, plot, limit=limit, as_json=json))
+        events, drawn = publications or 10_000, 1 if seed is None else seed
+        raise typer.Exit(simulate_plan(plan, events, drawn, plot, limit=limit, as_json=json))
     if plan is not None or file is None:
-        raise InvalidValueError("expected either the file of a network or --plan FILE")
+        raise typer.BadParameter("expected either the file of a network or --plan FILE")
+    if publications is not None or seed is not None:
+        raise typer.BadParameter("--publications and --seed go with --plan; the file of a network says both itself")
     raise typer.Exit(simulate_file(file, plot, limit=limit, as_json=json))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from rankcast.cli.simulate_file import load_plan
-from rankcast.cli.simulate_picture import draw_network
+from rankcast.cli.simulate_file import Plan, load_plan
+from rankcast.cli.simulate_picture import draw_network, knowledge
 from rankcast.cli.simulate_run import Run
-from rankcast.cli.streams import complain, counted, write_json
+from rankcast.cli.streams import complain, counted, printable, write_json
 from rankcast.cli.terminal import console, table
+from rankcast.overlay.rankings import Scoring, Ties
 
 
 def simulate_file(file: Path, plot: Path | None, *, limit: int, as_json: bool) -> int:
@@ -18,7 +19,7 @@ def simulate_file(file: Path, plot: Path | None, *, limit: int, as_json: bool) -
     run = Run(plan)
     run.go(quiet=as_json)
     if plot is not None:
-        draw_network(plot, run.overlay, plan.publishers)
+        draw_network(plot, plan.topology, plan.publishers, knowledge(run.overlay))
     if as_json:
         write_json(_document(run, plot))
     else:
@@ -42,7 +43,9 @@ def _show(run: Run, plot: Path | None, limit: int) -> None:
     sent = [(kind, f"{measures.messages[kind]:,}", f"{measures.bytes[kind]:,}") for kind in kinds]
     on.print(table("Messages between them", {"Kind": "left", "Number": "right", "Bytes": "right"}, sent))
     on.print()
-    on.print(f"{plan.strategy.value}{'' if plan.k is None else f', k={plan.k}'}: {counted(len(sizes), 'broker')}")
+    on.print(f"{_routing(plan)}: {counted(len(plan.topology.brokers), 'broker')}, seed {plan.seed}")
+    if down := _down(run):
+        on.print(f"down at the end: {', '.join(map(printable, down))}")
     for publisher in dict.fromkeys(plan.publishers):
         if publisher in sizes:
             known = overlay.received(publisher)
@@ -50,13 +53,40 @@ def _show(run: Run, plot: Path | None, limit: int) -> None:
             on.print(f"{publisher} was told {known:,} of {counted(run.present, 'subscription')} ({share:.2f}%)")
     on.print(
         f"{counted(plan.publications, 'event')} published, {counted(measures.delivered, 'delivery', 'deliveries')}"
-        + (f" of {run.expected:,}; failures cost the rest" if measures.delivered != run.expected else "")
+        + _missing(run)
     )
     if measures.delivered:
         half, most = (f"{1000 * measures.latency(part):.1f}" for part in (0.5, 0.99))
-        on.print(f"half of them within {half} ms, 99% within {most} ms, over at most {max(measures.hops)} links")
+        ways = counted(max(measures.hops), "link")
+        on.print(f"half of them within {half} ms, 99% within {most} ms, over at most {ways}")
     if plot is not None:
         complain(f"wrote {plot}")
+
+
+def _routing(plan: Plan) -> str:
+    """Return how events are routed, and to whom when they are for k."""
+    if plan.k is None:
+        return plan.strategy.value
+    by = "at random" if plan.ranking.ties is Ties.FAIR else "by id"
+    if plan.ranking.scoring is not Scoring.NONE:
+        by = f"by {plan.ranking.scoring.value}"
+    return f"{plan.strategy.value}, k={plan.k} {by}"
+
+
+def _down(run: Run) -> list[str]:
+    """Return the brokers that have crashed and not come back."""
+    return [name for name in run.plan.topology.brokers if name not in run.overlay.brokers]
+
+
+def _missing(run: Run) -> str:
+    """Return how many deliveries one central matcher would have made, where the brokers made fewer, and why."""
+    if run.overlay.measures.delivered == run.expected:
+        return ""
+    if not run.plan.failures:
+        return f" of {run.expected:,}"
+    # With a k others get what somebody beyond a failure should have got, as long as there are enough.
+    why = "failures cost the rest" if run.plan.k is None else "through failures nobody got the rest"
+    return f" of {run.expected:,}; {why}"
 
 
 def _document(run: Run, plot: Path | None) -> dict[str, object]:
@@ -65,6 +95,8 @@ def _document(run: Run, plot: Path | None) -> dict[str, object]:
     return {
         "strategy": plan.strategy.value,
         "k": plan.k,
+        "ranking": {"scoring": plan.ranking.scoring.value, "ties": plan.ranking.ties.value},
+        "seed": plan.seed,
         "subscribers": plan.subscribers,
         "publications": plan.publications,
         "publishers": {
@@ -80,6 +112,17 @@ def _document(run: Run, plot: Path | None) -> dict[str, object]:
             }
             for name, size in overlay.table_sizes().items()
         },
+        "down": _down(run),
+        "links": [
+            {
+                "from": here,
+                "to": there,
+                "messages": measures.over_links[here, there],
+                "events": measures.events_over[here, there],
+            }
+            for link in plan.topology.links
+            for here, there in ((link.one, link.other), (link.other, link.one))
+        ],
         "messages": dict(sorted(measures.messages.items())),
         "bytes": dict(sorted(measures.bytes.items())),
         "rejected": dict(sorted(measures.rejected.items())),

@@ -21,13 +21,16 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from rankcast.cli.streams import counted
 from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.errors import RankcastError, shown
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
+from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import RefusedError
 from rankcast.overlay.messages import Advertise
 from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.simulate import check_links
 from rankcast.overlay.strategies import Strategy
 from rankcast.overlay.topologies import DELAY, Link, Topology, balanced_tree, chain, random_tree, star
 from rankcast.storage.documents import Document, DocumentFormat, parse_document
@@ -48,7 +51,7 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
 
 MOST_BROKERS = 10_000
 LONGEST = timedelta(hours=1)
-"""Of delays and of what passes between events: every heartbeat in between is simulated."""
+"""Of what passes between events: every heartbeat in between is simulated."""
 
 KEYS = (
     *("topology", "links", "strategy", "k", "ranking", "subscribers", "widths", "churn"),
@@ -114,7 +117,7 @@ class _Reader:
         seed = self._number(root, "seed", 0, default=1)
         topology = self._topology(root, seed)
         publications = self._number(root, "publications", 0, default=100)
-        failures = self._failures(root, topology)
+        failures = self._failures(root, topology, publications)
         strategy = self._enum(root, (), "strategy", Strategy, Strategy.REGULAR_COVER)
         k = self._number(root, "k", 1) if "k" in root else None
         plan = Plan(
@@ -133,6 +136,8 @@ class _Reader:
             seed,
         )
         self._check_strategy(plan)
+        where = ("jitter",) if plan.jitter else ("topology",) if "topology" in root else ("links",)
+        self._made(where, lambda: check_links(plan.topology, Settings(), plan.jitter))
         return plan
 
     def _topology(self, root: dict[str, Any], seed: int) -> Topology:
@@ -143,12 +148,12 @@ class _Reader:
             return self._made(("links",), lambda: _of_links(links))
         given = root["topology"]
         path = ("topology",)
-        if not isinstance(given, dict) or not isinstance(given.get("shape"), str) or given["shape"] not in SHAPES:
-            self._refuse(
-                path,
-                f"{shown(given)} has no shape; expected one of {', '.join(SHAPES)}, or `links` in place of a topology",
-            )
+        expected = f"expected one of {', '.join(SHAPES)}, or `links` in place of a topology"
+        if not isinstance(given, dict) or "shape" not in given:
+            self._refuse(path, f"{shown(given)} has no shape; {expected}")
         shape = given["shape"]
+        if not isinstance(shape, str) or shape not in SHAPES:
+            self._refuse((*path, "shape"), f"shape: {shown(shape)} is not known; {expected}")
         self._check_keys(given, path, ("shape", "delay", *SHAPES[shape]))
         delay = self._duration(given["delay"], (*path, "delay")) if "delay" in given else DELAY
         counts = [self._number(given, name, 0, path=path, most=MOST_BROKERS) for name in SHAPES[shape]]
@@ -175,7 +180,7 @@ class _Reader:
             self._check_broker(name, ("publishers", at), topology)
         return tuple(given)
 
-    def _failures(self, root: dict[str, Any], topology: Topology) -> tuple[Failure, ...]:
+    def _failures(self, root: dict[str, Any], topology: Topology, publications: int) -> tuple[Failure, ...]:
         given = root.get("failures", [])
         if not isinstance(given, list):
             self._refuse(("failures",), f"{shown(given)} is not a list of crashes and cuts")
@@ -183,6 +188,9 @@ class _Reader:
         for at, failure in enumerate(found):
             if any(failure.overlaps(other) for other in found[:at]):
                 self._refuse(("failures", at), "fails while it has already failed")
+            if failure.after >= publications:
+                there_are = f"there {'is' if publications == 1 else 'are'} only {counted(publications, 'event')}"
+                self._refuse(("failures", at), f"fails after {counted(failure.after, 'event')}, but {there_are}")
         return found
 
     def _failure(self, given: Any, path: tuple[str | int, ...], topology: Topology) -> Failure:
@@ -238,6 +246,9 @@ class _Reader:
         return self._duration(root[name], (name,)) if name in root else default
 
     def _check_strategy(self, plan: Plan) -> None:
+        if plan.k is not None and not plan.strategy.takes_k:
+            others = ", ".join(one.value for one in Strategy if one.takes_k)
+            self._refuse(("k",), f"k: {plan.k} has no meaning for {plan.strategy.value}; expected one of {others}")
         try:
             plan.strategy.check(Advertise(advertisement_of(plan), plan.ranking))
         except RefusedError as error:
@@ -253,6 +264,8 @@ class _Reader:
         most: int = 10_000_000,
         default: int | None = None,
     ) -> int:
+        if name not in given and default is None:
+            self._refuse(path, f"{name} is missing; expected a whole number from {least} to {most:,}")
         value = given.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             self._refuse((*path, name), f"{name}: {shown(value)} is not a whole number from {least} to {most:,}")

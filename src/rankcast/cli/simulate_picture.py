@@ -2,13 +2,15 @@
 
 Brokers are drawn where they are, if that is known and not one place for all. Else they lie on circles around the middle
 of the tree, each branch in a sector as wide as it has ends. The area of a broker says how many subscriptions it knows,
-its colour whether some of them are its own, the width of a link how many messages went over it.
+or how many subscribers it serves, its colour whether there are any, the width of a link how much went over it. Where
+names would lie on each other, publishers have theirs first, then the larger brokers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,8 +20,9 @@ from rankcast.studies.plotting import BLUE, ORANGE, RED, save_picture
 
 Places: TypeAlias = Mapping[str, tuple[float, float]]
 
-MOST_NAMES = 40
-"""Brokers with names beside them; more could not be read."""
+LETTER, LINES, BELOW, AROUND = 0.0115, 0.05, 0.075, 0.015
+"""The width of a letter, the height of a name with its number, how far below its broker that is, and the radius of most
+brokers: as shares of the longer side of all places."""
 
 NARROWEST, MARGIN = 0.4, 0.12
 """The least height or width of a map, and the room around it, as shares of its longer side."""
@@ -28,27 +31,42 @@ LARGEST = 900
 """The area of the broker that knows most, in square points."""
 
 
-def draw_network(
-    path: Path, overlay: Simulation, publishers: Sequence[str], title: str = "", known: Places | None = None
-) -> None:
-    """Draw the brokers of a simulation, at known places if there are any; it is named by its strategy or a title."""
-    is_map = known is not None and len(set(known.values())) > 1
-    places = known if known is not None and is_map else placed(overlay.topology)
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a picture shows: a title, the number of each running broker, who has subscribers, what went over each link
+    from one broker to another, and where brokers are, if that is known."""
+
+    title: str
+    sizes: Mapping[str, int]
+    serving: Set[str]
+    over: Mapping[tuple[str, str], int]
+    places: Places | None = None
+
+
+def knowledge(overlay: Simulation) -> Look:
+    """Return how a simulation is drawn by what its brokers know."""
+    sizes = overlay.table_sizes()
+    serving = {name for name in sizes if sizes[name] > overlay.received(name)}
+    title = f"{overlay.settings.strategy.value}: area = subscriptions known, width of links = messages"
+    return Look(title, sizes, serving, overlay.measures.over_links)
+
+
+def draw_network(path: Path, topology: Topology, publishers: Sequence[str], look: Look) -> None:
+    """Draw the brokers of a network."""
+    is_map = look.places is not None and len(set(look.places.values())) > 1
+    places = look.places if look.places is not None and is_map else placed(topology)
 
     def draw(figure: Any) -> None:
         panel = figure.subplots()
-        _links(panel, overlay, places)
-        _brokers(panel, overlay, places, publishers)
+        _links(panel, topology, look, places)
+        _brokers(panel, look, places, publishers)
+        nameless = len(places) - _names(panel, look, places, publishers)
         panel.set_aspect("equal")
         _set_limits(panel, places)
         panel.axis("off")
         panel.legend(loc="upper left", fontsize=9, frameon=False)
-        panel.set_title(
-            f"{title or overlay.settings.strategy.value}: area = subscriptions known, width of links = messages",
-            loc="left",
-            fontsize=11,
-            parse_math=False,
-        )
+        without = f" ({nameless} without names)" if nameless else ""
+        panel.set_title(f"{look.title}{without}", loc="left", fontsize=11, parse_math=False)
 
     save_picture(draw, (9.0, 8.0), path)
 
@@ -88,33 +106,48 @@ def placed(topology: Topology) -> Places:
     return places
 
 
-def _links(panel: Any, overlay: Simulation, places: Places) -> None:
-    over = overlay.measures.over_links
-    most = max(over.values(), default=1)
-    for link in overlay.topology.links:
-        count = max(over[link.one, link.other], over[link.other, link.one])
+def _links(panel: Any, topology: Topology, look: Look, places: Places) -> None:
+    most = max(look.over.values(), default=0) or 1
+    for link in topology.links:
+        count = max(look.over.get((link.one, link.other), 0), look.over.get((link.other, link.one), 0))
         across, up = zip(places[link.one], places[link.other], strict=True)
         panel.plot(across, up, color="#B0B0B0", linewidth=0.6 + 7 * count / most, solid_capstyle="round", zorder=1)
 
 
-def _brokers(panel: Any, overlay: Simulation, places: Places, publishers: Sequence[str]) -> None:
-    sizes = overlay.table_sizes()
-    most = max(sizes.values(), default=0) or 1
-    own = {name: sizes[name] - overlay.received(name) for name in sizes}
-    for has_own, colour, label in ((False, BLUE, "without subscribers"), (True, ORANGE, "with subscribers")):
-        names = [name for name in sizes if bool(own[name]) is has_own]
+def _brokers(panel: Any, look: Look, places: Places, publishers: Sequence[str]) -> None:
+    most = max(look.sizes.values(), default=0) or 1
+    for serves, colour, label in ((False, BLUE, "without subscribers"), (True, ORANGE, "with subscribers")):
+        names = [name for name in look.sizes if (name in look.serving) is serves]
         if names:
             across, up = zip(*(places[name] for name in names), strict=True)
-            areas = [25 + LARGEST * sizes[name] / most for name in names]
+            areas = [25 + LARGEST * look.sizes[name] / most for name in names]
             panel.scatter(across, up, s=areas, color=colour, edgecolors="white", linewidths=1, zorder=2)
             panel.scatter([], [], s=70, color=colour, label=label)  # of one size in the legend
+    down = [name for name in places if name not in look.sizes]
+    if down:
+        across, up = zip(*(places[name] for name in down), strict=True)
+        panel.scatter(across, up, marker="x", s=60, color="#606060", label="down", zorder=3)
     star = {"marker": "*", "s": 170, "color": RED, "edgecolors": "white"}
     across, up = zip(*(places[name] for name in dict.fromkeys(publishers)), strict=True)
     panel.scatter(across, up, **star, label="publisher", zorder=4)
-    if len(sizes) <= MOST_NAMES:
-        for name, place in places.items():
-            panel.annotate(
-                f"{name}\n{sizes.get(name, 0):,}", place, (0, -20), textcoords="offset points",
-                fontsize=8, ha="center", va="top", zorder=3, parse_math=False,
-                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
-            )  # fmt: skip
+
+
+def _names(panel: Any, look: Look, places: Places, publishers: Sequence[str]) -> int:
+    """Write names and numbers below brokers, where they hide neither a name nor a broker; return how many."""
+    longest = max(max(ends) - min(ends) for ends in zip(*places.values(), strict=True)) or 1.0
+    written: list[tuple[float, float, float]] = []
+    for name in sorted(places, key=lambda one: (one not in publishers, -look.sizes.get(one, 0), one)):
+        text = f"{name}\n{look.sizes[name]:,}" if name in look.sizes else name
+        (across, up), half = places[name], LETTER * longest * max(map(len, text.split("\n"))) / 2
+        on_a_name = any(abs(across - x) < half + other and abs(up - y) < LINES * longest for x, y, other in written)
+        high, wide = (LINES / 2 + AROUND) * longest, half + AROUND * longest
+        middle = up - BELOW * longest
+        on_a_broker = any(abs(across - x) < wide and abs(middle - y) < high for x, y in places.values())
+        if on_a_name or (on_a_broker and name not in publishers):
+            continue
+        written.append((across, up, half))
+        panel.annotate(
+            text, places[name], (0, -20), textcoords="offset points", fontsize=8, ha="center", va="top", zorder=3,
+            parse_math=False, bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+        )  # fmt: skip
+    return len(written)

@@ -20,7 +20,7 @@ from statistics import NormalDist
 import numpy as np
 
 from rankcast.cli.plan_checks import check_plan
-from rankcast.cli.simulate_picture import Places, draw_network
+from rankcast.cli.simulate_picture import Look, Places, draw_network
 from rankcast.cli.streams import complain, counted, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.model.advertisements import Advertisement, AdvertisementId
@@ -66,7 +66,7 @@ def simulate_plan(file: Path, publications: int, seed: int, plot: Path | None, *
     overlay = run_plan(plan, publications, seed, quiet=as_json)
     found = traffic_of(plan, overlay)
     if plot is not None:
-        draw_network(plot, overlay, [root_of(plan)], f"{plan.algorithm}, planned", map_of(plan))
+        draw_network(plot, overlay.topology, [root_of(plan)], _look(plan, overlay))
     if as_json:
         write_json(_document(plan, overlay, found, plot))
     else:
@@ -157,6 +157,14 @@ def topology_of(plan: PlacementPlan) -> Topology:
         for broker in plan.brokers
     )
     return Topology((root, *(broker.name for broker in plan.brokers)), links)
+
+
+def _look(plan: PlacementPlan, overlay: Simulation) -> Look:
+    """Return how a plan at work is drawn: by whom its brokers serve, and the events that went into them."""
+    sizes = {root_of(plan): 0} | {broker.name: len(broker.subscribers) for broker in plan.brokers}
+    serving = {name for name, size in sizes.items() if size}
+    title = f"{plan.algorithm}: area = subscribers, width of links = events"
+    return Look(title, sizes, serving, overlay.measures.events_over, map_of(plan))
 
 
 def map_of(plan: PlacementPlan) -> Places:

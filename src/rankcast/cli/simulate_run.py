@@ -1,7 +1,9 @@
 """Runs the plan of `rankcast simulate`: subscribers join, publishers take turns, brokers and links fail and come back.
 
-What one central matcher would have delivered is counted beside, from the same ranges and values: the difference is what
-failures cost. All that is random comes from the plan's seed.
+How many one central matcher would have delivered is counted beside, from the same ranges and values. With a k only the
+numbers can be compared: what somebody beyond a cut should have got, others get instead. Where time passes between
+events, the next one does not wait until the last has arrived everywhere; those who come and go do, so that it is clear
+which events are theirs. All that is random comes from the plan's seed.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class Run:
         with progress("subscribing", total=plan.subscribers, quiet=quiet) as bar:
             for number in bar.over(self._drawn(plan.subscribers)):
                 self._subscribe(number)
+                self.overlay.settle()
         with progress("publishing", total=plan.publications, quiet=quiet) as bar:
             for number in bar.over(range(plan.publications)):
                 self._fail_and_repair(number)
@@ -51,6 +54,7 @@ class Run:
                 self._churn()
         if plan.interval:
             self.overlay.run_for(AFTERWARDS)
+        self.overlay.settle()
 
     @property
     def present(self) -> int:
@@ -77,7 +81,6 @@ class Run:
     def _subscribe(self, number: int) -> None:
         self._is_here[number] = True
         self.overlay.subscribe(self._homes[number], self._subscribers[number])
-        self.overlay.settle()
 
     def _publish(self, number: int) -> None:
         at = number % len(self.plan.publishers)
@@ -89,20 +92,22 @@ class Run:
         self.overlay.publish(self.plan.publishers[at], advertisement.id, event)
         if self.plan.interval:
             self.overlay.run_for(self.plan.interval)
-        self.overlay.settle()
+        else:
+            self.overlay.settle()
 
     def _churn(self) -> None:
         """Let some subscribers of running brokers leave, and as many others come."""
         if not self.plan.churn:
             return
+        self.overlay.settle()
         numbers = [at for at in np.flatnonzero(self._is_here).tolist() if self._homes[at] in self.overlay.brokers]
         leaving = self._random.choice(numbers, self._random.binomial(len(numbers), self.plan.churn), replace=False)
         for number in leaving.tolist():
             self._is_here[number] = False
             self.overlay.unsubscribe(self._subscribers[number].id)
-            self.overlay.settle()
         for number in self._drawn(len(leaving)):
             self._subscribe(number)
+        self.overlay.settle()
 
     def _fail_and_repair(self, number: int) -> None:
         """Do what is due before an event: what comes back does so before anything else fails."""
@@ -137,3 +142,4 @@ class Run:
         for number in np.flatnonzero(self._is_here).tolist():
             if self._homes[number] == broker:
                 self._subscribe(number)
+        self.overlay.settle()
