@@ -205,3 +205,20 @@ def test_the_tables_of_exact_fairness_are_those_of_plain_covering():
         }
 
     assert known(overlay(Strategy.EXACT_FAIR, k=5)) == known(overlay(Strategy.REGULAR_COVER))
+
+
+def test_a_link_is_quicker_than_a_heartbeat():
+    slow = Settings(Strategy.REGULAR_COVER, heartbeat=timedelta(seconds=2))
+    for delay, jitter in ((2000, 0), (1500, 500)):
+        with pytest.raises(InvalidValueError, match=r"from 'core' to 'edge0' a message may take 2 s; expected less"):
+            Simulation(star(1, delay * MILLISECOND), slow, jitter=jitter * MILLISECOND)
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_network_settles_while_heartbeats_are_always_on_their_way(strategy):
+    made = overlay(strategy, star(3, 4900 * MILLISECOND), people=12)
+    publish(made, 5)
+    quick = overlay(strategy, star(3), people=12)
+    publish(quick, 5)
+    assert made.measures.deliveries == quick.measures.deliveries
+    assert made.measures.messages["Alive"] > 0 == quick.measures.messages["Alive"]
