@@ -5,7 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from rankcast.cli.main import app
+from rankcast.cli.main import PLACEMENTS, app
+from rankcast.placement.algorithms import Algorithm
 
 PROBLEM = """\
 publisher: [0, 0]
@@ -40,7 +41,8 @@ def test_a_plan_says_whom_each_broker_serves_and_what_it_lets_through(folder):
     result = run("problem.yaml", "--algorithm", "greedy-offline", "--out", "plan.json")
     assert result.exit_code == 0, result.stderr
     assert "4 subscribers on 2 leaves of 2 brokers" in result.stdout
-    assert "plan.json: the plan of greedy-offline" in result.stdout
+    assert "wrote plan.json: the plan of greedy-offline" in result.stderr
+    assert "plan.json" not in result.stdout
     plan = json.loads((folder / "plan.json").read_text())
     assert sorted(sorted(broker["subscribers"]) for broker in plan["brokers"]) == [["ana", "eva"], ["bob", "rui"]]
     (of_ana,) = (broker for broker in plan["brokers"] if "ana" in broker["subscribers"])
@@ -78,6 +80,51 @@ def test_a_search_takes_so_many_seconds_or_moves_but_not_both(folder):
     assert "both say how long" in refused.output
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--seconds", "3", "--algorithm", "balance"], "--seconds says how long local search goes on"),
+        (["--moves", "3", "--algorithm", "balance"], "--moves says how long local search goes on"),
+        (["--seconds", "3", "--design", "2"], "--seconds does not say how long --design goes on"),
+    ],
+)
+def test_options_without_an_effect_are_refused(folder, options, message):
+    refused = run("problem.yaml", *options)
+    assert refused.exit_code == 2
+    assert message in " ".join(refused.stderr.replace("│", "").split())
+
+
+def test_help_names_the_algorithms():
+    assert tuple(one.value for one in Algorithm) == PLACEMENTS
+    shown = run("--help").stdout
+    assert all(name in shown for name in PLACEMENTS)
+
+
+def test_traffic_is_told_per_event_too(folder):
+    result = run("problem.yaml", "--algorithm", "greedy-offline", "--json")
+    (row,) = json.loads(result.stdout)["algorithms"]
+    assert (row["traffic"], row["brokers_per_event"]) == (6000, 0.6)
+    told = run("problem.yaml", "--algorithm", "greedy-offline").stdout
+    assert "every event into one broker: a traffic of 10,000" in told
+
+
+def test_a_subscriber_file_is_told_from_a_problem_file(folder):
+    (folder / "people.yaml").write_text(PEOPLE)
+    result = run("people.yaml")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "people.yaml: a file of subscribers; expected a problem file, which names this one under `subscribers`\n"
+    )
+
+
+def test_of_many_problems_the_first_are_shown(folder):
+    brokers = "".join(f"  - {{name: b{number}, at: here}}\n" for number in range(50))
+    (folder / "problem.yaml").write_text(PROBLEM.replace("brokers:\n", f"brokers:\n{brokers}"))
+    lines = run("problem.yaml").stderr.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "30 more problems"
+
+
 def test_attributes_that_the_problem_does_not_have_are_noted(folder):
     text = "\n".join(
         line for line in PROBLEM.splitlines() if not line.startswith(("  - {name: porto", "  - {name: eva"))
@@ -95,6 +142,21 @@ def test_a_plan_that_breaks_a_limit_has_exit_code_1_and_says_which(folder):
     assert result.exit_code == 1
     assert "broken: load" in result.stdout
     assert "lisbon: 4 subscribers, 2 times its share; at most 1 times are allowed" in result.stdout
+    assert "no placement keeps the load limit: within latency limits the least load factor is 2" in result.stdout
+
+
+def test_a_load_limit_that_could_be_kept_is_said(folder):
+    far = PROBLEM.replace("at: [12, 4]", "at: [12, 1]").replace("limit: 40", "limit: 400")
+    result = run_text(folder, far, "--algorithm", "closest-without-balance", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["notes"] == [
+        "a load factor of 1 can be had: local-search and programme keep the load limit"
+    ]
+
+
+def run_text(folder, text, *arguments):
+    (folder / "problem.yaml").write_text(text)
+    return run("problem.yaml", *arguments)
 
 
 def test_a_load_that_is_allowed_but_not_wanted_is_said(folder):
@@ -162,7 +224,7 @@ def test_results_and_the_best_plan_are_drawn(folder):
     assert result.exit_code == 0, result.stderr
     for name in ("triangles", "loads", "filters"):
         assert (folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert f"wrote pictures/{name}.png" in result.stdout
+        assert f"wrote pictures/{name}.png" in result.stderr
 
 
 def test_a_designed_tree_is_compared_with_the_given_one(folder):
@@ -171,9 +233,24 @@ def test_a_designed_tree_is_compared_with_the_given_one(folder):
     result = run("problem.yaml", "--algorithm", "closest", "--design", 3, "--moves", 60, "--json", "--out", "plan.json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
-    assert [one["algorithm"] for one in found["algorithms"]] == ["closest", "designed tree"]
-    assert found["algorithms"][1]["violations"] == []
+    assert [one["algorithm"] for one in found["algorithms"]] == ["closest", "given tree", "designed tree"]
+    assert found["algorithms"][2]["violations"] == []
     assert json.loads((folder / "plan.json").read_text())["algorithm"] == found["best"]
+
+
+def test_a_tree_that_is_too_wide_is_designed_anew_or_refused_at_once(folder, monkeypatch):
+    brokers = "".join(f"  - {{name: b{number}, at: [10, {number}]}}\n" for number in range(4))
+    wide = PROBLEM.replace("brokers:\n", f"brokers:\n{brokers}").replace("beta_max: 1\n", "beta_max: 9\n")
+    wide = wide.replace("delay: 0.5", "delay: 3").replace("limit: 40", "limit: 60")
+    options = ["--algorithm", "closest", "--design", 3, "--moves", 60, "--out", "plan.json"]
+    result = run_text(folder, wide, *options)
+    assert result.exit_code == 0, result.output
+    assert "kept; load above 1; more than 3 children" in " ".join(result.stdout.split())
+    assert json.loads((folder / "plan.json").read_text())["algorithm"] == "designed tree"
+    monkeypatch.setattr("rankcast.cli.place._placed", lambda *_, **__: pytest.fail("placed before it was checked"))
+    refused = run_text(folder, wide.replace("delay: 3", "delay: 0"), *options)
+    assert refused.exit_code == 1
+    assert "degree: the publisher has 6 children in the given tree; expected at most 3" in refused.stderr
 
 
 def test_an_unknown_algorithm_is_named(folder):
@@ -254,3 +331,15 @@ def test_what_is_wrong_with_a_deployment_is_said_with_its_place(deployment, old,
     result = run("deployment.yaml")
     assert result.exit_code == 1
     assert message in result.stderr
+
+
+def test_attributes_that_are_not_named_are_found_and_said(deployment):
+    people = PEOPLE.replace("rent < 500", "note like '%sunny%' and rent < 500").replace(
+        "rent >", "note like 'a%' and rent >"
+    )
+    (deployment.parent / "people.yaml").write_text(people)
+    deployment.write_text("".join(line for line in DEPLOYMENT.splitlines(True) if "attributes" not in line))
+    result = run("deployment.yaml", "--algorithm", "greedy-offline")
+    assert "attributes, of those that filters speak of: city, rent, rooms" in result.stdout
+    document = json.loads(run("deployment.yaml", "--algorithm", "greedy-offline", "--json").stdout)
+    assert document["attributes"] == ["city", "rent", "rooms"]

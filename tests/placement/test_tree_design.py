@@ -71,7 +71,7 @@ def wide(delay, shares=None):
     positions = np.array([[across, up / 10] for across in (10, 20, 30) for up in range(3)], float)
     tree = BrokerTree.star(np.zeros(2), positions)
     interests = Interests.of_boxes([[low] for low in range(18)], [[low + 2] for low in range(18)])
-    sites = positions + [1.0, 0.0]
+    sites = positions + np.array([1.0, 0.0])
     limits = limits_of_delay(tree, sites, delay)
     return Problem(tree, interests, np.arange(18), sites, limits, np.arange(18) % 9, 2.0, 9.0, shares=shares)
 
@@ -88,7 +88,7 @@ def test_a_tree_that_is_too_wide_is_replaced_by_one_that_keeps_every_latency_lim
 def test_a_tree_that_is_too_wide_and_cannot_be_replaced_is_refused():
     for problem, why in (
         (wide(delay=0.0), "as a tree by positions does not do instead: no broker is near enough to"),
-        (wide(delay=2.0, shares=[0.2] + [0.1] * 8), "as leaves have different shares of the load"),
+        (wide(delay=2.0, shares=[0.2, *[0.1] * 8]), "as leaves have different shares of the load"),
     ):
         with pytest.raises(PlacementError, match=f"the publisher has 9 children .* expected at most 3, {why}"):
             starting_point(problem, 3, np.random.default_rng(1))

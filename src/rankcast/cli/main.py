@@ -18,9 +18,9 @@ import typer
 from typer.core import TyperGroup
 
 from rankcast.cli.bench import bench_app
-from rankcast.cli.streams import complain, make_streams_safe
+from rankcast.cli.streams import complain, complain_of, make_streams_safe
 from rankcast.cli.study import study
-from rankcast.model.errors import RankcastError
+from rankcast.model.errors import InvalidFileError, RankcastError
 
 INTERRUPTED = 130
 READER_GONE = 141
@@ -35,6 +35,9 @@ class GuardedGroup(TyperGroup):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+        except InvalidFileError as error:
+            complain_of(error.problems)
+            raise typer.Exit(1) from None
         except RankcastError as error:
             complain(str(error))
             raise typer.Exit(1) from None
@@ -322,22 +325,42 @@ def cover(
     raise typer.Exit(cover_file(asked))
 
 
+PLACEMENTS = (
+    "greedy-online",
+    "greedy-offline",
+    "greedy-without-latency",
+    "closest-without-balance",
+    "closest",
+    "balance",
+    "programme",
+    "local-search",
+)
+"""The names of `placement.algorithms.Algorithm`, which is not imported for a help page."""
+
+
 @app.command(epilog="Example: rankcast place problem.yaml --algorithm greedy-offline --out plan.json")
 def place(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Problem file (.yaml or .json).")],
     algorithm: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Which algorithm, or all; may be repeated. greedy-offline and local-search."),
+        typer.Option(
+            metavar="NAME",
+            help=f"One of {', '.join(PLACEMENTS)}, or all of them; may be repeated. Unless told: greedy-offline and "
+            "local-search.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the best plan there, as JSON.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same plan.")] = 0,
-    moves: Annotated[int | None, typer.Option(min=1, help="Moves of local search; else 10 per subscriber.")] = None,
+    moves: Annotated[
+        int | None, typer.Option(min=1, help="Moves of local search: 10 per subscriber, at least 20000, unless told.")
+    ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0.001, help="Search for so long instead; no seed gives that result again.")
+        float | None,
+        typer.Option(min=0.001, help="Let local search go on for so long instead; no seed gives that result again."),
     ] = None,
     plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Draw the results and the best plan there.")] = None,
     design: Annotated[
-        int | None, typer.Option(metavar="DEGREE", min=2, help="Try a tree of so many children at most, too.")
+        int | None, typer.Option(metavar="DEGREE", min=2, help="Try a tree of at most so many children, too.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
@@ -350,8 +373,10 @@ def place(
 
     if moves is not None and seconds is not None:
         raise typer.BadParameter("--moves and --seconds both say how long to search; expected one of them")
-    wishes = Wishes(out, plots, seed, moves, design, seconds)
-    raise typer.Exit(place_file(file, checked_algorithms(algorithm or ()), wishes, as_json=json))
+    wishes, algorithms = Wishes(out, plots, seed, moves, design, seconds), checked_algorithms(algorithm or ())
+    if useless := wishes.useless_with(algorithms):
+        raise typer.BadParameter(useless)
+    raise typer.Exit(place_file(file, algorithms, wishes, as_json=json))
 
 
 @app.command(epilog="Example: rankcast simulate network.yaml --plot network.svg")

@@ -51,7 +51,8 @@ def deployed_demand(document: Document, path: Path) -> NamedDemand:
     }
     found = audience(loaded.subscribers, wanted)
     sites = _sites_of(document, found, {str(one.id) for one in loaded.subscribers})
-    notes = [str(problem) for problem in loaded.problems]
+    notes = [] if given else [f"attributes, of those that filters speak of: {', '.join(found.axes)}"]
+    notes += [str(problem) for problem in loaded.problems]
     density = UNIFORM
     if "events" in value:
         density = found.density(_events(path.parent / value["events"], notes))

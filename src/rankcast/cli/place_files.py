@@ -92,12 +92,23 @@ class Named:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def everything(self) -> float:
+        """The measure of all events: what traffic would be if they all went into one broker."""
+        density = self.problem.density
+        if not density.is_uniform:
+            return float(density.weights.sum())
+        return prod(float(high) - float(low) for low, high in self.attributes.values())
+
 
 def read_problem(path: Path) -> Named:
     """Read a problem file; raise InvalidFileError with everything that is wrong with it."""
     kind = DocumentFormat.JSON if path.suffix == ".json" else DocumentFormat.YAML
     document = parse_document(read_text(path), kind, str(path))
     value = document.value if isinstance(document.value, dict) else {}
+    if _lists_subscriptions(value):
+        wrong = "a file of subscribers; expected a problem file, which names this one under `subscribers`"
+        raise InvalidFileError([Problem(str(path), None, wrong)])
     is_drawn, is_deployed = "workload" in value, isinstance(value.get("subscribers"), str)
     check_shape(document, _DRAWN if is_drawn else _DEPLOYED if is_deployed else _GIVEN)
     try:
@@ -110,10 +121,19 @@ def read_problem(path: Path) -> Named:
         raise InvalidFileError([Problem(str(path), None, str(error))]) from None
 
 
-def measured(audit: Audit) -> dict[str, object]:
+def _lists_subscriptions(value: Mapping[str, Any]) -> bool:
+    """Whether this is a subscriber file, and no problem file with something wrong."""
+    listed_ones = value.get("subscribers")
+    if not isinstance(listed_ones, list) or value.keys() & {"publisher", "brokers", "workload"}:
+        return False
+    return any(isinstance(one, dict) and "subscriptions" in one for one in listed_ones)
+
+
+def measured(named: Named, audit: Audit) -> dict[str, object]:
     """Return what an audit found as a document."""
     return {
         "traffic": audit.bandwidth,
+        "brokers_per_event": audit.bandwidth / named.everything,
         "load_factor": audit.load_factor,
         "rms_delay": audit.rms_delay,
         "violations": [violation.message for violation in audit.violations],

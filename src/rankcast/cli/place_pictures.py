@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.cli.streams import counted
+from rankcast.cli.terminal import shown_amount
 from rankcast.placement.audit import Audit
 from rankcast.placement.boxes import Array, corners
 from rankcast.placement.problem import Problem
@@ -80,7 +82,11 @@ def triangles(figure: Any, results: Sequence[Drawn]) -> None:
             panel.plot([0, across], [0, up], color="#DDDDDD", linewidth=0.8)
         points = [(part * across, part * up) for part, (across, up) in zip(share, rim, strict=True)]
         panel.fill(*zip(*points, strict=True), facecolor=colour, alpha=0.3, edgecolor=colour, linewidth=1.5)
-        texts = (f"traffic {value[0]:,.4g}", f"RMS delay\n{value[1]:.2f}", f"load s.d.\n{value[2]:,.4g}")
+        texts = (
+            f"traffic {shown_amount(value[0], 4)}",
+            f"RMS delay\n{value[1]:.2f}",
+            f"load s.d.\n{shown_amount(value[2], 3)}",
+        )
         for (across, up), text, align in zip(rim, texts, ("bottom", "top", "top"), strict=True):
             panel.annotate(text, (across, up), (0, 3 if align == "bottom" else -3), textcoords="offset points",
                            ha="center", va=align, fontsize=8)  # fmt: skip
@@ -89,6 +95,7 @@ def triangles(figure: Any, results: Sequence[Drawn]) -> None:
         panel.set_xlim(-1.3, 1.3)
         panel.set_ylim(-0.95, 1.25)
         panel.set_aspect("equal")
+    figure.supxlabel("middle: 0; grey rim: the largest value of all; small is good", x=0.01, ha="left", fontsize=8)
 
 
 def loads(figure: Any, results: Sequence[Drawn]) -> None:
@@ -128,10 +135,21 @@ def filters(figure: Any, one: Drawn, brokers: Sequence[str], attributes: Sequenc
             _rectangles(panel, part, facecolor=GREY, alpha=0.25, edgecolor=GREY, linewidth=0.5)
         _rectangles(panel, one.placement.filters[broker], facecolor="none", edgecolor=BLUE, linewidth=2)
         across, up = (*attributes, "")[:2]
-        title = f"{brokers[broker]}: {one.audit.loads[column]:,} subscribers"
+        title = f"{brokers[broker]}: {counted(int(one.audit.loads[column]), 'subscriber')}"
+        title += f", {MOST_BOXES:,} of {len(wanted):,} interests" if len(wanted) > MOST_BOXES else ""
         tidy(panel, title, across, up)
         panel.autoscale_view()
-    figure.suptitle(f"{one.label}: interests in grey, filters in blue", x=0.01, ha="left", fontsize=11)
+    figure.suptitle(_caption(one, len(busiest), attributes), x=0.01, ha="left", fontsize=11, parse_math=False)
+
+
+def _caption(one: Drawn, leaves: int, attributes: Sequence[str]) -> str:
+    """Say what is drawn, and what is not."""
+    left_out = []
+    if leaves < len(one.audit.loads):
+        left_out.append(f"the {leaves} leaves with most subscribers, of {len(one.audit.loads):,}")
+    if len(attributes) > 2:
+        left_out.append(f"{attributes[0]} and {attributes[1]}, of {len(attributes)} attributes")
+    return "\n".join([f"{one.label}: interests in grey, filters in blue", *(["; ".join(left_out)] if left_out else [])])
 
 
 def _rectangles(panel: Any, boxes: Array, **look: Any) -> None:

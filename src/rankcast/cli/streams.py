@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -66,6 +66,14 @@ def complain(message: str) -> None:
     """Write a message to standard error."""
     sys.stdout.flush()
     sys.stderr.write(printable(message) + "\n")
+
+
+def complain_of(problems: Sequence[Problem]) -> None:
+    """Write the first few problems of a file that cannot be used, and how many more there are."""
+    for problem in problems[:SHOWN_PROBLEMS]:
+        complain(str(problem))
+    if len(problems) > SHOWN_PROBLEMS:
+        complain(counted(len(problems) - SHOWN_PROBLEMS, "more problem"))
 
 
 def write_json(document: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ WIDTH columns wide unless the environment says COLUMNS.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -123,3 +124,15 @@ def shown_value(value: Value) -> str:
 def shown_time(time: datetime) -> str:
     """Return a time in UTC, as short as it can be."""
     return format_time(time).replace("T", " ").removesuffix("Z")
+
+
+def shown_amount(amount: float, digits: int = 6) -> str:
+    """Return an amount to so many digits, written out unless it is very large or very small.
+
+    >>> shown_amount(18500.0, 4), shown_amount(12345678.9), shown_amount(0.61803, 3), shown_amount(1e30)
+    ('18,500', '12,345,679', '0.618', '1e+30')
+    """
+    if not 1e-4 <= abs(amount) < 1e12:
+        return f"{amount:.{digits}g}"
+    text = f"{amount:,.{max(0, digits - 1 - math.floor(math.log10(abs(amount))))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
