@@ -15,7 +15,7 @@ GOT = "Ana got {'city': 'Porto', 'rent': 700}, rank 0.9\n"
 
 @pytest.fixture
 def example():
-    """Start the example. Its brokers write to the same pipes, which are at their end when the last process has ended."""
+    """Start the example. Its brokers have the same pipes, which are at their end when the last process has ended."""
     command = [sys.executable, "-u", "-W", "error", str(EXAMPLE)]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     with subprocess.Popen(command, **options) as process:
