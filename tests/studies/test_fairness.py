@@ -37,6 +37,15 @@ def test_a_quick_run_judges_no_size(quick):
     assert {row["holds"] for name, row in quick[0].items() if "tables are" not in name} == {None}
 
 
+def test_one_is_one_and_nothing_is_zero(quick):
+    ages = [name for name in quick[0] if "half replaced" in name]
+    assert any(" 1 heartbeat ago" in name for name in ages)
+    assert not any(" 1 heartbeats" in name for name in ages)
+    wrong = [row["measured"] for name, row in quick[0].items() if name.endswith("weights wrong by")]
+    assert not any(0 < value < 1e-9 for value in wrong)
+    assert "means over 1 seed, the others over 1." in (quick[1] / "fairness.md").read_text()
+
+
 def test_a_page_and_two_pictures_are_written(quick):
     page = (quick[1] / "fairness.md").read_text()
     for part in ("", "-staleness"):

@@ -22,6 +22,12 @@ def test_in_every_case_the_very_same_subscriptions_arrive(quick):
     assert all(row["holds"] and row["measured"] == "1 of 1" for row in same)
 
 
+def test_a_quick_run_compares_no_size_with_what_is_published_or_required(quick):
+    rows = {quantity: row for quantity, row in quick[0].items() if not quantity.endswith("same as all at once")}
+    assert any("set-up, s (required: below 180)" in quantity for quantity in rows)
+    assert all((row["published"], row["holds"]) == (None, None) for row in rows.values())
+
+
 def test_a_page_and_a_picture_are_written(quick):
     assert (quick[1] / "overlay-covering.png").read_bytes().startswith(b"\x89PNG")
     assert "](overlay-covering.png)" in (quick[1] / "overlay-covering.md").read_text()
@@ -60,7 +66,7 @@ def test_shares_are_judged_at_full_size_by_what_is_published():
     assert verdict(regular, 1.6, ", %") is True
     assert verdict(regular, 1.7, ", %") is False
     assert verdict(regular, 1.6, ": same as all at once") is False
-    assert verdict(regular, 1.6, ": set-up, s") is False
+    assert verdict(regular, 1.6, ": set-up, s (required: below 180)") is False
     assert verdict(Case(50_000, Strategy.ANCESTOR_COVER_K, 10), 2.4, ", %") is True
     assert verdict(Case(50_000, Strategy.ANCESTOR_COVER_K, 10), 2.6, ", %") is False
     assert verdict(Case(50_000, Strategy.ANCESTOR_COVER_K, 5_000), 66.0, ", %") is True

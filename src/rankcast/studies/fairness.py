@@ -27,7 +27,7 @@ from rankcast.studies.fairness_runs import (
     staleness,
     tables,
 )
-from rankcast.studies.findings import Finding, Outcome, Picture, Settings
+from rankcast.studies.findings import Finding, Outcome, Picture, Settings, counted
 from rankcast.studies.parallel import each
 
 NEAR = 0.03
@@ -39,6 +39,10 @@ BETTER = 1.8
 TIMES, IMPROVED, BEST_DISTANCE = 2.24, 20.18, 3
 """Published: AncestorFairK is fairer by 224% on average; AncestorCoverK improves by 20.18% from k=1 to k=2; both are
 fairest at a distance of 3."""
+
+
+DIGITS = 9
+"""After the point, of sums of weights: what is beyond is the noise of adding floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +160,12 @@ def _table_findings(size: Size, first: int) -> Iterator[Finding]:
 
 def _stale_findings(stale: Stale, size: Size) -> Iterator[Finding]:
     for at, heartbeats in enumerate(AFTER):
+        ago = f"{counted(heartbeats, 'heartbeat')} ago"
         for scheme, found in stale.items():
-            quantity = f"k={size.stale_k}, half replaced {heartbeats} heartbeats ago: {scheme.value}"
+            quantity = f"k={size.stale_k}, half replaced {ago}: {scheme.value}"
             yield Finding(quantity, None, float(np.mean([one[at].unfairness for one in found])), None)
             if scheme is not Scheme.REGULAR:
-                total = float(np.mean([abs(one[at].weight - SUBSCRIBERS) for one in found]))
+                total = round(float(np.mean([abs(one[at].weight - SUBSCRIBERS) for one in found])), DIGITS)
                 yield Finding(f"{quantity}: weights wrong by", None, total, None)
 
 
@@ -170,7 +175,7 @@ def _remarks(size: Size) -> tuple[str, ...]:
         f"domain, ten at each edge; the publisher at the first core broker, {size.publications:,} publications. "
         "Unfairness is the sum over subscriptions of the difference between what each gets and what it should expect "
         "from a draw among all matches. A fair draw differs too: RegularK, which knows everybody, is the noise. "
-        f"RegularK and ExactFair are means over {size.close} seeds, the others over {size.others}.",
+        f"RegularK and ExactFair are means over {counted(size.close, 'seed')}, the others over {size.others}.",
         "Literal weights count all descendants that a broker knows; a hidden one then counts for each forwarded one "
         "above it. AncestorFairK without more words splits it evenly among them. The paper's own figure gives no "
         "numbers beside the ones in the rows.",

@@ -35,7 +35,7 @@ SEEDS: Mapping[int, int] = {10_000: 10, 50_000: 3}
 
 QUICK: Mapping[int, int] = {400: 1}
 MOST_SECONDS = 180.0
-"""In which all subscribers have to be set up."""
+"""In which all subscribers have to be set up: a requirement of rankcast, which nobody published."""
 
 COLOURS = (BLUE, ORANGE)
 
@@ -71,7 +71,8 @@ def findings(found: Arrivals) -> Iterator[Finding]:
         same = sum(one.same for one in arrivals)
         yield Finding(f"{case.name}: same as all at once", None, f"{same} of {len(arrivals)}", same == len(arrivals))
         seconds = max(one.seconds for one in arrivals)
-        yield Finding(f"{case.name}: set-up, s", f"below {MOST_SECONDS:g}", seconds, seconds < MOST_SECONDS)
+        is_quick_enough = seconds < MOST_SECONDS if case.subscriptions in REGULAR else None  # small ones say nothing
+        yield Finding(f"{case.name}: set-up, s (required: below {MOST_SECONDS:g})", None, seconds, is_quick_enough)
         yield Finding(f"{case.name}: messages", None, float(np.mean([one.messages for one in arrivals])), None)
     for count in dict.fromkeys(case.subscriptions for case in found):
         regular = _share(found[Case(count, Strategy.REGULAR_COVER)])

@@ -15,7 +15,7 @@ import numpy as np
 
 from rankcast.overlay.strategies import Strategy
 from rankcast.overlay.topologies import DELAY
-from rankcast.studies.findings import Finding, Outcome, Settings
+from rankcast.studies.findings import Finding, Outcome, Settings, counted
 from rankcast.studies.overlay_latency_runs import APART, STRATEGIES, Case, Latency, measured
 from rankcast.studies.plotting import BLACK, BLUE, GREEN, ORANGE, tidy
 
@@ -138,7 +138,7 @@ def _remarks(size: Size) -> tuple[str, ...]:
         f"{DELAY.total_seconds() * 1e3:g} ms, and a message waits at a broker that is busy. Measured: the CPU time a "
         "broker takes for each message in this process, which keeps it busy for so long. One publisher, one "
         f"publication every {APART.total_seconds():g} s, {size.publications} of them after a warm-up, "
-        f"{size.seeds} seeds. Latency is from publication to delivery, on average over deliveries.",
+        f"{counted(size.seeds, 'seed')}. Latency is from publication to delivery, on average over deliveries.",
         "The paper measured PADRES, in Java, on sixty machines of a LAN. Milliseconds cannot be compared, statements "
         "can. Its brokers took most of the time, here links do. Part of what AncestorCoverK gains is unfairness: it "
         "prefers subscribers nearby, so there are fewer links on the way. ExactFair waits for counts from as far as "
