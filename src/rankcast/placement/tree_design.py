@@ -91,12 +91,12 @@ def starting_point(problem: Problem, degree: int, random: np.random.Generator) -
     who = "the publisher" if at == PUBLISHER else problem.broker_name(at)
     wrong = f"degree: {who} has {children:,} children in the given tree; expected at most {degree:,}"
     if np.ptp(problem.shares_of_leaves) > TOLERANCE:
-        raise PlacementError(f"{wrong}, as leaves have different shares of the load")
+        raise PlacementError(f"{wrong}; no other tree is tried, as leaves have different shares of the load")
     try:
         tree = clustered_tree(problem.tree.publisher, problem.tree.positions, degree, random)
         return replace(problem, tree=tree, shares=None)
     except PlacementError as error:
-        raise PlacementError(f"{wrong}, as a tree by positions does not do instead: {error}") from None
+        raise PlacementError(f"{wrong}; a tree by positions would not do, either: {error}") from None
 
 
 def designed(
