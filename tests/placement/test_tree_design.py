@@ -88,7 +88,10 @@ def test_a_tree_that_is_too_wide_is_replaced_by_one_that_keeps_every_latency_lim
 def test_a_tree_that_is_too_wide_and_cannot_be_replaced_is_refused():
     for problem, why in (
         (wide(delay=0.0), "a tree by positions would not do, either: no broker is near enough to"),
-        (wide(delay=2.0, shares=[0.2, *[0.1] * 8]), "no other tree is tried, as leaves have different shares of the load"),
+        (
+            wide(delay=2.0, shares=[0.2, *[0.1] * 8]),
+            "no other tree is tried, as leaves have different shares of the load",
+        ),
     ):
         with pytest.raises(PlacementError, match=f"the publisher has 9 children .* expected at most 3; {why}"):
             starting_point(problem, 3, np.random.default_rng(1))
