@@ -1,22 +1,31 @@
 """Placement by linear programming: certain bounds, full coverage, and a placement whenever there is one."""
 
 import itertools
+import math
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement_builders import interests, problems
+from rankcast.model.errors import PlacementError
+from rankcast.placement import linear_programme
 from rankcast.placement.audit import Rule, verify
 from rankcast.placement.boxes import corners
+from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.exhaustive import least_traffic
 from rankcast.placement.filter_assignment import Sampling, assign_filters
 from rankcast.placement.filter_candidates import Candidates, Products, intervals, superinterests
 from rankcast.placement.flow import feasible_factor
+from rankcast.placement.interests import Interests
 from rankcast.placement.kernels_boxes import contained
 from rankcast.placement.linear_programme import Programme, solved
+from rankcast.placement.problem import Problem
 from rankcast.placement.slp import placed_by_programme
 from rankcast.placement.stage import Stage
+from rankcast.placement.tree import BrokerTree
 from rankcast.workloads.placement import Workload, layered_tree, network, placement_problem, problem_on
 
 SMALL = Sampling(load_sample=5, superinterests=3, guess=1.0, iterations=500)
@@ -146,3 +155,70 @@ def test_a_tree_of_several_levels_is_placed_within_tight_limits():
     tight = problem_on(Workload.FEEDS, 600, drawn, tree, np.random.default_rng(5), 0.2, least, least)
     found = verify(tight, placed_by_programme(tight, np.random.default_rng(0), Sampling(iterations=1000)).placement)
     assert found.is_feasible
+
+
+def scaled(problem, factor):
+    """The same problem with attributes in another unit."""
+    density = problem.density
+    if not density.is_uniform:
+        density = Density.sampled(corners(density.samples)[0] * factor, density.weights)
+    wanted = Interests(problem.interests.offsets, problem.interests.sides * factor)
+    return replace(problem, interests=wanted, density=density)
+
+
+@given(problems(), st.integers(-90, 90), st.integers(0, 3))
+@settings(max_examples=60)
+def test_the_unit_of_attributes_changes_nothing(problem, exponent, seed):
+    usual, other = (
+        placed_by_programme(one, np.random.default_rng(seed), SMALL)
+        for one in (problem, scaled(problem, 2.0**exponent))
+    )
+    assert usual.placement.brokers.tolist() == other.placement.brokers.tolist()
+    for one, same in zip(usual.placement.filters, other.placement.filters, strict=True):
+        assert (one * 2.0**exponent).tolist() == same.tolist()
+    volume = 2.0 ** (exponent * problem.interests.attributes) if problem.density.is_uniform else 1.0
+    assert other.yardstick == replace(
+        usual.yardstick, objective=usual.yardstick.objective * volume, bound=usual.yardstick.bound * volume
+    )
+
+
+@given(
+    st.lists(st.lists(st.floats(-50, 30), min_size=2, max_size=2), min_size=1, max_size=6),
+    st.sampled_from([1, 2]),
+    st.integers(0, 3),
+)
+@settings(max_examples=60)
+def test_interests_of_most_different_sizes_are_placed_together(lengths, alpha, seed):
+    """Sizes are powers of ten; measures up to a hundred and sixty orders of magnitude apart."""
+    count = len(lengths)
+    tree = BrokerTree.star([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
+    high = 10.0 ** np.array(lengths)
+    wanted = Interests.of_boxes(np.zeros_like(high), high)
+    everyone = np.zeros(count, np.int64)
+    problem = Problem(
+        tree, wanted, np.arange(count), [[0.0, 0.0]], math.inf, everyone, beta=2.0, beta_max=2.0, alpha=alpha
+    )
+    found = placed_by_programme(problem, np.random.default_rng(seed), SMALL)
+    audit = verify(problem, found.placement)
+    assert audit.is_feasible
+    assert 0 <= found.yardstick.bound <= audit.bandwidth * alpha * 1.01
+    assert math.isfinite(found.yardstick.objective)
+
+
+def test_the_solver_says_nothing_by_itself(capfd):
+    tree = BrokerTree.star([0.0], [[1.0], [2.0]])
+    wanted = Interests.of_boxes([[0.0, 0.0]] * 4, [[500.0, 6.0], [1e30, 1e30], [1e27, 5.0], [1e-30, 1e-30]])
+    everyone = np.zeros(4, np.int64)
+    problem = Problem(tree, wanted, np.arange(4), [[0.0]], math.inf, everyone, density=UNIFORM)
+    assert verify(problem, placed_by_programme(problem, np.random.default_rng(0)).placement).is_feasible
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_programme_that_the_solver_refuses_is_an_error_that_says_so(monkeypatch):
+    # Larger numbers than the solver takes; measures are scaled, so that they are none.
+    monkeypatch.setattr(linear_programme, "LARGEST", 2.0**200)
+    tree = BrokerTree.star([0.0], [[1.0], [2.0]])
+    wanted = Interests.of_boxes([[0.0, 0.0]] * 3, [[1.0, 1.0], [1e30, 1e30], [2.0, 1.0]])
+    problem = Problem(tree, wanted, np.arange(3), [[0.0]], math.inf, np.zeros(3, np.int64))
+    with pytest.raises(PlacementError, match="the solver ended without a solution: invalid problem; expected one"):
+        placed_by_programme(problem, np.random.default_rng(0))

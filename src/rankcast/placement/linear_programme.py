@@ -17,13 +17,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from ortools.pdlp import solvers_pb2
+from ortools.pdlp import solve_log_pb2, solvers_pb2
 from ortools.pdlp.python import pdlp
 from scipy.sparse import csc_matrix
 
+from rankcast.model.errors import PlacementError
 from rankcast.placement.boxes import Array
 from rankcast.placement.density import Density
 from rankcast.placement.filter_candidates import Candidates
+
+LARGEST = 2.0**40
+"""The largest coefficient of the objective that the solver gets. It refuses 1e50, and is at its best around 1."""
+
+NEGLIGIBLE = 2.0**-60
+"""Measures of that share of the largest are none to the solver: they are lost in every sum with it, and a wider range
+makes the solver complain, on standard output."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,13 +135,16 @@ class Fractional:
 
 
 def solved(programme: Programme, accuracy: float, iterations: int) -> Fractional:
-    """Solve to a relative accuracy, or as far as the iterations go: the bound is one in any case."""
+    """Solve to a relative accuracy, or as far as the iterations go: the bound is one in any case.
+
+    Raises PlacementError when the solver refuses the programme or returns no numbers.
+    """
     brokers, demands, pairs, needs = programme.sizes
     matrix = programme.matrix()
-    scale = float(np.median(programme.measures)) or float(programme.measures.max()) or 1.0
+    costs, scale = _costs(programme.measures)
     made = pdlp.QuadraticProgram()
     made.resize_and_initialize(matrix.shape[1], matrix.shape[0])
-    made.objective_vector = np.concatenate([np.zeros(pairs), programme.measures / scale])
+    made.objective_vector = np.concatenate([np.zeros(pairs), costs])
     made.constraint_matrix = matrix
     unlimited = np.full(brokers, np.inf)
     made.constraint_lower_bounds = np.concatenate([-unlimited, np.ones(demands), -unlimited, np.zeros(needs)])
@@ -147,6 +158,29 @@ def solved(programme: Programme, accuracy: float, iterations: int) -> Fractional
     settings.termination_criteria.simple_optimality_criteria.eps_optimal_absolute = accuracy
     settings.termination_criteria.iteration_limit = iterations
     found = pdlp.primal_dual_hybrid_gradient(made, settings)
-    chosen = np.clip(np.asarray(found.primal_solution)[pairs:], 0.0, None)
-    bound = programme.bound(np.asarray(found.dual_solution) * scale)
-    return Fractional(chosen, float(chosen @ programme.measures), max(bound, 0.0))
+    primal, dual = np.asarray(found.primal_solution), np.asarray(found.dual_solution)
+    if (len(dual), len(primal)) != matrix.shape or not (np.isfinite(primal).all() and np.isfinite(dual).all()):
+        raise PlacementError(
+            f"the solver ended without a solution: {_reason(found)}; expected one for {demands:,} demands at "
+            f"{brokers:,} brokers"
+        )
+    chosen = np.clip(primal[pairs:], 0.0, None)
+    return Fractional(chosen, float(chosen @ programme.measures), max(programme.bound(dual * scale), 0.0))
+
+
+def _costs(measures: Array) -> tuple[Array, float]:
+    """Return the coefficients of boxes in the objective, and what their unit is: measures may be of any magnitude.
+
+    The unit is the median. Where a few boxes are so much larger that it is nothing beside them, it follows the largest.
+    """
+    largest = float(measures.max())
+    if not largest:
+        return measures, 0.0
+    scale = max(float(np.median(measures)) or largest, largest / LARGEST)
+    return np.where(measures < largest * NEGLIGIBLE, 0.0, measures / scale), scale
+
+
+def _reason(found: pdlp.SolverResult) -> str:
+    """Return in words why the solver ended."""
+    name: str = solve_log_pb2.TerminationReason.Name(found.solve_log.termination_reason)
+    return name.removeprefix("TERMINATION_REASON_").replace("_", " ").lower()
