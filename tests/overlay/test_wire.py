@@ -11,7 +11,8 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.overlay.codec import to_plain
 from rankcast.overlay.messages import (
     Advertise,
     Alive,
@@ -72,6 +73,20 @@ def messages():
 @given(messages())
 def test_a_message_comes_back_as_it_was(message):
     assert decoded(encoded(message)) == message
+
+
+def test_a_whole_number_may_stand_for_a_float_and_hides_nothing_that_follows():
+    ranks = (0.5, 1, None)
+    wanted = tuple(Subscription(str(at), parse_filter(f"x = {at}"), rank=rank) for at, rank in enumerate(ranks))
+    message = Subscribe(Subscriber("ana", wanted))
+    assert decoded(encoded(message)) == message
+    whole = encoded(message).replace(b'"rank":0.5', b'"rank":0')
+    assert encoded(decoded(whole)) == whole
+
+
+def test_what_has_no_wire_form_is_an_error_and_not_the_end_of_a_list():
+    with pytest.raises(InvalidMessageError, match="'no number' has no wire form"):
+        to_plain((1.0, None, "no number"), tuple[float | None, ...])
 
 
 @given(messages())

@@ -111,13 +111,19 @@ def _union_writer(declared: Any) -> Callable[[Any], Any]:
             return _payload(value)
         if isinstance(value, timedelta) and int in options:
             return {"microseconds": value // TICK}
-        return next(_writer(one)(value) for one in options if _holds(one, value))
+        for one in options:
+            if _holds(one, value):
+                return _writer(one)(value)
+        raise InvalidMessageError(f"{shown(value)} has no wire form; expected {declared}")
 
     return write
 
 
 def _holds(option: Any, value: Any) -> bool:
+    """Whether a value is of a kind; as everywhere in Python, a whole number may stand for a float."""
     plain = typing.get_origin(option) or _unwrapped(option)
+    if plain is float and isinstance(value, int) and not isinstance(value, bool):
+        return True
     return isinstance(plain, type) and isinstance(value, plain)
 
 
