@@ -1,5 +1,7 @@
 """One broker, message by message: whom it tells what, what it delivers, and what time does to it."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from broker_bench import (
@@ -20,9 +22,11 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
-from rankcast.model.notifying import Gathered, OnDemand
+from rankcast.model.notifying import AT_ONCE, Gathered, OnDemand
 from rankcast.model.policies import Continuous, Periodic, Sliding
+from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.model.values import ValueType
 from rankcast.overlay.effects import Deliver, Listed, Reason, Send
 from rankcast.overlay.messages import (
     MAX_NUMBER,
@@ -173,6 +177,17 @@ def test_a_named_audience_is_chosen_once_where_diversity_ranks():
     assert delivered(bench.peer("left", named)) == [("zoe", "2")]
 
 
+def test_a_named_audience_gets_only_what_it_still_wants_and_is_no_larger_than_k():
+    bench = Bench(Strategy.REGULAR_K)
+    bench.peer("left", flats(k=1, ranking=AudienceRanking(Scoring.DIVERSITY)))
+    for name in ("ana", "bo"):
+        bench.say(Subscribe(subscriber(name)), name)
+    bench.say(Subscribe(subscriber("ana", "rent > 5000")), "ana")
+    assert delivered(bench.peer("left", Publish("flats", event("1"), 1, (SubscriptionKey("ana", "0"),)))) == []
+    both = (SubscriptionKey("ana", "0"), SubscriptionKey("bo", "0"))
+    assert rejected(bench.peer("left", Publish("flats", event("2"), 1, both))) == [Reason.OUTSIDE]
+
+
 def test_while_a_subscriber_moves_both_of_its_interests_are_told_for_others_may_be_hidden_behind_the_older():
     bench = Bench(links=("left", "right", "third"))
     bench.peer("left", flats())
@@ -243,6 +258,15 @@ def test_a_silent_neighbour_is_lost_with_what_it_told():
     assert sent(bench.wait(1)) == [("left", Withdraw(interest().key))]
 
 
+def test_heartbeats_go_on_when_the_clock_is_set_back():
+    bench = Bench()
+    bench.now -= 3600 * SECOND
+    bench.broker.handle(Alive(bench.numbers["left"][0], bench.numbers["left"][1]), "left", bench.now)
+    assert bench.broker.next_instant == bench.now + 5 * SECOND
+    beats = [one.link for one in bench.wait(5) if isinstance(one, Send) and isinstance(one.message, Alive)]
+    assert beats == ["left"]
+
+
 def test_a_short_interruption_changes_no_routes():
     bench = Bench()
     bench.peer("left", flats())
@@ -253,6 +277,27 @@ def test_a_short_interruption_changes_no_routes():
     bench.numbers["right"] = [asked.message.session, 0]
     told = [bench.peer("right", one) for one in (Reset(), Forward(interest()), Synced())]
     assert [sent(effects) for effects in told] == [[], [], []]
+
+
+@pytest.mark.parametrize("notify", [OnDemand(), Gathered(60 * SECOND), AT_ONCE])
+def test_what_a_schema_has_converted_is_so_after_a_restart(notify):
+    typed = Advertisement("flats", "/flats", parse_filter("true"), Schema({"free": ValueType.TIME}))
+    wanted = subscriber("ana", "free > time '2026-02-01'", deliver=Periodic(5, 60 * SECOND), notify=notify)
+    found = []
+    for restarts in (False, True):
+        bench = Bench()
+        bench.say(Advertise(typed), "agency")
+        bench.say(Subscribe(subscriber("ana", "free > time '2026-01-01'", deliver=wanted.deliver)), "ana")
+        bench.say(Publish("flats", event(free="2026-06-01T00:00:00Z")), "agency")
+        if restarts:
+            bench.broker = restored(snapshot(bench.broker))
+            assert snapshot(bench.broker) == snapshot(restored(snapshot(bench.broker)))
+        bench.say(Subscribe(wanted), "ana")
+        effects = bench.say(Read("ana"), "ana") if notify == OnDemand() else [*bench.wait(60), *bench.wait(60)]
+        entries = [entry for one in effects if isinstance(one, Listed) for entry in one.entries]
+        deliveries = [one for one in (*effects, *entries) if isinstance(one, Deliver)]
+        found.append([one.event.attributes["free"] for one in deliveries])
+    assert found == [[datetime(2026, 6, 1, tzinfo=UTC)]] * 2
 
 
 def test_what_is_gathered_comes_at_the_end_of_its_period_also_after_a_restart():

@@ -3,6 +3,7 @@
 import pytest
 
 from broker_bench import Bench, delivered, event, flats, interest, sent, subscriber
+from rankcast.overlay import publishing
 from rankcast.overlay.messages import (
     Connect,
     CountQuery,
@@ -54,6 +55,23 @@ def test_absurd_counts_are_passed_on_and_drawn_from_as_far_as_numbers_go():
         ("left", CountReply("/flats", "1", 2**53 - 1))
     ]
     assert sum(one.k for _, one in sent(bench.peer("left", Publish("flats", event(), 2)))) == 2
+
+
+def test_beyond_as_many_as_a_broker_can_count_events_go_by_what_is_known_and_none_is_lost(monkeypatch):
+    monkeypatch.setattr(publishing, "MOST_COUNTS", 3)
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.peer("right", Forward(interest(), hides=True))
+    bench.say(flats(k=2), "agency")
+    bench.peer("left", flats("theirs", k=2))
+    bench.peer("left", CountQuery("theirs", event("asked")))
+    bench.peer("right", CountReply("/flats", "asked", 1))
+    found = [sent(bench.say(Publish("flats", event(str(at))), "agency")) for at in range(5)]
+    assert [type(one) for ((_, one),) in found] == [CountQuery] * 3 + [Publish] * 2
+    assert sent(bench.peer("left", CountQuery("theirs", event("late")))) == [("left", CountReply("/flats", "late", 1))]
+    for at in range(3):
+        assert [one.k for _, one in sent(bench.peer("right", CountReply("/flats", str(at), 5)))] == [2]
+    ((_, again),) = sent(bench.peer("left", Publish("theirs", event("asked"), 1)))
+    assert again == CountQuery("theirs", event("asked"))  # its count had to go, and there is room again
 
 
 @pytest.mark.parametrize("strategy", [one for one in Strategy if one.takes_k], ids=lambda one: one.value)

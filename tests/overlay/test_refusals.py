@@ -1,10 +1,13 @@
 """One broker and what it refuses: a message that is rejected changes nothing."""
 
+from datetime import timedelta
+
 import pytest
 
 from broker_bench import NOW, Bench, delivered, event, flats, interest, prepared, rejected, sent, subscriber
+from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import Priority, SubscriptionKey
+from rankcast.model.subscriptions import Priority, Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay import routing
 from rankcast.overlay.effects import Reason
 from rankcast.overlay.messages import (
@@ -76,6 +79,19 @@ def test_a_message_that_is_rejected_changes_nothing(message, client, reason):
     before = snapshot(bench.broker)
     assert rejected(bench.say(message, client)) == [reason]
     assert snapshot(bench.broker) == before
+
+
+def test_a_filter_that_is_too_large_with_its_time_bounds_changes_nothing_and_its_owner_goes_on():
+    bench = prepared()
+    large = parse_filter(" and ".join(["rent < 900"] * 10_000))
+    for name, client in (("ana", "ana"), ("new", "new")):
+        wanted = Subscriber(name, (Subscription("1", large, active_from=NOW),))
+        before = snapshot(bench.broker)
+        assert rejected(bench.say(Subscribe(wanted, timedelta(seconds=9)), client)) == [Reason.MALFORMED]
+        assert snapshot(bench.broker) == before
+    assert delivered(bench.say(Publish("mine", event()), "agency")) == [("ana", "1")]
+    assert rejected(bench.wait(10)) == []
+    assert rejected(bench.say(Unsubscribe("ana"), "ana")) == []
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,23 @@ def test_the_tables_of_exact_fairness_are_those_of_plain_covering():
     assert known(overlay(Strategy.EXACT_FAIR, k=5)) == known(overlay(Strategy.REGULAR_COVER))
 
 
+def test_subscribers_may_have_the_names_of_brokers():
+    made = Simulation(Topology(("s0", "s1"), (Link("s0", "s1"),)), Settings(Strategy.REGULAR_COVER))
+    made.advertise("s0", Advertise(Advertisement("a", "/a", EVERYTHING)))
+    for name, home in (("s1", "s0"), ("s0", "s1"), ("s2", "s1")):
+        made.subscribe(home, Subscriber(name, (Subscription("1", EVERYTHING),)))
+    made.settle()
+    publish_at(made, "s0")
+    made.unsubscribe("s1")
+    publish_at(made, "s0", "2")
+    assert (made.measures.delivered, made.measures.rejected) == (5, {})
+
+
+def publish_at(made, broker, name="1"):
+    made.publish(broker, "a", Event(name, "/a"))
+    made.settle()
+
+
 def test_a_link_is_quicker_than_a_heartbeat():
     slow = Settings(Strategy.REGULAR_COVER, heartbeat=timedelta(seconds=2))
     for delay, jitter in ((2000, 0), (1500, 500)):

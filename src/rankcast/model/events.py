@@ -111,6 +111,22 @@ class Event:
         object.__setattr__(event, "attributes", conformed)
         return event
 
+    @property
+    def conversions(self) -> dict[str, Value]:
+        """The attributes that a schema has converted: in another type or value than the event's own fields have."""
+        own = _attributes(self)
+        return {
+            name: value
+            for name, value in self.attributes.items()
+            if name not in own or own[name] != value or type(own[name]) is not type(value)
+        }
+
+    def converted(self, conversions: Mapping[str, Value]) -> Event:
+        """Return the event with attributes as a schema had converted them, to bring back one that was written down."""
+        event = replace(self)
+        object.__setattr__(event, "attributes", {**event.attributes, **conversions})
+        return event
+
     def is_valid_at(self, now: datetime) -> bool:
         """Whether the event has not expired: `expires > now`."""
         return self.expires is None or self.expires > now

@@ -177,15 +177,20 @@ class Broker:
     def _from_neighbour(self, message: Message, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         if isinstance(message, Packet):
             messages = neighbour.inbox.take(message)
-            neighbour.heard = now
+            self._hear(neighbour, now)
             return [effect for one in messages for effect in self._due_message(one, link, neighbour, now)]
         if isinstance(message, Connect):
             return self._asked(message, link, neighbour, now)
         if isinstance(message, Alive):
-            neighbour.heard = now
+            self._hear(neighbour, now)
             neighbour.inbox.note(message)
             return []
         raise RefusedError(Reason.WRONG_LINK, f"a {type(message).__name__} outside a packet from a neighbour")
+
+    def _hear(self, neighbour: Neighbour, now: datetime) -> None:
+        """Take note that a neighbour is there. The next heartbeat is soon, even when the clock has been set back."""
+        neighbour.heard = now
+        neighbour.beat = min(neighbour.beat, now + self.settings.heartbeat)
 
     def _asked(self, connect: Connect, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         """Begin the session that a neighbour asks for; ask for another one too when it has lost its state."""
@@ -194,7 +199,7 @@ class Broker:
             raise RefusedError(Reason.REPLAY, f"session {tuple(connect.session)} is of an earlier incarnation")
         if not neighbour.outbox.begin(connect.session):
             raise RefusedError(Reason.REPLAY, f"session {tuple(connect.session)} was asked for before")
-        neighbour.heard = now
+        self._hear(neighbour, now)
         effects: list[Effect] = []
         before, inbox.peer = inbox.peer, connect.session.incarnation
         if not neighbour.is_up:
@@ -292,8 +297,9 @@ class Broker:
         self.leases.check_room(client, leased, size, room)
         known = self.desk.seats.get(subscriber.id)
         before = {} if known is None else {one.id: one for one in known.subscriber.subscriptions}
+        lease = Lease.begin(client, message.lease or self.settings.lease, now, size)
         interests = self.desk.welcome(subscriber, client, now)
-        self.leases.put(leased, Lease.begin(client, message.lease or self.settings.lease, now, size))
+        self.leases.put(leased, lease)
         told = [one for interest in interests for one in self.routing.forward(None, interest)]
         gone = before.keys() - {one.id for one in subscriber.subscriptions}
         told += self.routing.withdraw(None, [SubscriptionKey(subscriber.id, name) for name in sorted(gone)])
@@ -344,6 +350,8 @@ class Broker:
             raise RefusedError(Reason.OUTSIDE, f"k: {message.k}, but {most} is advertised")
         if message.targets is not None and advertise.ranking.scoring is not Scoring.DIVERSITY:
             raise RefusedError(Reason.OUTSIDE, "a named audience, which the advertised ranking does not need")
+        if message.targets is not None and len(message.targets) > (message.k or 0):
+            raise RefusedError(Reason.OUTSIDE, f"an audience of {len(message.targets)}, but k is {message.k}")
         return self._take(replace(message, event=event), advertise, link, now)
 
     def _permitting(self, name: AdvertisementId, event: Event, source: Source) -> tuple[Advertise, Event]:

@@ -104,12 +104,14 @@ class Desk:
     def welcome(self, subscriber: Subscriber, client: str, now: datetime) -> list[Interest]:
         """Take a client's subscriber in, or as it is from now on; return what others must know of its subscriptions."""
         preferences = Preferences.of(subscriber)
+        # First what may be refused: a filter can be too large with its time bounds. Then nothing has changed.
+        interests = [Interest.of(subscriber.id, one, preferences.ranks[one.id]) for one in subscriber.subscriptions]
         known = self.seats.get(subscriber.id)
         if known is None:
             self.seats[subscriber.id] = Seat(client, subscriber, preferences)
         else:
             self._change(known, subscriber, preferences, now)
-        return [Interest.of(subscriber.id, one, preferences.ranks[one.id]) for one in subscriber.subscriptions]
+        return interests
 
     def leave(self, subscriber: SubscriberId) -> Subscriber:
         """Forget a subscriber, with everything held for it."""

@@ -122,13 +122,13 @@ class Leases:
 
     def ended(self, now: datetime) -> list[Leased]:
         """Return what has ended and is still held, in the order of its ends."""
-        found: list[Leased] = []
+        found: dict[Leased, None] = {}
         while self._ends and self._ends[0][0] <= now:
             end, _, _, leased = heapq.heappop(self._ends)
             lease = self._held.get(leased)
-            if lease is not None and lease.end == end and leased not in found:
-                found.append(leased)
-        return found
+            if lease is not None and lease.end == end:
+                found[leased] = None
+        return list(found)
 
     @property
     def next_end(self) -> datetime | None:

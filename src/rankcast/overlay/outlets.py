@@ -43,6 +43,11 @@ class Outlet:
         self.told: dict[SubscriptionKey, Interest] = {}
         self.told_hiding: set[SubscriptionKey] = set()
 
+    @property
+    def advertisements(self) -> int:
+        """How many advertisements the neighbour has."""
+        return len(self._sets)
+
     def advertise(self, advertise: Advertise, records: Iterable[Record]) -> None:
         """Take an advertisement of the neighbour in, or as it is from now on; `records` are those of other sources."""
         name = advertise.advertisement.id

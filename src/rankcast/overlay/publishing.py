@@ -131,10 +131,11 @@ class Publishing:
     def _to_targets(self, source: Source, publish: Publish, targets: Sequence[SubscriptionKey]) -> Outcome:
         outcome = Outcome(event=publish.event)
         by_link: dict[str, list[SubscriptionKey]] = {}
+        matching = {one.interest.key for one in self._routing.matching(publish.event, source).get(None, ())}
         for key in targets:
             for record in self._routing.table.named(key):
                 if record.source is None:
-                    outcome.own.append(key)
+                    outcome.own += [key] if key in matching else []  # it may want something else by now
                 elif record.source != source:
                     by_link.setdefault(record.source, []).append(key)
         for link, keys in by_link.items():
@@ -175,13 +176,24 @@ class Publishing:
         own = tuple(relevant.pop(None, ()))
         counts = {link: 0 if link in hiding else len(keys) for link, keys in relevant.items() if link is not None}
         count = Count(name, event, source, own, counts, set(hiding), k)
-        self.counts[event.identity] = count
-        while len(self.counts) > MOST_COUNTS:
-            self.counts.popitem(last=False)
+        if self._has_room():
+            self.counts[event.identity] = count
+        else:  # too many wait already: by what is known, rather than not at all
+            count.counts = {link: len(keys) for link, keys in relevant.items() if link is not None}
+            count.missing = hiding = set()
         if not hiding:
             return self._noted(count, set())
         query = CountQuery(name, event)
         return Outcome(told=[(link, query) for link in sorted(hiding)])
+
+    def _has_room(self) -> bool:
+        """Whether another event can be counted: of those complete ones whose share is yet to come, the oldest goes."""
+        if len(self.counts) < MOST_COUNTS:
+            return True
+        oldest = next((identity for identity, count in self.counts.items() if count.k is None), None)
+        if oldest is not None:
+            del self.counts[oldest]
+        return oldest is not None
 
     def _noted(self, count: Count, links: set[str]) -> Outcome:
         """Take note that nothing more comes from some links; go on when nothing more comes from any."""
@@ -197,7 +209,7 @@ class Publishing:
 
     def _drawn(self, count: Count) -> Outcome:
         """Draw the shares of the links and the own subscriptions."""
-        del self.counts[count.event.identity]
+        self.counts.pop(count.event.identity, None)
         links = sorted(count.counts)
         own, *shares = quotas([len(count.own), *(count.counts[link] for link in links)], count.k or 0, self._random)
         picked = self._random.choice(len(count.own), own, replace=False).tolist() if own else []

@@ -82,7 +82,7 @@ class Routing:
         self.strategy.check(advertise)
         name = advertise.advertisement.id
         if source is not None and self.advertisement(source, name) is None:
-            _check_count("advertisements", sum(1 for _ in self.advertised(source)), MAX_ADVERTISEMENTS)
+            _check_count("advertisements", self._outlets[source].advertisements, MAX_ADVERTISEMENTS)
         if source is not None:
             self._stale_advertisements.get(source, set()).discard(name)
         if self.advertisement(source, name) == advertise:

@@ -116,14 +116,14 @@ class Simulation:
     def subscribe(self, broker: str, subscriber: Subscriber, lease: timedelta | None = None) -> None:
         """Let a subscriber join at a broker, or change."""
         self._homes[subscriber.id] = broker
-        self.say(broker, subscriber.id, Subscribe(subscriber, lease))
+        self.say(broker, _client(subscriber.id), Subscribe(subscriber, lease))
 
     def unsubscribe(self, subscriber: str) -> None:
         """Let a subscriber leave."""
         home = self._homes.pop(subscriber, None)
         if home is None:
             raise UnknownIdError(f"there is no subscriber {shown(subscriber)}")
-        self.say(home, subscriber, Unsubscribe(SubscriberId(subscriber)))
+        self.say(home, _client(subscriber), Unsubscribe(SubscriberId(subscriber)))
 
     def read(self, subscriber: str, subscription: str | None = None) -> list[Deliver]:
         """Return the current list of a subscriber, the best first; a broker that is down shows none."""
@@ -336,6 +336,11 @@ class Simulation:
             self.measures.deliveries[SubscriptionKey(deliver.subscriber, subscription)] += 1
         if self._told is not None:
             self._told(name, deliver)
+
+
+def _client(subscriber: str) -> str:
+    """Return the link of a subscriber: not that of a broker with the same name."""
+    return f"subscriber {subscriber}"
 
 
 def _publisher(name: AdvertisementId) -> str:

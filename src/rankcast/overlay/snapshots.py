@@ -1,4 +1,4 @@
-"""The whole state of a broker as versioned bytes, and back: it goes on as if nothing had happened.
+"""The whole state of a broker as versioned bytes, and back: it goes on with the same deliveries.
 
     {"snapshot": 1, "checksum": 305419896}
     {...}
@@ -16,10 +16,10 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from rankcast.overlay.publishing import Count
 from rankcast.ranking.preferences import Preferences
 
 VERSION = 1
+
+Converted: TypeAlias = Mapping[Identity, Mapping[str, Any]]
+"""By event, the attributes that the schema of its advertisement has converted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ class BrokerState:
     seats: tuple[SeatState, ...]
     seen: tuple[tuple[Identity, datetime], ...]
     counts: tuple[CountState, ...]
+    converted: tuple[tuple[Identity, Mapping[str, Any]], ...] = ()
 
 
 def snapshot(broker: Broker) -> bytes:
@@ -197,7 +201,17 @@ def _state(broker: Broker) -> BrokerState:
         tuple(_seat_state(seat) for seat in broker.desk.seats.values()),
         broker.seen.state(),
         tuple(_count_state(broker, one) for one in broker.publishing.counts.values()),
+        tuple((event.identity, found) for event in _kept_events(broker) if (found := event.conversions)),
     )
+
+
+def _kept_events(broker: Broker) -> Iterable[Event]:
+    """Return the events that are in a snapshot, each once."""
+    seats = broker.desk.seats.values()
+    queued = (queue.held[one].event for seat in seats for queue in seat.queues.values() for one in queue.moving)
+    gathered = (one.event for seat in seats for one in seat.gathered)
+    counted = (one.event for one in broker.publishing.counts.values())
+    return {event.identity: event for event in (*queued, *gathered, *counted)}.values()
 
 
 def _link_state(broker: Broker, link: str, neighbour: Neighbour) -> LinkState:
@@ -257,6 +271,7 @@ def _broker(state: BrokerState, incarnation: int | None) -> Broker:
     random.bit_generator.state = state.random
     broker = Broker(state.name, state.settings, random, incarnation=incarnation or state.incarnation)
     goes_on = incarnation is None
+    converted = dict(state.converted)
     for link in state.links if goes_on else ():
         broker.neighbours[link.link] = _neighbour(link, broker.incarnation)
         broker.routing.join(link.link)
@@ -273,21 +288,25 @@ def _broker(state: BrokerState, incarnation: int | None) -> Broker:
     for lease in state.leases:
         broker.leases.put(Leased(lease.kind, lease.id), Lease(lease.client, lease.duration, lease.end, lease.size))
     for seat in state.seats:
-        _restore_seat(broker, seat)
+        _restore_seat(broker, seat, converted)
     broker.seen = Remembered(state.seen)
     for count in state.counts if goes_on else ():
-        broker.publishing.counts[count.event.identity] = Count(
-            count.advertisement,
-            count.event,
-            count.source,
-            count.own,
-            dict(count.counts),
-            set(count.missing),
-            count.k,
-        )
-        if count.end is not None:
-            broker.count_ends.put(count.event.identity, count.end)
+        _restore_count(broker, count, converted)
     return broker
+
+
+def _restore_count(broker: Broker, state: CountState, converted: Converted) -> None:
+    event = _as_it_was(state.event, converted)
+    own, counts, missing = state.own, dict(state.counts), set(state.missing)
+    broker.publishing.counts[event.identity] = Count(
+        state.advertisement, event, state.source, own, counts, missing, state.k
+    )
+    if state.end is not None:
+        broker.count_ends.put(event.identity, state.end)
+
+
+def _as_it_was(event: Event, converted: Converted) -> Event:
+    return event.converted(converted[event.identity]) if event.identity in converted else event
 
 
 def _neighbour(state: LinkState, incarnation: int) -> Neighbour:
@@ -309,9 +328,10 @@ def _restore_outlet(outlet: Outlet, state: LinkState) -> None:
     outlet.restore({one.key: one for one in state.told}, weights, state.hiding)
 
 
-def _restore_seat(broker: Broker, state: SeatState) -> None:
+def _restore_seat(broker: Broker, state: SeatState, converted: Converted) -> None:
     client = broker.leases.client(Leased(Kind.SUBSCRIBER, state.subscriber.id))
-    seat = Seat(client, state.subscriber, Preferences.of(state.subscriber), gathered=list(state.gathered))
+    gathered = [replace(one, event=_as_it_was(one.event, converted)) for one in state.gathered]
+    seat = Seat(client, state.subscriber, Preferences.of(state.subscriber), gathered=gathered)
     broker.desk.seats[state.subscriber.id] = seat
     broker.desk.set_handover(seat)
     for kept in state.queues:
@@ -319,4 +339,5 @@ def _restore_seat(broker: Broker, state: SeatState) -> None:
             data = base64.b64decode(kept.queue, validate=True)
         except binascii.Error:
             raise InvalidMessageError(f"snapshot: {shown(kept.queue)} is not base64") from None
-        broker.desk.open(seat, kept.name, queues.restored(data), kept.held)
+        held = [replace(one, event=_as_it_was(one.event, converted)) for one in kept.held]
+        broker.desk.open(seat, kept.name, queues.restored(data), held)
