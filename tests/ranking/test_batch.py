@@ -154,6 +154,16 @@ def test_only_the_most_specific_count_but_all_are_reported():
     assert [(row[2], row[5]) for row in _rows(found)] == [(0.2, [0, 1]), (0.9, [0])]
 
 
+def test_the_most_specific_of_many_are_found():
+    owned = [Subscription(str(number), Filter.of(attr("rent") < number), number / 2_000) for number in range(2_000)]
+    owned.append(Subscription("cheapest", owned[700].filter, 0.1))
+    someone = Subscriber("s", tuple(owned[::-1]), rank_by=RankBy.MEAN, most_specific=True)
+    batch = [someone], [_event(rent=699), _event(rent=1500)], [range(1_301), range(1, 500)]
+    found = _rows(_ranked(*batch))
+    assert [row[2] for row in found] == [(0.1 + 0.35) / 2, 1501 / 2_000]
+    assert found == list(_expected(*batch))
+
+
 def test_a_table_is_nothing_but_named_arrays():
     someone = Subscriber("s", (Subscription("1", ALL, relevance=Closeness([Target("x", 1)])),), decay=Decay(TICK))
     table = Ranking.of([someone], [0]).table

@@ -1,11 +1,13 @@
 """Preference ranks and event ranks, rule by rule."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise, starmap
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankcast.covering import specificity
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import PriorityCycleError
 from rankcast.model.events import Event
@@ -76,6 +78,27 @@ def test_the_level_is_the_longest_chain_above(pairs):
     }
 
 
+def test_long_priorities_are_levelled_without_looking_at_all_that_is_left_for_each_level():
+    names = [str(number) for number in range(20_000)]
+    chain = [Priority(first, then) for first, then in pairwise(names)]
+    assert winnow(names, chain) == [[name] for name in names]
+    with pytest.raises(PriorityCycleError) as caught:
+        winnow(names, [*chain, Priority("19999", "0")])
+    assert caught.value.cycle == tuple(names)
+
+
+def test_levels_keep_the_order_of_the_subscriptions():
+    priorities = [Priority("d", "c"), Priority("d", "a"), Priority("d", "b"), Priority("d", "a")]
+    assert winnow(["c", "a", "d", "b"], priorities) == [["d"], ["c", "a", "b"]]
+
+
+def test_ranks_by_priorities_are_added_up_in_the_order_of_the_subscriptions():
+    owned = dict.fromkeys("fedcba", "true")
+    ranked = subscriber(owned, priorities=tuple(starmap(Priority, pairwise("abcdef"))), rank_by=RankBy.WEIGHTED_SUM)
+    assert Preferences.of(ranked).counted(list("abcdef")) == list("fedcba")
+    assert Preferences.of(ranked).event_rank(list("abcdef")) == 1 / 6 + 1 / 5 + 1 / 4 + 1 / 3 + 1 / 2 + 1 / 1
+
+
 @pytest.mark.parametrize(
     ("rank_by", "expected"),
     [(RankBy.MAX, 0.9), (RankBy.MIN, 0.2), (RankBy.MEAN, (0.9 + 0.2) / 2), (RankBy.WEIGHTED_SUM, 0.9 * 2 + 0.2 * 10)],
@@ -102,6 +125,13 @@ def test_most_specific_leaves_out_what_strictly_covers_another_match():
 def test_most_specific_keeps_equal_subscriptions():
     ranked = subscriber({"a": "x > 1", "b": "not (x <= 1)"}, ranks={"a": 0.3, "b": 0.7}, most_specific=True)
     assert Preferences.of(ranked).counted(["a", "b"]) == ["a", "b"]
+
+
+def test_most_specific_of_many_subscriptions_are_found_without_comparing_each_pair(monkeypatch):
+    monkeypatch.setattr(specificity, "covers", pytest.fail)
+    many = tuple(Subscription(str(number), parse_filter(f"x < {number}")) for number in range(5_000))
+    preferences = Preferences.of(Subscriber("ana", many, most_specific=True))
+    assert preferences.counted([str(number) for number in range(100, 5_000)]) == ["100"]
 
 
 def near(attribute, value, scale=10):

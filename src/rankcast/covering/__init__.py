@@ -3,9 +3,10 @@
 `relation` answers for two filters. The rest answers for many at once, as boxes of integer ranges: `lines` gives the
 places of an attribute integer labels, `boxes` turns filters into boxes, `rows` keeps them as arrays. On that stand two
 branches. Top-k covering: `order` tells who is above whom, `topk` which subscriptions must be forwarded, `bulk` works
-that out at once, `poset` is the graph of all of them; `relations` relates one filter to many. Group cover: `conflicts`
-has the tables and decisions of the paper by name, `group` asks them for filters, `active` keeps active and passive
-subscriptions, `chains` says what wrong answers cost along a chain of brokers. What begins with `kernels_` is compiled.
+that out at once, `poset` is the graph of all of them; `relations` relates one filter to many, `specificity` finds those
+of many that contain others. Group cover: `conflicts` has the tables and decisions of the paper by name, `group` asks
+them for filters, `active` keeps active and passive subscriptions, `chains` says what wrong answers cost along a chain
+of brokers. What begins with `kernels_` is compiled.
 
 Names are loaded when they are first used: two filters can be compared without compiling anything.
 """

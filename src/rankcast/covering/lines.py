@@ -73,6 +73,15 @@ class Line:
                 self._add(place)
         return merged
 
+    def add_all(self, sets: Iterable[ValueSet]) -> None:
+        """Give the places of many value sets their labels at once, at the cost of sorting them."""
+        places = {place for values in sets for piece in self._merged(values) for place in piece}
+        self._add_all(places.difference(self._labels))
+
+    def ranges_of(self, values: ValueSet) -> list[tuple[int, int]]:
+        """Return a value set whose places were added as ranges [start, end) of labels, in order."""
+        return self.ranges(self._merged(values))
+
     def ranges(self, places: list[tuple[Place, Place]]) -> list[tuple[int, int]]:
         """Return ranges of places that were added as ranges [start, end) of labels, in order."""
         return [(self._labels[start], self._labels[end]) for start, end in places]

@@ -79,15 +79,17 @@ def _relevance(
 
 @inlined
 def _drop_general(matched: Array, first: int, last: int, general_start: Array, general: Array, counts: Array) -> None:
-    """Note which of the matched subscriptions strictly cover another one of them."""
+    """Note which of the matched subscriptions strictly cover another one of them; both are in ascending order."""
     for at in range(first, last):
         counts[at - first] = True
     for at in range(first, last):
         own = matched[at]
+        other = first
         for wider in range(general_start[own], general_start[own + 1]):
-            for other in range(first, last):
-                if matched[other] == general[wider]:
-                    counts[other - first] = False
+            while other < last and matched[other] < general[wider]:
+                other += 1
+            if other < last and matched[other] == general[wider]:
+                counts[other - first] = False
 
 
 @inlined

@@ -55,7 +55,9 @@ class RankTable:
     """By subscription: the number of its relevance function, or NONE."""
     general_start: Array
     general: Array
-    """The subscriptions that strictly cover subscription i, where most specific ones count: general_start[i]..[i+1]."""
+    """The subscriptions that strictly cover subscription i, where most specific ones count: general_start[i]..[i+1].
+
+    In ascending order."""
     rank_by: Array
     """By profile."""
     half_life: Array
@@ -150,22 +152,24 @@ class _Subscriptions:
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, float, float, int, int]] = []
-        self.general: list[int] = []
+        self.general: list[Array] = [np.zeros(0, np.int64)]
         self.general_sizes: list[int] = []
         self.profiles: list[tuple[int, int, int]] = []
 
     def add(self, subscriber: Subscriber, functions: _Functions) -> None:
         preferences = Preferences.of(subscriber)
         first = len(self.lines)
-        places = {subscription.id: first + at for at, subscription in enumerate(subscriber.subscriptions)}
-        for subscription in subscriber.subscriptions:
+        specificity = preferences.specificity
+        for at, subscription in enumerate(subscriber.subscriptions):
             refresh = LONGEST if subscription.refresh is None else min(LONGEST, subscription.refresh // TICK)
             relevance = NONE if subscription.relevance is None else functions.add(subscription.relevance)
             rank, weight = preferences.ranks[subscription.id], preferences.weights[subscription.id]
             self.lines.append((len(self.profiles), rank, weight, refresh, relevance))
-            wider = sorted(places[name] for name in preferences.more_general.get(subscription.id, ()))
-            self.general += wider
-            self.general_sizes.append(len(wider))
+            if specificity is None:
+                self.general_sizes.append(0)
+            else:
+                self.general.append(first + specificity.above(at))
+                self.general_sizes.append(len(self.general[-1]))
         half_life = timedelta(0) if subscriber.decay is None else subscriber.decay.half_life
         rest = half_life - timedelta(days=half_life.days)
         self.profiles.append((_CODES[subscriber.rank_by], half_life.days, rest // TICK))
@@ -181,7 +185,7 @@ class _Subscriptions:
             refresh=np.array(refresh, np.int64),
             relevance=np.array(relevance, np.int32),
             general_start=_starts(self.general_sizes),
-            general=np.array(self.general, np.int64),
+            general=np.concatenate(self.general),
             rank_by=np.array(rank_by, np.int8),
             half_life=np.array((days, rest), np.int64).reshape(2, -1).T.copy(),
             **functions.arrays(),

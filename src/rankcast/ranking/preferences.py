@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from rankcast.covering.relation import covers
+from rankcast.covering.specificity import Specificity
 from rankcast.model.errors import PriorityCycleError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Decay, Relevance
@@ -40,7 +40,8 @@ def preference_ranks(subscriber: Subscriber) -> dict[SubscriptionId, float]:
             for subscription in subscriber.subscriptions
         }
     levels = winnow([subscription.id for subscription in subscriber.subscriptions], subscriber.priorities)
-    return {name: 1 / (level + 1) for level, names in enumerate(levels) for name in names}
+    ranks = {name: 1 / (level + 1) for level, names in enumerate(levels) for name in names}
+    return {subscription.id: ranks[subscription.id] for subscription in subscriber.subscriptions}  # in their order
 
 
 def winnow(names: Collection[SubscriptionId], priorities: Collection[Priority]) -> list[list[SubscriptionId]]:
@@ -50,31 +51,40 @@ def winnow(names: Collection[SubscriptionId], priorities: Collection[Priority]) 
     [['a', 'c'], ['b']]
     """
     before: dict[SubscriptionId, set[SubscriptionId]] = {name: set() for name in names}
+    after: dict[SubscriptionId, list[SubscriptionId]] = {name: [] for name in before}
     for priority in priorities:
-        before[priority.then].add(priority.first)
+        if priority.first not in before[priority.then]:
+            before[priority.then].add(priority.first)
+            after[priority.first].append(priority.then)
+    place = {name: at for at, name in enumerate(before)}
+    waiting = {name: len(better) for name, better in before.items()}
     levels: list[list[SubscriptionId]] = []
-    while before:
-        best = [name for name, better in before.items() if not better]
-        if not best:
-            raise PriorityCycleError(_cycle(before))
+    best = [name for name, count in waiting.items() if not count]
+    while best:
         levels.append(best)
+        freed: list[SubscriptionId] = []
         for name in best:
-            del before[name]
-        for better in before.values():
-            better.difference_update(best)
+            del waiting[name]
+            for worse in after[name]:
+                waiting[worse] -= 1
+                if not waiting[worse]:
+                    freed.append(worse)
+        best = sorted(freed, key=place.__getitem__)
+    if waiting:
+        raise PriorityCycleError(_cycle({name: before[name] & waiting.keys() for name in waiting}))
     return levels
 
 
 def _cycle(before: Mapping[SubscriptionId, set[SubscriptionId]]) -> tuple[SubscriptionId, ...]:
     """Return a cycle, starting at its smallest id. All that is left has another before it, so going back repeats."""
-    path = [min(before)]
-    while True:
-        previous = min(before[path[-1]])
-        if previous in path:
-            cycle = path[path.index(previous) :][::-1]
-            start = cycle.index(min(cycle))
-            return (*cycle[start:], *cycle[:start])
-        path.append(previous)
+    path: dict[SubscriptionId, int] = {}
+    name = min(before)
+    while name not in path:
+        path[name] = len(path)
+        name = min(before[name])
+    cycle = list(path)[path[name] :][::-1]
+    start = cycle.index(min(cycle))
+    return (*cycle[start:], *cycle[:start])
 
 
 class Ranked(NamedTuple):
@@ -88,14 +98,14 @@ class Ranked(NamedTuple):
 class Preferences:
     """What ranking an event for one subscriber needs, worked out once.
 
-    `more_general` names, for each subscription, the others that strictly cover it (only where `most_specific` asks);
-    `relevances` and `refreshes` have the subscriptions that state one.
+    `specificity` tells which subscriptions strictly cover others (only where `most_specific` asks); `relevances`
+    and `refreshes` have the subscriptions that state one.
     """
 
     ranks: Mapping[SubscriptionId, float]
     weights: Mapping[SubscriptionId, float]
     rank_by: RankBy
-    more_general: Mapping[SubscriptionId, frozenset[SubscriptionId]]
+    specificity: Specificity[SubscriptionId] | None
     relevances: Mapping[SubscriptionId, Relevance]
     refreshes: Mapping[SubscriptionId, timedelta]
     decay: Decay | None
@@ -108,7 +118,7 @@ class Preferences:
             preference_ranks(subscriber),
             {subscription.id: float(subscription.weight) for subscription in owned},
             subscriber.rank_by,
-            _more_general(subscriber) if subscriber.most_specific else {},
+            Specificity({one.id: one.filter for one in owned}) if subscriber.most_specific else None,
             {subscription.id: subscription.relevance for subscription in owned if subscription.relevance is not None},
             {subscription.id: subscription.refresh for subscription in owned if subscription.refresh is not None},
             subscriber.decay,
@@ -116,8 +126,10 @@ class Preferences:
 
     def counted(self, matched: Collection[SubscriptionId]) -> list[SubscriptionId]:
         """Return the matching subscriptions whose ranks count, in the subscriber's order."""
-        general = frozenset[SubscriptionId]().union(*(self.more_general.get(name, frozenset()) for name in matched))
-        return [name for name in self.ranks if name in matched and name not in general]
+        counted = set(matched)
+        if self.specificity is not None:
+            counted -= self.specificity.general_among(counted)
+        return [name for name in self.ranks if name in counted]
 
     def event_rank(self, matched: Collection[SubscriptionId]) -> float:
         """Return the rank of an event that satisfies the given subscriptions (at least one), by their ranks alone.
@@ -185,14 +197,3 @@ def added(numbers: Iterable[float]) -> float:
     for number in numbers:
         total += number
     return total
-
-
-def _more_general(subscriber: Subscriber) -> dict[SubscriptionId, frozenset[SubscriptionId]]:
-    return {
-        narrow.id: frozenset(
-            wide.id
-            for wide in subscriber.subscriptions
-            if wide is not narrow and covers(wide.filter, narrow.filter) and not covers(narrow.filter, wide.filter)
-        )
-        for narrow in subscriber.subscriptions
-    }

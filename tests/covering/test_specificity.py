@@ -1,0 +1,113 @@
+"""Which of many filters strictly cover others: what comparing each pair says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.covering import specificity
+from rankcast.covering.relation import covers
+from rankcast.covering.specificity import Specificity
+from rankcast.language.parser import parse_filter
+from rankcast.model.schema import Schema
+from rankcast.model.values import ValueType
+from rankcast.testing.strategies import filters
+
+CLOSED = Schema({"x": ValueType.INT, "y": ValueType.INT, "s": ValueType.STRING}, required=frozenset({"x", "y"}))
+RELATED = st.builds(
+    lambda x, width, y, height: f"x between {x} and {x + width} and y between {y} and {y + height}",
+    *(st.integers(0, 3) for _ in range(4)),
+) | st.sampled_from(
+    [
+        "false",
+        "true",
+        "x < 2",
+        "x < 3",
+        "x >= 2",
+        "not (x < 2)",
+        "not (x < 2) or not exists x",
+        "x < 2 or x >= 2 or not exists x",
+        "not exists x",
+        "x < 1 or x > 2",
+        "x in (0, 1, 3)",
+        "x in (0, 2) or y = 3",
+        "x < 2 or y < 2",
+        "(x < 1 or y < 2) and y < 3",
+        "s = 'ab'",
+        "s prefix 'a'",
+        "s like 'a%b'",
+        "s like 'a%' and s suffix 'b'",
+        "s contains 'a'",
+        "s contains 'ab'",
+        "s contains 'a' and not s like '%a%'",
+        "s suffix 'b' or x < 2",
+        "s suffix 'b' and x < 2",
+    ]
+)
+MANY = st.lists(filters() | RELATED.map(parse_filter), max_size=12)
+DECLARED = st.lists(RELATED.map(lambda text: parse_filter(text).under(CLOSED)), max_size=12)
+
+
+@pytest.fixture(params=["pair by pair", "by boxes"])
+def way(request, monkeypatch):
+    """Have everything decided in one of the two ways."""
+    monkeypatch.setattr(specificity, "FEW", 1_000 if request.param == "pair by pair" else 0)
+
+
+def is_strictly_above(wide, narrow):
+    return covers(wide, narrow) is True and covers(narrow, wide) is not True
+
+
+def test_those_that_strictly_cover_another_are_found(way):
+    @given(MANY | DECLARED, st.data())
+    def check(owned, data):
+        found = Specificity(dict(enumerate(owned)))
+        some = data.draw(st.sets(st.sampled_from(range(len(owned))))) if owned else set()
+        assert found.general_among(some) == {
+            wide for wide in some if any(is_strictly_above(owned[wide], owned[narrow]) for narrow in some)
+        }
+
+    check()
+
+
+def test_all_that_are_above_one_are_found(way):
+    @given(MANY | DECLARED)
+    def check(owned):
+        found = Specificity({str(number): wanted for number, wanted in enumerate(owned)})
+        for number, narrow in enumerate(owned):
+            above = [other for other, wide in enumerate(owned) if is_strictly_above(wide, narrow)]
+            assert found.above(number).tolist() == above
+
+    check()
+
+
+MANY_RANGES = {
+    "a chain": [f"x < {number}" for number in range(2_000)],
+    "none above another": [f"x < {number} and y < {2_000 - number}" for number in range(2_000)],
+    "an attribute each": [f"a{number} = 1" for number in range(2_000)],
+}
+
+
+@pytest.mark.parametrize("texts", MANY_RANGES.values(), ids=MANY_RANGES)
+def test_ranges_are_not_compared_pair_by_pair(texts, monkeypatch):
+    compared = []
+    monkeypatch.setattr(specificity, "covers", lambda *pair: compared.append(pair))
+    found = Specificity(dict(enumerate(map(parse_filter, texts))))
+    general = found.general_among(range(len(texts)))
+    assert general == (set(range(1, 2_000)) if texts is MANY_RANGES["a chain"] else set())
+    assert not compared
+
+
+def test_few_of_many_are_compared_without_the_others(monkeypatch):
+    compared = []
+    monkeypatch.setattr(specificity, "covers", lambda *pair: compared.append(pair) or covers(*pair))
+    found = Specificity({number: parse_filter(f"x < {number}") for number in range(1_000)})
+    for _ in range(3):
+        assert found.general_among([5, 6, 7]) == {6, 7}
+    assert len(compared) <= 6 * 2
+
+
+def test_what_is_remembered_of_pairs_is_bounded(monkeypatch):
+    monkeypatch.setattr(specificity, "MAX_REMEMBERED", 10)
+    found = Specificity({number: parse_filter(f"x < {number} or y > {number}") for number in range(40)})
+    assert found.general_among(range(40)) == set()
+    assert found.general_among(range(40)) == set()
