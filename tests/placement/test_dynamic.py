@@ -222,6 +222,10 @@ def test_a_placement_that_breaks_a_limit_or_is_of_others_is_not_adopted():
         (lambda placement: placement.arrive("b", [[0, 1]], [[1, 2]], [1.0], 9), InvalidValueError, "of 1 attributes"),
         (lambda placement: placement.arrive("b", [[0]], [[1]], [1.0, 2.0], 9), InvalidValueError, "1 finite numbers"),
         (lambda placement: improve(placement, -1, np.random.default_rng(1)), InvalidValueError, "budget: -1"),
+        (lambda placement: placement.move("ana", 7), InvalidValueError, r"column 7; expected one that .*of \[0, 1\]"),
+        (lambda placement: placement.move("ana", -1), InvalidValueError, "column -1; expected one that ana may have"),
+        (lambda placement: placement.move("ana", None), InvalidValueError, "column None; expected one that ana"),
+        (lambda placement: placement.move("bob", 1), UnknownIdError, "there is no subscriber 'bob'"),
         (lambda _: star([0, 0]), PlacementError, "from 1 to 1e"),
         (lambda _: star([1]).snapshot(), PlacementError, "there are no subscribers"),
         (lambda _: Watch(greedy_offline, 1.0, 0.5), InvalidValueError, "limit: 0.5"),
@@ -233,6 +237,28 @@ def test_what_cannot_be_is_refused(change, error, message):
     with pytest.raises(error, match=message):
         change(placement)
     assert list(placement) == ["ana"]
+    assert placement.loads.sum() == 1
+    assert placement.traffic == 1
+
+
+def test_nobody_is_moved_to_a_leaf_that_is_full_or_too_far():
+    placement = star([1, 1, 5])
+    arrive(placement, "ana", 0, 1, 2.0)
+    arrive(placement, "bob", 0, 1, 3.0)
+    assert [placement.column_of(name) for name in ("ana", "bob")] == [0, 1]
+    with pytest.raises(PlacementError, match=r"column 0 is full: it has room for 1 and has 1; bob stays at column 1"):
+        placement.move("bob", 0)
+    with pytest.raises(InvalidValueError, match=r"column 2; expected one that ana may have, of \[0\]"):
+        placement.move("ana", 2)
+    placement.move("bob", 1)  # where it is already
+    assert [placement.column_of(name) for name in ("ana", "bob")] == [0, 1]
+    assert placement.loads.tolist() == [1, 1, 0]
+    assert verify(*now_at(placement)).is_feasible
+
+
+def now_at(placement):
+    found = placement.snapshot()
+    return found.problem, found.placement
 
 
 @pytest.mark.parametrize(
@@ -245,6 +271,10 @@ def test_what_cannot_be_is_refused(change, error, message):
         ([2, 2], 0, "attributes: 0; expected a whole number of at least 1"),
         ([2, 2], -1, "attributes: -1"),
         ([2, 2], 1.5, "attributes: 1.5"),
+        ([2, 2], 2.0, "attributes: 2.0; expected a whole number of at least 1"),
+        ([2, 2], np.nan, "attributes: nan"),
+        ([2, 2], "2", "attributes: '2'"),
+        ([2, 2], True, "attributes: True"),
     ],
 )
 def test_rooms_and_attributes_are_whole_numbers(rooms, attributes, message):
@@ -260,6 +290,39 @@ def test_newcomers_beyond_all_bounds_are_refused():
     with pytest.raises(InvalidValueError, match=r"boxes: values up to 1e\+300"):
         placement.arrive("ana", [[0.0]], [[1e300]], [1.0], 5.0)
     assert len(placement) == 0
+
+
+def test_events_of_a_density_have_as_many_attributes_as_the_placement():
+    with pytest.raises(PlacementError, match="density: events of 2 attributes where interests have 1"):
+        star([2], density=Density.sampled([[1.0, 2.0]]))
+
+
+def test_newcomers_who_make_the_volume_of_all_interests_too_large_are_refused_as_problems_refuse_them():
+    placement = DynamicPlacement(BrokerTree.star([0.0], [[1.0]]), [5], 4)
+
+    def come(name, low, high):
+        placement.arrive(name, [[low] * 4], [[high] * 4], [1.0], 9.0)
+
+    with pytest.raises(InvalidValueError, match=r"boxes: a volume of 1e\+120 with all others; expected 1e\+100"):
+        come("ana", 0.0, 1e30)
+    come("ana", 0.0, 9e24)
+    with pytest.raises(InvalidValueError, match=r"a volume of 1.0\d*e\+101 with all others"):
+        come("bob", -9e24, 1.0)  # the box around both: 18e24 along each attribute
+    placement.snapshot()
+    placement.leave("ana")
+    come("bob", -9e24, 1.0)
+    with pytest.raises(InvalidValueError, match="with all others"):
+        come("ana", 0.0, 9e24)
+    assert np.isfinite(placement.traffic)
+    assert verify(*now_at(placement)).is_feasible
+
+
+def test_sampled_events_have_a_measure_however_large_interests_are():
+    density = Density.sampled([[0.0] * 4])
+    placement = DynamicPlacement(BrokerTree.star([0.0], [[1.0]]), [5], 4, density=density)
+    placement.arrive("ana", [[0.0] * 4], [[1e30] * 4], [1.0], 9.0)
+    assert placement.traffic == 1.0
+    assert verify(*now_at(placement)).is_feasible
 
 
 def test_of_leaves_that_cost_the_same_the_least_loaded_is_taken():

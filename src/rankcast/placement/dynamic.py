@@ -24,12 +24,19 @@ from numpy.typing import ArrayLike
 
 from rankcast.model.errors import InvalidValueError, PlacementError, UnknownIdError, shown
 from rankcast.placement.audit import verify
-from rankcast.placement.boxes import Array, sides_of
+from rankcast.placement.boxes import Array, hull, sides_of
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.dynamic_filters import LivingFilters
 from rankcast.placement.interests import Interests
-from rankcast.placement.magnitudes import LARGEST_FACTOR, UTMOST, wrong_place
-from rankcast.placement.problem import TOLERANCE, Problem, allowed_boxes
+from rankcast.placement.magnitudes import LARGEST_FACTOR, MOST_EVENTS, UTMOST, wrong_place
+from rankcast.placement.problem import (
+    TOLERANCE,
+    Problem,
+    allowed_boxes,
+    attribute_count,
+    check_density,
+    volume_around,
+)
 from rankcast.placement.solution import Placement
 from rankcast.placement.tree import BrokerTree
 
@@ -119,17 +126,18 @@ class DynamicPlacement:
     ) -> None:
         self.tree = tree
         self.rooms = _checked_rooms(rooms, len(tree.leaves))
-        if attributes < 1 or attributes != int(attributes):
-            raise PlacementError(f"attributes: {shown(attributes)}; expected a whole number of at least 1")
-        self.attributes = int(attributes)
+        self.attributes = attribute_count(attributes)
+        check_density(density, self.attributes)
         self.density = density
-        self.filters = LivingFilters(tree, allowed_boxes(alpha, len(tree)), attributes, density)
+        self.filters = LivingFilters(tree, allowed_boxes(alpha, len(tree)), self.attributes, density)
         self.loads = np.zeros(len(tree.leaves), np.int64)
         self.groups: list[dict[Hashable, Group]] = [{} for _ in tree.leaves]
         self._known: dict[Hashable, Group] = {}
         self._by_candidates: list[dict[tuple[int, ...], dict[Hashable, Group]]] = [{} for _ in tree.leaves]
         self._candidates: dict[tuple[bytes, float], Array] = {}
         self._homes: dict[str, tuple[Group, int]] = {}
+        self._around = np.full(2 * self.attributes, -np.inf)
+        """A box around all present interests, perhaps a larger one: it does not shrink when somebody leaves."""
 
     def __len__(self) -> int:
         return len(self._homes)
@@ -178,8 +186,22 @@ class DynamicPlacement:
         self._take(name, group, column)
 
     def move(self, name: str, column: int) -> None:
-        """Move a subscriber to another leaf, which has to be among its candidates and have room."""
+        """Move a subscriber to another leaf by its place among the leaves.
+
+        Raises InvalidValueError where that is none of its candidates and PlacementError where it has no room, and
+        changes nothing then.
+        """
         group, before = self._home(name)
+        if column not in group.candidates:
+            columns = shown(list(group.candidates))
+            raise InvalidValueError(f"column {shown(column)}; expected one that {name} may have, of {columns}")
+        if column == before:
+            return
+        if self.loads[column] >= self.rooms[column]:
+            raise PlacementError(
+                f"column {column} is full: it has room for {self.rooms[column]:,} and has {self.loads[column]:,}; "
+                f"{name} stays at column {before}"
+            )
         self._take(name, group, before)
         self._put(name, group, column)
 
@@ -259,7 +281,22 @@ class DynamicPlacement:
         known = self._known.get(key)
         if known is not None:
             return known
+        self._check_volume(parts)
         return Group(key, parts, at, limit, self._columns_for(at, limit))
+
+    def _check_volume(self, parts: Array) -> None:
+        """Refuse a newcomer with whom the volume around all interests is too large to be worked with."""
+        if not self.density.is_uniform:
+            return
+        around = np.maximum(self._around, hull(parts))
+        if volume_around(around) > MOST_EVENTS:  # perhaps because of somebody who left
+            present = (hull(group.parts) for group in self._known.values())
+            around = np.max([hull(parts), *present], axis=0)
+            if (volume := volume_around(around)) > MOST_EVENTS:
+                raise InvalidValueError(
+                    f"boxes: a volume of {volume:g} with all others; expected {MOST_EVENTS:g} at most"
+                )
+        self._around = around
 
     def _columns_for(self, at: Array, limit: float) -> Array:
         """Return the leaves that a subscriber at some place may have."""

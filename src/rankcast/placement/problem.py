@@ -146,16 +146,11 @@ class Problem:
             raise PlacementError(f"names: {len(self.names):,} for {len(self):,} subscribers")
         if self.broker_names is not None and len(self.broker_names) != len(self.tree):
             raise PlacementError(f"broker_names: {len(self.broker_names):,} for {len(self.tree):,} brokers")
-        if not self.density.is_uniform and self.density.samples.shape[1] != self.interests.sides.shape[1]:
-            raise PlacementError(
-                f"density: events of {self.density.samples.shape[1] // 2} attributes where interests have "
-                f"{self.interests.attributes}"
-            )
+        check_density(self.density, self.interests.attributes)
         around = hull(self.interests.sides)
         if not np.abs(around).max() <= UTMOST:
             raise PlacementError(f"interests: values up to {np.abs(around).max():g}; expected {UTMOST:g} at most")
-        with np.errstate(over="ignore"):
-            volume = float(volumes(around))
+        volume = volume_around(around)
         if self.density.is_uniform and not volume <= MOST_EVENTS:
             raise PlacementError(f"interests: a volume of {volume:g}; expected {MOST_EVENTS:g} at most")
 
@@ -194,8 +189,8 @@ def limits_of_delay(tree: BrokerTree, sites: Array, delay: float, latency: Laten
 
 def distinct_sites(positions: ArrayLike, limits: ArrayLike) -> tuple[Array, Array, Array]:
     """Return the different sites of subscribers, their limits, and the site of each subscriber."""
-    points = np.asarray(positions, np.float64)
-    rows = np.column_stack([points, np.broadcast_to(np.asarray(limits, np.float64), (len(points),))])
+    points = _floats("positions", positions)
+    rows = np.column_stack([points, np.broadcast_to(_floats("limits", limits), (len(points),))])
     found, site_of = np.unique(rows, axis=0, return_inverse=True)
     return found[:, :-1], found[:, -1], site_of.reshape(-1)
 
@@ -203,7 +198,7 @@ def distinct_sites(positions: ArrayLike, limits: ArrayLike) -> tuple[Array, Arra
 def _floats(name: str, values: ArrayLike) -> Array:
     try:
         return np.asarray(values, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise PlacementError(f"{name}: {shown(values)}; expected numbers") from None
 
 
@@ -236,6 +231,27 @@ def allowed_boxes(alpha: ArrayLike, brokers: int) -> Array:
     if found.min() < 1 or found.max() > MAX_ALPHA:
         raise PlacementError(f"alpha: {found.min()} to {found.max()}; expected 1 to {MAX_ALPHA} boxes")
     return np.broadcast_to(found, (brokers,)).astype(np.int64)
+
+
+def attribute_count(attributes: object) -> int:
+    """Return a number of attributes; raise PlacementError for what is none."""
+    if isinstance(attributes, bool) or not isinstance(attributes, (int, np.integer)) or attributes < 1:
+        raise PlacementError(f"attributes: {shown(attributes)}; expected a whole number of at least 1")
+    return int(attributes)
+
+
+def check_density(density: Density, attributes: int) -> None:
+    """Raise PlacementError when sampled events have other attributes than interests."""
+    if not density.is_uniform and density.samples.shape[1] != 2 * attributes:
+        raise PlacementError(
+            f"density: events of {density.samples.shape[1] // 2} attributes where interests have {attributes}"
+        )
+
+
+def volume_around(around: Array) -> float:
+    """Return the volume of the box around all interests, infinite where it is too large for a number."""
+    with np.errstate(over="ignore"):
+        return float(volumes(around))
 
 
 def _shares(shares: ArrayLike | None, leaves: int) -> Array:
