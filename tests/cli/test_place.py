@@ -192,6 +192,8 @@ def test_a_load_that_is_allowed_but_not_wanted_is_said(folder):
             "problem.yaml:4: the way up from porto is a cycle; expected one to",
         ),
         ("limit: 40", "limit: 4", "no broker is near enough to rui"),
+        ("limit: 40", f"limit: 1{'0' * 320}", "is not a number up to 1.79769e+308"),
+        ("alpha: 1", "alpha: 1.0", "problem.yaml:14: 1.0 is not a whole number of at least 1"),
         ("alpha: 1", "alpha: none", "problem.yaml:14: 'none' is not a whole number of at least 1"),
         ("at: [10, 5]", "at: [10, 5], share: 1", "share: some leaves have one and some do not"),
         ("publisher: [0, 0]", "publisher: here", "problem.yaml:1: 'here' is not a list of numbers"),

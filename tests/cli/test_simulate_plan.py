@@ -110,6 +110,22 @@ def with_samples(weights):
     return change
 
 
+def with_events(event):
+    def change(plan):
+        with_samples([1.0])(plan)
+        plan["events"] = [event]
+
+    return change
+
+
+def with_box_end(high):
+    return lambda plan: plan["brokers"][0]["filter"][0].update(rent=[0.0, high])
+
+
+def with_interest_end(high):
+    return lambda plan: plan["interests"][0][0].update(rent=[0.0, high])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -122,6 +138,15 @@ def with_samples(weights):
         (lambda plan: plan["attributes"].update(rent=[0, 1e-200]), "measure 5e-200; expected 1e-100 to 1e+100"),
         (with_samples([0]), "weights: all events together measure 0; expected 1e-100 to 1e+100"),
         (with_samples([1e308, 1e308]), "weights: all events together measure inf"),
+        (with_samples([10**320]), "00... (321 characters) is not a number up to 1.79769e+308"),
+        (with_events([1.0, 10**320]), "events: 1.0 to 1000000"),
+        (with_events([-1e200, 1.0]), "events: -1e+200 to 1.0; expected values from -1e+30 to 1e+30"),
+        (lambda plan: plan["attributes"].update(rent=[0, 10**320]), "(321 characters); expected values from -1e+30"),
+        (with_box_end(10**320), "madrid: its filter: rent from 0.0 to 1000000"),
+        (with_box_end(1e200), "madrid: its filter: rent from 0.0 to 1e+200; expected values from -1e+30 to 1e+30"),
+        (with_interest_end(10**320), "interest 0: rent from 0.0 to 1000000"),
+        (lambda plan: plan["brokers"][0].update(traffic=10**320), "is not a number up to 1.79769e+308"),
+        (lambda plan: plan["brokers"][3].update(wants=[0.0]), "0.0 is not a whole number of at least 0"),
     ],
 )
 def test_a_plan_that_is_not_what_it_says_is_refused(plan, change, message):
@@ -131,6 +156,7 @@ def test_a_plan_that_is_not_what_it_says_is_refused(plan, change, message):
     result = run("simulate", "--plan", plan, "--publications", 10)
     assert result.exit_code == 1
     assert message in result.stderr
+    assert isinstance(result.exception, SystemExit)
 
 
 def test_subscribers_get_what_they_want_through_the_plan(plan):

@@ -179,6 +179,12 @@ def test_a_wrong_row_is_named(wrong, said):
     assert rows_of(good["site"], 3)[0].tolist() == [[0.0, 5.0, 3.0]] * 2
 
 
+@pytest.mark.parametrize("attributes", [0, -1, 2.0, 1.5, "2", None, True])
+def test_attributes_are_a_whole_number(attributes):
+    with pytest.raises(PlacementError, match=f"attributes: {attributes!r}; expected a whole number of at least 1"):
+        Terms(line_problem([(0, 1)]).tree, attributes)
+
+
 def test_wrong_tables_are_refused_on_the_driver(spark):
     problem = line_problem([(0, 1), (2, 3), (4, 5)])
     rows = list(rows_for(problem))
@@ -198,6 +204,11 @@ def test_wrong_tables_are_refused_on_the_driver(spark):
             SubscriberTable.of(spark.createDataFrame([], kinds), terms_of(problem))
     with pytest.raises(PlacementError, match="the table has no rows; expected one for each subscriber"):
         SubscriberTable.of(spark.createDataFrame([], SCHEMA), terms_of(problem))
+    for twice in ("number", "Number"):
+        table = spark.createDataFrame([(*row, row[0]) for row in rows], f"{SCHEMA}, {twice} long")
+        said = f"columns number, low, high, at, limit, {twice}: 2 are called number; expected one of each name"
+        with pytest.raises(PlacementError, match=said):
+            SubscriberTable.of(table, terms_of(problem))
     with pytest.raises(PlacementError, match="columns number, low: high is missing"):
         SubscriberTable.of(spark.createDataFrame(rows, SCHEMA).select("number", "low"), terms_of(problem))
 

@@ -16,25 +16,43 @@ from rankcast.model.errors import InvalidFileError, InvalidValueError, Problem, 
 from rankcast.placement.audit import union_measure
 from rankcast.placement.boxes import sides_of
 from rankcast.placement.density import UNIFORM, Density
-from rankcast.placement.magnitudes import wrong_measure, wrong_place, wrong_range
+from rankcast.placement.magnitudes import wrong_measure, wrong_place, wrong_range, wrong_values
 from rankcast.placement.problem import MAX_ALPHA, TOLERANCE
 from rankcast.storage.placement_plans import Box, PlacementPlan
 
 
 def check_plan(plan: PlacementPlan, file: Path) -> None:
     """Raise InvalidFileError with everything that is wrong with a plan."""
-    found = list(_wrong_numbers(plan)) or list(_wrong_traffic(plan))
+    found = list(_too_large(plan)) or list(_wrong_numbers(plan)) or list(_wrong_traffic(plan))
     if found:
         raise InvalidFileError(Problem(str(file), None, message) for message in found)
 
 
-def _wrong_numbers(plan: PlacementPlan) -> Iterator[str]:
+def _too_large(plan: PlacementPlan) -> Iterator[str]:
+    """Yield numbers with which nothing can be worked out, not even what else is wrong."""
     for name, at in (("publisher", plan.publisher), *((broker.name, broker.at) for broker in plan.brokers)):
         if wrong := wrong_place(at):
             yield f"{name}: {wrong}"
     for name, ends in plan.attributes.items():
         if wrong := wrong_range(*ends):
             yield f"{name}: {wrong}"
+    for event in plan.events:
+        if wrong := wrong_values(min(event), max(event)):
+            yield f"events: {wrong}"
+    for broker in plan.brokers:
+        yield from _too_large_boxes(f"{broker.name}: its filter", broker.filter, plan)
+    for number, boxes in enumerate(plan.interests):
+        yield from _too_large_boxes(f"interest {number}", boxes, plan)
+
+
+def _too_large_boxes(whose: str, boxes: tuple[Box, ...], plan: PlacementPlan) -> Iterator[str]:
+    for box in boxes:
+        for name, ends in zip(plan.attributes, box, strict=True):
+            if wrong := wrong_values(*ends):
+                yield f"{whose}: {name} from {wrong}"
+
+
+def _wrong_numbers(plan: PlacementPlan) -> Iterator[str]:
     try:
         _density(plan)
     except InvalidValueError as error:

@@ -33,14 +33,21 @@ def wrong_place(at: Sequence[float]) -> str | None:
     return f"at {shown(list(at))}; expected coordinates from {-FARTHEST:g} to {FARTHEST:g}"
 
 
+def wrong_values(low: float, high: float) -> str | None:
+    """Return what is wrong with the least and the largest value of an attribute, if anything is."""
+    if abs(low) <= UTMOST and abs(high) <= UTMOST:
+        return None
+    return f"{shown(low)} to {shown(high)}; expected values from {-UTMOST:g} to {UTMOST:g}"
+
+
 def wrong_range(low: float, high: float) -> str | None:
     """Return what is wrong with the range of an attribute, if anything is.
 
     >>> wrong_range(9, 1)
     '9 to 1; expected a lowest value below the highest'
     """
-    if not (abs(low) <= UTMOST and abs(high) <= UTMOST):
-        return f"{shown(low)} to {shown(high)}; expected values from {-UTMOST:g} to {UTMOST:g}"
+    if wrong := wrong_values(low, high):
+        return wrong
     return None if low < high else f"{shown(low)} to {shown(high)}; expected a lowest value below the highest"
 
 

@@ -10,7 +10,7 @@ The driver gets the different interests and sites, a byte per site and leaf, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from rankcast.model.errors import PlacementError
 from rankcast.placement.boxes import Array
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Latency, Problem, candidates_of
+from rankcast.placement.problem import Latency, Problem, attribute_count, candidates_of
 from rankcast.placement.tree import BrokerTree
 from rankcast.spark.placement_keys import packed, rows_of, unpacked
 from rankcast.spark.placement_rows import DESCRIBED, Describe
@@ -40,7 +40,7 @@ _ROWS_OF_PARTITION = 33
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """What a problem has beside its subscribers; see `Problem`."""
+    """What a problem has beside its subscribers; see `Problem`. Raises PlacementError for no number of attributes."""
 
     tree: BrokerTree
     attributes: int
@@ -50,6 +50,9 @@ class Terms:
     shares: Array | None = None
     density: Density = field(default=UNIFORM)
     latency: Latency = Latency.PATH
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", attribute_count(self.attributes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +66,7 @@ class SubscriberTable:
     @staticmethod
     def of(frame: DataFrame, terms: Terms) -> SubscriberTable:
         """Read a table of subscribers; raise PlacementError for a wrong row, or when a number is not there once."""
-        _check_columns(dict(frame.dtypes))
+        _check_columns(frame)
         wanted = frame.select(*(functions.col(name).cast(kind).alias(name) for name, kind in COLUMNS.items()))
         kept = [wanted.mapInArrow(Describe(terms.attributes, len(terms.tree.publisher)), DESCRIBED).persist()]
         try:
@@ -92,11 +95,18 @@ class SubscriberTable:
         _forget(self.kept)
 
 
-def _check_columns(found: Mapping[str, str]) -> None:
-    """Raise PlacementError unless all columns are there, with numbers in them: Spark would cut or refuse others."""
+def _check_columns(frame: DataFrame) -> None:
+    """Raise PlacementError unless each column is there once, with numbers in it: Spark would cut or refuse others."""
+    found = dict(frame.dtypes)
+    is_strict = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     for name, kind in COLUMNS.items():
         if name not in found:
             raise PlacementError(f"columns {', '.join(found)}: {name} is missing")
+        alike = [column for column in frame.columns if column == name or (not is_strict and column.lower() == name)]
+        if len(alike) > 1:
+            raise PlacementError(
+                f"columns {', '.join(frame.columns)}: {len(alike)} are called {name}; expected one of each name"
+            )
         numbers = WHOLE if kind == "long" else WHOLE + REAL
         allowed = [f"array<{number}>" for number in numbers] if kind.startswith("array") else numbers
         if found[name] not in allowed:

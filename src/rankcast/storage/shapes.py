@@ -1,14 +1,17 @@
 """The shapes of small documents as JSON Schemas, and errors that name the line.
 
-Every part of a schema has a title that completes the sentence "this is not ...".
+Every part of a schema has a title that completes the sentence "this is not ...". Whole numbers are written as such: 2.0
+is none, as what counts or points at something is used as it was read.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
 
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.storage.documents import Document
@@ -18,7 +21,13 @@ Shape: TypeAlias = dict[str, Any]
 
 NAME: Shape = {"title": "a name", "type": "string", "minLength": 1}
 NUMBER: Shape = {"title": "a number", "type": "number"}
-AMOUNT: Shape = {"title": "a number of at least 0", "type": "number", "minimum": 0}
+_LARGEST = sys.float_info.max
+AMOUNT: Shape = {
+    "title": "a number of at least 0",
+    "type": "number",
+    "minimum": 0,
+    "allOf": [{"title": f"a number up to {_LARGEST:g}", "maximum": _LARGEST}],
+}
 COUNT: Shape = {"title": "a whole number of at least 1", "type": "integer", "minimum": 1}
 PLACE: Shape = {"title": "a whole number of at least 0", "type": "integer", "minimum": 0}
 POINT: Shape = {"title": "a list of numbers", "type": "array", "minItems": 1, "items": NUMBER}
@@ -29,6 +38,13 @@ RANGE: Shape = {
     "maxItems": 2,
     "items": NUMBER,
 }
+
+_Validator = extend(  # type: ignore[no-untyped-call]  # jsonschema types all but this function
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    ),
+)
 
 
 def mapping(required: list[str], **properties: object) -> Shape:
@@ -54,7 +70,7 @@ def listed(items: Shape, title: str, least: int = 0) -> Shape:
 
 def check_shape(document: Document, shape: Shape) -> None:
     """Raise InvalidFileError with everything in which a document is not of a shape."""
-    errors = Draft202012Validator(shape).iter_errors(document.value)
+    errors = _Validator(shape).iter_errors(document.value)
     refuse(document, (found for error in errors for found in error_findings(error, tuple(error.absolute_path))))
 
 
