@@ -73,6 +73,7 @@ def test_a_distance_is_1_minus_the_weighted_share_of_equal_attributes(chosen, fi
         ({"weights": {"a": True}}, "weight of a"),
         ({"weights": {"": 1}}, "attribute name"),
         ({"weights": {1: 1}}, "attribute name"),
+        ({"weights": {"a" * 1_001: 1}}, "weights: an attribute name is 1 to 1,000 characters, not"),
         ({"weights": {"a\ud800": 1}}, "attribute name"),
         ({"weights": {"a": 10**400}}, "too large"),
         ({"weights": {"a": 1e308, "b": 1e308}}, "their sum is not a finite number"),

@@ -107,6 +107,10 @@ class TestRefused:
             ({"type": 2**63}, r"data\.type: 9223372036854775808 does not fit"),
             ({"a": b"x"}, "a: b'x' is a bytes"),
             ({"a": datetime(2026, 3, 1)}, "a: .* has no time zone"),  # noqa: DTZ001
+            ({"a" * 1_001: 1}, r"'a+'... \(1,001 characters\): an attribute name has at most 1,000 characters"),
+            ({"a" * 1_001: [1]}, "at most 1,000 characters"),
+            ({"a" * 1_001: {}}, "at most 1,000 characters"),
+            ({"a" * 500: {"b" * 500: 1}}, "at most 1,000 characters"),
             (nested(MAX_NESTING + 1), f"nests more than {MAX_NESTING} objects"),
             (nested(10_000), f"nests more than {MAX_NESTING} objects"),
         ],
@@ -122,6 +126,12 @@ class TestRefused:
         for data in (deep, {"a": deep}, {"a": [{"b": deep}]}):
             with pytest.raises(InvalidEventError, match=f"nests more than {MAX_NESTING} objects and lists"):
                 event(data)
+
+    def test_names_up_to_the_bound_are_seen(self):
+        assert payload_attributes({"a" * 500: {"b" * 499: 1}}) == {"a" * 500 + "." + "b" * 499: 1}
+        assert event(None, extensions={"a" * 1_000: 1}).attributes["a" * 1_000] == 1
+        with pytest.raises(InvalidEventError, match="at most 1,000 characters"):
+            event(None, extensions={"a" * 1_001: 1})
 
     def test_nesting_up_to_the_bound_is_seen(self):
         assert payload_attributes(nested(MAX_NESTING)) == {".".join("a" * MAX_NESTING): 1}
@@ -222,3 +232,43 @@ class TestConformed:
         schema = data.draw(schemas())
         found = data.draw(conforming_events(schema))
         assert found.conformed(schema) is found
+
+
+KEYS = st.lists(st.sampled_from("ab"), min_size=1, max_size=3).map(".".join)
+LISTS = st.lists(st.integers(0, 9), min_size=1, max_size=2)
+
+
+def list_at(data, path):
+    """Say it as plainly as can be: the list under a key, else what lies below the shortest of the keys that lead on."""
+    if not isinstance(data, dict):
+        return None
+    if isinstance(data.get(path), list):
+        return data[path]
+    words = path.split(".")
+    below = [list_at(data.get(".".join(words[:at])), ".".join(words[at:])) for at in range(1, len(words))]
+    return next((found for found in below if found is not None), None)
+
+
+class TestVectors:
+    @given(
+        st.recursive(
+            st.dictionaries(KEYS, LISTS, max_size=4),
+            lambda inner: st.dictionaries(KEYS, inner | LISTS, max_size=4),
+            max_leaves=6,
+        ),
+        st.lists(st.sampled_from("ab"), min_size=1, max_size=8).map(".".join),
+    )
+    def test_any_dot_may_belong_to_a_key_or_lead_into_an_object(self, data, path):
+        expected = list_at(data, path)
+        assert event(data).vector(path) == (None if expected is None else tuple(map(float, expected)))
+
+    def test_many_dots_and_many_ways_take_no_long_time(self):
+        ways = [1.0]
+        for _ in range(12):
+            ways = {"a": ways, "a.a": ways}  # 4,096 lists, each at the end of another way
+        assert event(ways).vector("a" + ".a" * 499) is None
+        assert event(ways).vector("a" + ".a" * 23) == (1.0,)
+
+    def test_a_name_of_many_data_is_looked_at_once(self):
+        for name in ("data." * 199 + "type", "data." * 199 + "x"):
+            assert event({name: 1}).attributes[("data." if name.endswith("type") else "") + name] == 1

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from rankcast.model.errors import FilterTooLargeError, FilterTypeError, InvalidValueError
 from rankcast.model.expressions import (
     MAX_DEPTH,
-    MAX_NAME_LENGTH,
     ORDERINGS,
     PATTERNS,
     And,
@@ -24,7 +23,7 @@ from rankcast.model.expressions import (
     attr,
 )
 from rankcast.model.filters import Filter
-from rankcast.model.values import Family
+from rankcast.model.values import MAX_NAME_LENGTH, Family
 from rankcast.testing.strategies import constraints, expressions
 
 A, B, C = (attr(name) == 1 for name in "abc")

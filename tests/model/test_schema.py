@@ -48,6 +48,11 @@ class TestDeclaration:
         with pytest.raises(InvalidSubscriptionError, match=f"{name!r} belongs to the envelope"):
             Schema({name: ValueType.INT})
 
+    @pytest.mark.parametrize("name", ["", 5, "a" * 1_001])
+    def test_a_name_is_one(self, name):
+        with pytest.raises(InvalidSubscriptionError, match="schema: an attribute name is 1 to 1,000 characters, not"):
+            Schema({name: ValueType.INT})
+
     def test_a_type_is_a_value_type(self):
         with pytest.raises(InvalidSubscriptionError, match="'a' has the type 'int'; expected a ValueType"):
             Schema({"a": "int"})

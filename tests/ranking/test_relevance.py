@@ -45,12 +45,17 @@ class TestDescriptions:
         with refused(f"target rent: {name}: .* is not a"):
             Target("rent", 1, **{name: value})
 
-    @pytest.mark.parametrize("name", ["", None, 7, "\ud800"])
+    @pytest.mark.parametrize("name", ["", None, 7, "\ud800", "a" * 1_001, "a" + ".a" * 100_000])
     def test_an_attribute_has_a_name(self, name):
         with refused("attribute name"):
             Target(name, 1)
         with refused("attribute name"):
             Cosine(name, [1])
+
+    def test_a_name_that_is_too_long_is_refused_with_its_length_and_the_limit(self):
+        assert Cosine("a" * 1_000, [1]).attribute == "a" * 1_000
+        with refused(r"an attribute name is 1 to 1,000 characters, not 'a+'\.\.\. \(1,001 characters\)"):
+            Cosine("a" * 1_001, [1])
 
     @pytest.mark.parametrize("function", [IdealPoint, Closeness])
     def test_there_is_one_target_for_each_attribute_and_at_least_one(self, function):

@@ -30,7 +30,6 @@ from rankcast.model.errors import (
 )
 from rankcast.model.expressions import (
     MAX_DEPTH,
-    MAX_NAME_LENGTH,
     And,
     Constant,
     Constraint,
@@ -41,7 +40,7 @@ from rankcast.model.expressions import (
 )
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
-from rankcast.model.values import Value, family_of
+from rankcast.model.values import MAX_NAME_LENGTH, Value, family_of
 
 MAX_TEXT = 1_000_000
 """Characters of one filter text; the longest sensible filters are lists of some ten thousand values."""

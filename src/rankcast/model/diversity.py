@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError, shown
-from rankcast.model.values import Value, checked_value, family_of
+from rankcast.model.values import Value, checked_name, family_of
 
 
 class Weights(Mapping[str, float]):
@@ -110,12 +110,10 @@ def _checked_weights(weights: object) -> Weights:
 
 
 def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise InvalidSubscriptionError(f"weights: {shown(name)} is not an attribute name; expected a non-empty string")
     try:
-        checked_value(name, "weights: attribute name")
+        checked_name(name)
     except InvalidValueError as error:
-        raise InvalidSubscriptionError(str(error)) from None
+        raise InvalidSubscriptionError(f"weights: {error}") from None
 
 
 def _is_number(value: object) -> bool:

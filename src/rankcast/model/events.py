@@ -17,11 +17,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
-from rankcast.model.values import Value, checked_value
+from rankcast.model.values import MAX_NAME_LENGTH, Value, checked_value
 
 DEFAULT_TYPE = "rankcast.event"
 MAX_NESTING = 32
@@ -171,9 +172,14 @@ def _check_extension(name: str) -> None:
         raise InvalidEventError(f"extension {name!r}: the name belongs to the envelope or the payload")
 
 
-def _check_name(name: object) -> None:
+def _check_name(name: object, prefix: str = "") -> None:
     if not isinstance(name, str) or not name:
         raise InvalidEventError(f"{shown(name)} is not an attribute name; expected a non-empty string")
+    if len(prefix) + len(name) > MAX_NAME_LENGTH:
+        path = shown(prefix + name)
+        raise InvalidEventError(
+            f"{path}: an attribute name has at most {MAX_NAME_LENGTH:,} characters, nested ones in all"
+        )
     if not name.isascii():
         checked_value(name, "attribute name")
 
@@ -202,16 +208,17 @@ def _payload(data: object) -> Iterator[tuple[str, object]]:
 
 def _is_hidden(path: str) -> bool:
     """Whether an envelope name would hide this payload name, so that it is seen with `data.` in front."""
-    while path.startswith("data."):
-        path = path.removeprefix("data.")
-    return path.partition(".")[0] in ENVELOPE_TYPES
+    start = 0
+    while path.startswith("data.", start):
+        start += len("data.")
+    return path[start:].partition(".")[0] in ENVELOPE_TYPES
 
 
 def _flattened(data: Mapping[Any, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:
     if depth > MAX_NESTING:
         raise InvalidEventError(f"{shown(prefix)}: the payload nests more than {MAX_NESTING} objects")
     for key, value in data.items():
-        _check_name(key)
+        _check_name(key, prefix)
         if isinstance(value, Mapping):
             yield from _flattened(value, f"{prefix}{key}.", depth + 1)
         elif isinstance(value, list | tuple):
@@ -245,9 +252,19 @@ def _payload_list(data: object, path: str) -> Sequence[object] | None:
     found = data.get(path)
     if isinstance(found, list | tuple):
         return found
-    dots = [at for at, character in enumerate(path) if character == "."]
-    inner = (_payload_list(data.get(path[:at]), path[at + 1 :]) for at in dots)
+    inner = (_payload_list(data[key], path[len(key) + 1 :]) for key in _leading(data, path))
     return next((found for found in inner if found is not None), None)
+
+
+def _leading(data: Mapping[str, Any], path: str) -> list[str]:
+    """Return the keys that a path begins with, shortest first; as many are tried as there are keys, or dots if fewer.
+
+    So all that is tried to find a path is no more than the payload has keys, however many ways there are.
+    """
+    if path.count(".") > len(data):
+        return sorted((key for key in data if path.startswith(f"{key}.")), key=len)
+    words = path.split(".")
+    return [key for key in accumulate(words[:-1], "{}.{}".format) if key in data]
 
 
 def _numbers(items: Sequence[object]) -> tuple[float, ...] | None:

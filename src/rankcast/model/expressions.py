@@ -16,13 +16,11 @@ from typing import NoReturn, TypeAlias, cast
 
 from rankcast.model.errors import FilterTooLargeError, FilterTypeError, InvalidValueError, shown
 from rankcast.model.patterns import Pattern
-from rankcast.model.values import Family, Value, checked_constant, family_of
+from rankcast.model.values import MAX_NAME_LENGTH, Family, Value, checked_constant, family_of
 
 MAX_DEPTH = 200
 """Nesting of and/or/not. People write fewer than ten levels; generated filters nest by mistake, and recursion over the
 tree must stay far away from Python's own limit."""
-
-MAX_NAME_LENGTH = 1_000
 
 MAX_PATTERN_LENGTH = 1_000
 """Characters of a `like`, `prefix`, `suffix` or `contains`. Searching for a pattern with `_` takes time that grows with

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from rankcast.model.errors import FilterTypeError, InvalidSubscriptionError, InvalidValueError, shown
 from rankcast.model.policies import check_duration
 from rankcast.model.schema import Schema
-from rankcast.model.values import FAMILY_OF_TYPE, Family, checked_value
+from rankcast.model.values import FAMILY_OF_TYPE, Family, checked_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +149,8 @@ def _checked_vector(vector: object) -> tuple[float, ...]:
 
 
 def _check_attribute(name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise InvalidSubscriptionError(f"{shown(name)} is not an attribute name; expected a non-empty string")
     try:
-        checked_value(name, "attribute name")
+        checked_name(name)
     except InvalidValueError as error:
         raise InvalidSubscriptionError(str(error)) from None
 

@@ -23,7 +23,7 @@ from rankcast.model.errors import (
 from rankcast.model.expressions import Constraint
 from rankcast.model.intervals import Domain
 from rankcast.model.times import EXPECTED_TIME, parse_time
-from rankcast.model.values import FAMILY_OF_TYPE, INT_MAX, INT_MIN, Value, ValueType, type_of
+from rankcast.model.values import FAMILY_OF_TYPE, INT_MAX, INT_MIN, Value, ValueType, checked_name, type_of
 from rankcast.model.valuesets import ValueSet
 
 ENVELOPE_TYPES: Mapping[str, ValueType] = {
@@ -59,6 +59,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         for name, declared in self.attributes.items():
+            _check_name(name)
             if not isinstance(declared, ValueType):
                 raise InvalidSubscriptionError(
                     f"schema: {name!r} has the type {shown(declared)}; expected a ValueType, such as {ValueType.INT}"
@@ -120,6 +121,13 @@ class Schema:
         if missing:
             raise InvalidEventError(f"required attribute missing: {', '.join(missing)}")
         return conformed
+
+
+def _check_name(name: object) -> None:
+    try:
+        checked_name(name)
+    except InvalidValueError as error:
+        raise InvalidSubscriptionError(f"schema: {error}") from None
 
 
 def _conformed(name: str, value: Value, declared: ValueType) -> Value:

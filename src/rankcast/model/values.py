@@ -19,6 +19,9 @@ Value: TypeAlias = bool | int | float | str | datetime
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
+MAX_NAME_LENGTH = 1_000
+"""Characters of an attribute name, with the names of the objects that it is nested in."""
+
 
 class ValueType(Enum):
     """The declared type of an attribute."""
@@ -97,6 +100,13 @@ def checked_constant(raw: object, where: str) -> Value:
         hint = "; whether an attribute is there is asked with `exists`" if raw is None else ""
         raise InvalidValueError(f"{where}: {shown(raw)} cannot be compared with; expected a finite constant{hint}")
     return value
+
+
+def checked_name(raw: object) -> str:
+    """Return `raw` as an attribute name that filters, targets, weights and schemas may use."""
+    if not isinstance(raw, str) or not 0 < len(raw) <= MAX_NAME_LENGTH:
+        raise InvalidValueError(f"an attribute name is 1 to {MAX_NAME_LENGTH:,} characters, not {shown(raw)}")
+    return _checked_string(raw, "attribute name")
 
 
 def _from_numpy(raw: Any) -> object:

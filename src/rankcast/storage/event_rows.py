@@ -51,10 +51,10 @@ def _time(name: str, value: Any) -> Any:
 
 def _payload_name(attribute: str) -> str:
     """Return the payload's name for an attribute that an envelope name would hide."""
-    root = attribute
-    while root.startswith(_DATA):
-        root = root[len(_DATA) :]
-    is_hidden = root != attribute and root.partition(".")[0] in ENVELOPE_TYPES
+    start = 0
+    while attribute.startswith(_DATA, start):
+        start += len(_DATA)
+    is_hidden = start > 0 and attribute[start:].partition(".")[0] in ENVELOPE_TYPES
     return attribute[len(_DATA) :] if is_hidden else attribute
 
 
