@@ -11,6 +11,7 @@ from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
+from rankcast.model.notifying import OnDemand
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
@@ -33,6 +34,27 @@ def test_random_cases(engine, case):
 @given(case=cases(everything=True))
 def test_random_cases_with_own_policies_and_every_way_to_be_notified(case):
     check(HubEngine(), case)
+
+
+MOMENTS = st.integers(0, 3).map(lambda seconds: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds))
+
+
+@settings(max_examples=60)
+@given(
+    times=st.lists(MOMENTS, min_size=1, max_size=7).map(sorted),
+    ends=st.lists(st.none() | MOMENTS, min_size=7, max_size=7),
+    ids=st.permutations("abcdefg"),
+    reads=st.sets(MOMENTS, min_size=1).map(sorted),
+    k=st.integers(1, 3),
+)
+def test_lists_of_continuous_delivery_have_the_newest_of_equals_however_long_each_is_valid(times, ends, ids, reads, k):
+    events = [
+        Event(*one, time=at, expires=end) for one, at, end in zip([(i, "/s") for i in ids], times, ends, strict=False)
+    ]
+    reader = Subscriber("ana", (Subscription("1", Filter.of(Constant(True))),), Continuous(k), notify=OnDemand())
+    case = Case((reader,), tuple(events), tuple(reads))
+    check(HubEngine(), case)
+    check(OverlayEngine(Strategy.REGULAR_COVER, 2), case)
 
 
 @given(arrived=arrivals())

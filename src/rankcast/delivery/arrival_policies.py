@@ -2,8 +2,8 @@
 
 - all: every candidate that has not expired.
 - continuous(k): unless k valid delivered events have a higher rank. What was delivered is kept as far as it can still
-  matter: an event that k others outrank and outlive never decides anything again (the k-skyband on rank and expiry).
-  Keeping just the k best would be wrong once events expire.
+  matter: an event that k others precede and outlive never decides anything again, nor is it in the list that is read
+  on demand (the k-skyband on rank and expiry). Keeping just the k best would be wrong once events expire.
 - sliding(k, w): among the w most recent matching events; the expired ones leave first and free their places, then the
   new one enters, then whatever is in the best k and was not delivered before is. With diversity the best k are those
   of a diverse selection among the window, made anew at every match.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from rankcast.delivery.candidates import Candidate, Delivered, chosen
+from rankcast.delivery.candidates import Candidate, Delivered, chosen, place
 from rankcast.delivery.queues import Moved, Queue
 from rankcast.model.policies import AllMatches, Continuous, Sliding
 
@@ -56,18 +56,9 @@ class ContinuousQueue(Queue):
 
 
 def _skyband(delivered: tuple[Candidate, ...], k: int) -> tuple[Candidate, ...]:
-    """Drop every event that k others outrank and outlive; of equals, the later one counts as better."""
+    """Drop every event that k better ones outlive; of equal rank the newer one is better, as in a list."""
     return tuple(
-        candidate
-        for at, candidate in enumerate(delivered)
-        if sum(
-            other.score >= candidate.score
-            and other.outlives(candidate)
-            and ((other.score, other.expires) != (candidate.score, candidate.expires) or index > at)
-            for index, other in enumerate(delivered)
-            if index != at
-        )
-        < k
+        one for one in delivered if sum(place(other) < place(one) and other.outlives(one) for other in delivered) < k
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rankcast.delivery.contents import Content
 from rankcast.delivery.diverse_selection import diverse_selection
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
+from rankcast.model.times import LATEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,14 @@ class Delivered:
     time: datetime
 
 
+def place(candidate: Candidate) -> tuple[float, timedelta, Identity]:
+    """Return where a candidate stands, the better the smaller: by score, then newer time, then (source, id)."""
+    return -candidate.score, LATEST - candidate.time, candidate.identity
+
+
 def best(candidates: Iterable[Candidate], k: int) -> list[Candidate]:
-    """Return the best k: by score, then newer time, then (source, id)."""
-    by_identity = sorted(candidates, key=lambda candidate: candidate.identity)
-    return sorted(by_identity, key=lambda candidate: (candidate.score, candidate.time), reverse=True)[:k]
+    """Return the best k, the best first."""
+    return sorted(candidates, key=place)[:k]
 
 
 def chosen(candidates: Iterable[Candidate], k: int, diversity: Diversity | None) -> list[Candidate]:

@@ -16,27 +16,24 @@ Cost per arrival: O(log n) comparisons, one shift in a list of n, and k looks at
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import count
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from rankcast.delivery.arrival_policies import ContinuousQueue, SlidingQueue
-from rankcast.delivery.candidates import Candidate, Delivered
+from rankcast.delivery.candidates import Candidate, Delivered, place
 from rankcast.delivery.queues import Queue, step
 from rankcast.delivery.standing_selection import StandingSelection
-from rankcast.delivery.timed_policies import EPOCH, PeriodicQueue, TopKWindowQueue, period_end
+from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue, period_end
 from rankcast.model.events import Identity
 from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
-from rankcast.model.times import LATEST, TICK
+from rankcast.model.times import LATEST
 
 SPARE = 16
 """Departures of what has left already that a heap may hold, besides one for every event that is held."""
-
-Place: TypeAlias = tuple[float, int, Identity]
-"""Where a candidate stands: the better, the smaller."""
 
 
 class RunningQueue(Protocol):
@@ -74,10 +71,6 @@ def running(queue: Queue) -> RunningQueue:
         case TopKWindowQueue():
             return _RunningTopKWindow(queue)
     return _Stepping(queue)
-
-
-def _place(candidate: Candidate) -> Place:
-    return -candidate.score, -((candidate.time - EPOCH) // TICK), candidate.identity
 
 
 class _Stepping:
@@ -156,7 +149,7 @@ class _Window:
     ) -> None:
         self.held = OrderedDict((one.identity, one) for one in held)
         self.delivered = {one.identity for one in delivered}
-        self._order = sorted((*_place(one), one) for one in held)
+        self._order = sorted((*place(one), one) for one in held)
         self._ends: list[tuple[datetime, int, Candidate]] = []
         self._numbers = count()
         self._selection = None if policy.diversity is None else StandingSelection(policy.k, policy.diversity)
@@ -164,7 +157,7 @@ class _Window:
     def enter(self, candidate: Candidate, end: datetime | None) -> None:
         """Let a candidate enter, which leaves by itself at `end`, if at all."""
         self.held[candidate.identity] = candidate
-        insort(self._order, (*_place(candidate), candidate))
+        insort(self._order, (*place(candidate), candidate))
         if self._selection is not None:
             self._selection.entered(candidate)
         self.ends_at(candidate, end)
@@ -184,7 +177,7 @@ class _Window:
     def leave(self, candidate: Candidate) -> None:
         """Let a candidate leave."""
         del self.held[candidate.identity]
-        del self._order[bisect_left(self._order, _place(candidate))]
+        del self._order[bisect_left(self._order, place(candidate))]
         self.delivered.discard(candidate.identity)
         if self._selection is not None:
             self._selection.left(candidate)
@@ -351,7 +344,7 @@ class _RunningContinuous:
     def __init__(self, queue: ContinuousQueue) -> None:
         self.policy: Continuous = queue.policy
         self.shown: dict[Identity, _Shown] = {}
-        self._order: list[tuple[float, int, _Shown]] = []
+        self._order: list[tuple[float, timedelta, Identity, _Shown]] = []
         self._ends: list[tuple[datetime, int, _Shown]] = []
         self._number = 0
         for one in queue.delivered:
@@ -364,48 +357,41 @@ class _RunningContinuous:
         while self._ends and self._ends[0][0] <= now:
             gone = heapq.heappop(self._ends)
             if self._is_shown(gone[2]):
-                self._hide(gone[2], gone[1])
+                self._hide(gone[2])
         higher = bisect_left(self._order, (-candidate.score,))
         if not candidate.is_valid_at(now) or higher >= self.policy.k:
             return []
         changed = self._show(candidate)
         if self._loaded:  # under another k before, perhaps
-            changed, self._loaded = list(self._order), False
-        for _, number, one in changed:
+            changed, self._loaded = [entry[-1] for entry in self._order], False
+        for one in changed:
             if one.better >= self.policy.k:
-                self._hide(one, number)
+                self._hide(one)
         return [Delivered(candidate, now)]
 
-    def _show(self, candidate: Candidate) -> list[tuple[float, int, _Shown]]:
+    def _show(self, candidate: Candidate) -> list[_Shown]:
         """Take in a delivered event; return it and those that it outranks and outlives."""
-        score, number = -candidate.score, self._number
-        first_equal = bisect_left(self._order, (score,))
-        last_equal = bisect_right(self._order, (score, number))
-        better = sum(one.candidate.outlives(candidate) for _, _, one in self._order[:first_equal])
-        better += sum(
-            one.candidate.outlives(candidate) and one.candidate.expires != candidate.expires
-            for _, _, one in self._order[first_equal:last_equal]
-        )
-        outdone = [entry for entry in self._order[first_equal:] if candidate.outlives(entry[2].candidate)]
-        for _, _, one in outdone:
+        at = bisect_left(self._order, place(candidate))
+        better = sum(entry[-1].candidate.outlives(candidate) for entry in self._order[:at])
+        outdone = [entry[-1] for entry in self._order[at:] if candidate.outlives(entry[-1].candidate)]
+        for one in outdone:
             one.better += 1
         shown = self.shown[candidate.identity] = _Shown(candidate, better)
-        entry = (score, number, shown)
-        self._order.insert(last_equal, entry)
+        self._order.insert(at, (*place(candidate), shown))
         if candidate.expires is not None:
-            heapq.heappush(self._ends, (candidate.expires, number, shown))
+            heapq.heappush(self._ends, (candidate.expires, self._number, shown))
             if len(self._ends) > SPARE + 2 * len(self.shown):
                 self._ends = [entry for entry in self._ends if self._is_shown(entry[2])]
                 heapq.heapify(self._ends)
         self._number += 1
-        return [*outdone, entry]
+        return [*outdone, shown]
 
     def _is_shown(self, one: _Shown) -> bool:
         return self.shown.get(one.candidate.identity) is one
 
-    def _hide(self, one: _Shown, number: int) -> None:
+    def _hide(self, one: _Shown) -> None:
         del self.shown[one.candidate.identity]
-        del self._order[bisect_left(self._order, (-one.candidate.score, number))]
+        del self._order[bisect_left(self._order, place(one.candidate))]
 
     def frozen(self) -> ContinuousQueue:
         return ContinuousQueue(self.policy, tuple(one.candidate for one in self.shown.values()))

@@ -66,7 +66,7 @@ def _under(schema: Schema | None, policy: Policy) -> Policy:
 @cache
 def diversities() -> SearchStrategy[Diversity]:
     """Draw a diversity: by all attributes, or by weights of some of those that events have."""
-    weights = st.dictionaries(attribute_names(), st.sampled_from((1.0, 0.1, 2.5)), max_size=3)
+    weights = st.dictionaries(attribute_names(), st.sampled_from((1.0, 0.1, 2.5, 2)), max_size=3)
     return st.builds(Diversity, st.sampled_from((0.0, 0.3, 0.5, 1.0)), weights)
 
 
@@ -129,7 +129,7 @@ def subscriptions(
         SubscriptionId(draw(identifiers())),
         draw(filters(schema, max_leaves=5)),
         rank=draw(_RANKS) if ranked and not by_distance else None,
-        weight=draw(st.sampled_from((1.0, 0.0, 2.5))),
+        weight=draw(st.sampled_from((1.0, 0.0, 2.5, 2))),
         active_from=start if draw(st.booleans()) else None,
         active_until=end if draw(st.booleans()) else None,
         relevance=draw(relevance),
@@ -146,7 +146,7 @@ _DECAYS: SearchStrategy[Decay | None] = mostly(
 _ACTIVATIONS: SearchStrategy[list[datetime]] = mostly(
     st.just([]), st.lists(times(), min_size=2, max_size=2, unique=True), share=7
 )
-_RANKS = st.none() | st.sampled_from((0.0, 0.25, 0.5, 1.0)) | st.floats(0, 1)
+_RANKS = st.none() | st.sampled_from((0.0, 0.25, 0.5, 1.0, 0, 1)) | st.floats(0, 1)
 
 
 @st.composite
