@@ -32,6 +32,8 @@ RELATED = st.builds(
         "x in (0, 2) or y = 3",
         "x < 2 or y < 2",
         "(x < 1 or y < 2) and y < 3",
+        "s != ''",
+        "s > 'a'",
         "s = 'ab'",
         "s prefix 'a'",
         "s like 'a%b'",
@@ -41,6 +43,7 @@ RELATED = st.builds(
         "s contains 'a' and not s like '%a%'",
         "s suffix 'b' or x < 2",
         "s suffix 'b' and x < 2",
+        "s suffix 'b' and x < 1 or s prefix 'b' and x < 3",
     ]
 )
 MANY = st.lists(filters() | RELATED.map(parse_filter), max_size=12)
@@ -80,6 +83,12 @@ def test_all_that_are_above_one_are_found(way):
     check()
 
 
+def test_what_a_pattern_leaves_out_of_its_ranges_is_not_needed_to_cover_it(way):
+    found = Specificity({"with an a": parse_filter("s contains 'a'"), "any": parse_filter("s != ''")})
+    assert found.general_among(["with an a", "any"]) == {"any"}
+    assert found.above(0).tolist() == [1]
+
+
 MANY_RANGES = {
     "a chain": [f"x < {number}" for number in range(2_000)],
     "none above another": [f"x < {number} and y < {2_000 - number}" for number in range(2_000)],
@@ -95,6 +104,22 @@ def test_ranges_are_not_compared_pair_by_pair(texts, monkeypatch):
     general = found.general_among(range(len(texts)))
     assert general == (set(range(1, 2_000)) if texts is MANY_RANGES["a chain"] else set())
     assert not compared
+
+
+SETTLED_BY_POINTS = {
+    "disjunctions": [f"x < {number} or y < {500 - number}" for number in range(500)],
+    "lists": [f"x in (0, {number}, {number + 7}, 1000)" for number in range(1, 501)],
+    "lists and ranges": [f"x in (0, {number}, 1000) and y < {number}" for number in range(1, 500)] + ["y < -1"],
+}
+
+
+@pytest.mark.parametrize("texts", SETTLED_BY_POINTS.values(), ids=SETTLED_BY_POINTS)
+def test_of_disjunctions_few_pairs_are_left_to_compare(texts, monkeypatch):
+    compared = []
+    monkeypatch.setattr(specificity, "covers", lambda *pair: compared.append(pair) or covers(*pair))
+    found = Specificity(dict(enumerate(map(parse_filter, texts))))
+    assert found.general_among(range(len(texts))) == set()
+    assert len(compared) <= len(texts)
 
 
 def test_few_of_many_are_compared_without_the_others(monkeypatch):

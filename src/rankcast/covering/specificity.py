@@ -2,10 +2,10 @@
 
 One strictly covers another when that is proven and the converse is not. Few filters are compared pair by pair, and what
 was found is remembered. Among many, those that are one box each (see `boxes`) are compared by their boxes, in passes
-over all of them; only pairs with a disjunction or a string pattern, whose boxes say no more than "perhaps", are
-compared one by one. Boxes lie in groups with the same attributes: filters on different attributes never meet.
+over all of them. Boxes lie in groups with the same attributes: filters on different attributes never meet. Pairs with a
+disjunction or a string pattern are compared one by one, unless a point of one outside the other has settled it.
 
-Nothing is worked out for all pairs: of n filters that lie in each other there are n**2 / 2.
+Nothing is kept of all pairs: of n filters that lie in each other there are n**2 / 2.
 
 >>> from rankcast.language.parser import parse_filter
 >>> texts = {"flats": "rent < 900", "cheap": "rent < 500", "large": "rooms > 3"}
@@ -35,6 +35,9 @@ Key = TypeVar("Key", bound=Hashable)
 FEW = 16
 """So many filters are compared pair by pair: that is done before the boxes of all are made."""
 
+MAX_POINTS = 8
+"""Points of one conjunction, and conjunctions with points, by which it is seen that a filter is not covered."""
+
 MAX_REMEMBERED = 1_000_000
 """Pairs of which it is remembered whether one strictly covers the other."""
 
@@ -48,8 +51,8 @@ class Specificity(Generic[Key]):
         self._kinds = np.array(list(self._kind.values()), np.int64)
         self._filters = list(numbers)
         self._remembered: dict[int, bool] = {}
-        self._boxes: Sequence[_OneBox] = ()
-        self._all: _Groups | None = None
+        self._shapes: Sequence[_Shape] = ()
+        self._all: tuple[_Boxes, Mapping[int, list[int]]] | None = None
 
     def general_among(self, keys: Iterable[Key]) -> set[Key]:
         """Return those of some filters that strictly cover another one of them."""
@@ -62,41 +65,47 @@ class Specificity(Generic[Key]):
         """Return which filters strictly cover one, as places in the order of the keys, ascending."""
         kind = int(self._kinds[place])
         is_above = np.zeros(len(self._filters), np.bool_)
-        perhaps = np.arange(len(self._filters))
-        if len(self._filters) > FEW:
-            if self._all is None:
-                self._all = self._groups(range(len(self._filters)))
-            found, perhaps = self._all.strictly_above(kind, self._boxes[kind])
-            is_above[found] = True
-        for other in perhaps.tolist():
-            is_above[other] = self._is_above(other, kind)
+        if len(self._filters) <= FEW:
+            is_above[:] = [self._is_above(other, kind) for other in range(len(self._filters))]
+        else:
+            boxes, one_by_one = self._all_above()
+            is_above[boxes.strictly_above(kind)] = True
+            is_above[one_by_one[kind]] = True
         return np.flatnonzero(is_above[self._kinds])
 
     def _general_of_few(self, kinds: Collection[int]) -> set[int]:
         return {wide for wide in kinds if any(self._is_above(wide, narrow) for narrow in kinds)}
 
     def _general_of_many(self, kinds: Collection[int]) -> set[int]:
-        groups = self._groups(kinds)
-        by_box = np.zeros(len(self._filters), np.bool_)
-        general = by_box.copy()
-        for kind in sorted(kinds, key=self._width):
-            # What contains a box that contains another one contains that as well, and is known already. So much cannot
-            # be said of what was decided pair by pair: one pair may be proven and the next one undecided.
-            found, perhaps = groups.strictly_above(kind, self._boxes[kind], known=bool(by_box[kind]))
-            by_box[found] = general[found] = True
-            for other in perhaps[~general[perhaps]].tolist():
-                general[other] = self._is_above(other, kind)
-        return set(np.flatnonzero(general).tolist())
+        boxes = self._boxes_of(kinds)
+        is_general = np.zeros(len(self._filters), np.bool_)
+        for kind in sorted(kinds, key=boxes.width):
+            if not is_general[kind]:  # else what contains its box contains that of another as well, and is known
+                is_general[boxes.strictly_above(kind)] = True
+        points = _Points(boxes, kinds)
+        for kind in kinds:
+            if not is_general[kind]:
+                is_general[kind] = any(self._is_above(kind, other) for other in points.perhaps_below(kind))
+        return set(np.flatnonzero(is_general).tolist())
 
-    def _groups(self, kinds: Iterable[int]) -> _Groups:
-        if not self._boxes:
-            self._boxes = _boxes(self._filters)
-        return _Groups({kind: self._boxes[kind] for kind in kinds})
+    def _all_above(self) -> tuple[_Boxes, Mapping[int, list[int]]]:
+        """Return the boxes of all, and for each kind those above it that boxes do not tell."""
+        if self._all is None:
+            kinds = range(len(self._filters))
+            boxes = self._boxes_of(kinds)
+            points = _Points(boxes, kinds)
+            above: defaultdict[int, list[int]] = defaultdict(list)
+            for kind in kinds:
+                for other in points.perhaps_below(kind):
+                    if self._is_above(kind, other):
+                        above[other].append(kind)
+            self._all = boxes, above
+        return self._all
 
-    def _width(self, kind: int) -> list[tuple[int, int]]:
-        """Return what sorts a box before those that contain it."""
-        sides = sorted(self._boxes[kind].box.items())
-        return [(-len(sides), 0), *((-start, end) for _, (start, end) in sides)]
+    def _boxes_of(self, kinds: Collection[int]) -> _Boxes:
+        if not self._shapes:
+            self._shapes = _shapes(self._filters)
+        return _Boxes({kind: self._shapes[kind] for kind in kinds})
 
     def _is_above(self, wide: int, narrow: int) -> bool:
         pair = wide * len(self._filters) + narrow
@@ -110,12 +119,20 @@ class Specificity(Generic[Key]):
         return known
 
 
-class _OneBox(NamedTuple):
-    """The box around a filter, without attributes that may be anything. `is_exact` says that it is the filter."""
+class _Shape(NamedTuple):
+    """A filter in labels: the box around it, without attributes that may be anything, and its conjunctions.
+
+    `is_exact` says that the box is the filter. A conjunction has the ends of its ranges by attribute, starts and ends
+    in turn; those with string patterns contain more than the filter does. `surely` is a box that whatever covers the
+    filter must contain, but for attributes with patterns, which are `open`; None when no such box is known.
+    """
 
     box: Box
     is_exact: bool
-    is_empty: bool
+    conjunctions: tuple[Mapping[int, Array], ...]
+    has_patterns: tuple[bool, ...]
+    surely: Box | None
+    open: frozenset[int]
 
 
 class _Group(NamedTuple):
@@ -126,73 +143,125 @@ class _Group(NamedTuple):
     starts: Array
     ends: Array
 
-    def containing(self, box: Box) -> tuple[Array, Array]:
-        """Return which boxes contain one, and which of these are not equal to it."""
+    def strictly_containing(self, box: Box) -> Array:
+        """Return the kinds whose boxes contain one and are not equal to it."""
         contains = np.ones(len(self.kinds), np.bool_)
         differs = np.full(len(self.kinds), len(self.attributes) < len(box))
         for attribute, starts, ends in zip(self.attributes, self.starts, self.ends, strict=True):
             low, high = box[attribute]
             contains &= (starts <= low) & (ends >= high)
             differs |= (starts != low) | (ends != high)
-        return contains, differs
+        above: Array = self.kinds[contains & differs]
+        return above
 
 
-class _Groups:
-    """Some boxes, those that are exact and those that are not each in groups by their attributes."""
+class _Boxes:
+    """Some kinds of filters; those that are one box are in groups by their attributes.
 
-    def __init__(self, boxes: Mapping[int, _OneBox]) -> None:
-        self._kinds = np.array(list(boxes), np.int64)
-        self._exact = _grouped({kind: one.box for kind, one in boxes.items() if one.is_exact})
-        self._hulls = _grouped({kind: one.box for kind, one in boxes.items() if not (one.is_exact or one.is_empty)})
+    Each group is listed under the one of its attributes that the fewest others have, or under None.
+    """
 
-    def strictly_above(self, kind: int, one: _OneBox, *, known: bool = False) -> tuple[Array, Array]:
-        """Return the kinds that are strictly above one by their boxes, and those that may be.
+    def __init__(self, shapes: Mapping[int, _Shape]) -> None:
+        self.shapes = shapes
+        by_attributes: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+        for kind, shape in shapes.items():
+            if shape.is_exact:
+                by_attributes[tuple(sorted(shape.box))].append(kind)
+        frequency = Counter(attribute for attributes in by_attributes for attribute in attributes)
+        self._listed: defaultdict[int | None, list[_Group]] = defaultdict(list)
+        for attributes, kinds in by_attributes.items():
+            sides = np.array([[shapes[kind].box[one] for kind in kinds] for one in attributes], np.int64)
+            starts, ends = np.moveaxis(sides.reshape(len(attributes), len(kinds), 2), 2, 0)
+            group = _Group(attributes, np.array(kinds, np.int64), starts.copy(), ends.copy())
+            self._listed[min(attributes, key=frequency.__getitem__, default=None)].append(group)
 
-        When the first are `known` they are left out.
-        """
-        if one.is_empty:  # everything covers nothing
-            return self._kinds[self._kinds != kind], _NONE
-        perhaps = [group.kinds[group.containing(one.box)[0]] for group in _within(self._hulls, one.box)]
-        found = [_NONE]
-        if not one.is_exact:
-            perhaps += [group.kinds[group.containing(one.box)[0]] for group in _within(self._exact, one.box)]
-        elif not known:
-            for group in _within(self._exact, one.box):
-                contains, differs = group.containing(one.box)
-                found.append(group.kinds[contains & differs])
-        return np.concatenate(found), np.concatenate([_NONE, *perhaps])
+    def strictly_above(self, kind: int) -> Array:
+        """Return the kinds that strictly cover one by what their boxes say."""
+        shape = self.shapes[kind]
+        if not shape.conjunctions:  # everything covers nothing
+            return np.array([other for other in self.shapes if other != kind], np.int64)
+        above = (group.strictly_containing(shape.box) for group in self._within(shape))
+        return np.concatenate([np.zeros(0, np.int64), *above])
 
-
-_NONE = np.zeros(0, np.int64)
-_Listed: TypeAlias = dict[int | None, list[_Group]]
-"""Groups, each under the one of its attributes that the fewest others have; None is that of boxes without any."""
-
-
-def _grouped(boxes: Mapping[int, Box]) -> _Listed:
-    by_attributes: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-    for kind, box in boxes.items():
-        by_attributes[tuple(sorted(box))].append(kind)
-    frequency = Counter(attribute for attributes in by_attributes for attribute in attributes)
-    listed: _Listed = {}
-    for attributes, kinds in by_attributes.items():
-        sides = np.array([[boxes[kind][one] for kind in kinds] for one in attributes], np.int64)
-        starts, ends = np.moveaxis(sides.reshape(len(attributes), len(kinds), 2), 2, 0)
-        group = _Group(attributes, np.array(kinds, np.int64), starts.copy(), ends.copy())
-        listed.setdefault(min(attributes, key=frequency.__getitem__, default=None), []).append(group)
-    return listed
-
-
-def _within(listed: _Listed, box: Box) -> Iterator[_Group]:
-    """Yield the groups whose boxes can contain one: they have none but its attributes."""
-    if listed:
-        for attribute in (None, *box):
-            for group in listed.get(attribute, ()):
-                if box.keys() >= set(group.attributes):
+    def _within(self, shape: _Shape) -> Iterator[_Group]:
+        """Yield the groups that can contain a box: they have none but its attributes."""
+        for attribute in (None, *shape.box) if shape.is_exact else ():
+            for group in self._listed.get(attribute, ()):
+                if shape.box.keys() >= set(group.attributes):
                     yield group
 
+    def width(self, kind: int) -> list[tuple[int, int]]:
+        """Return what sorts a box before those that contain it."""
+        sides = sorted(self.shapes[kind].box.items())
+        return [(-len(sides), 0), *((-start, end) for _, (start, end) in sides)]
 
-def _boxes(filters: Sequence[Filter]) -> list[_OneBox]:
-    """Return the box around each filter, in labels that all of them share."""
+    def may_cover(self, kind: int, other: int) -> bool:
+        """Whether the box around one filter contains what a box around another must."""
+        wide, narrow = self.shapes[kind].box, self.shapes[other].surely
+        return narrow is None or all(
+            attribute in self.shapes[other].open
+            or (attribute in narrow and low <= narrow[attribute][0] and narrow[attribute][1] <= high)
+            for attribute, (low, high) in wide.items()
+        )
+
+
+class _Points:
+    """Some points of each filter: one that does not contain all points of another does not cover it.
+
+    Points lie at both ends of conjunctions and at the starts of some ranges between. What a point does not name is
+    missing. Of conjunctions with string patterns no points are known.
+    """
+
+    def __init__(self, boxes: _Boxes, kinds: Iterable[int]) -> None:
+        self._boxes = boxes
+        self._kinds = np.array([kind for kind in kinds if boxes.shapes[kind].conjunctions], np.int64)
+        self._is_exact = np.array([boxes.shapes[kind].is_exact for kind in self._kinds.tolist()], np.bool_)
+        labels: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        owners: list[int] = []
+        for at, kind in enumerate(() if self._is_exact.all() else self._kinds.tolist()):
+            for point in _points(boxes.shapes[kind]):
+                for attribute, label in point.items():
+                    labels[attribute].append((len(owners), label))
+                owners.append(at)
+        self._owners = np.array(owners, np.int64)
+        self._labels = {attribute: np.array(found, np.int64).T for attribute, found in labels.items()}
+
+    def perhaps_below(self, kind: int) -> Iterator[int]:
+        """Yield the kinds that one may cover, without what the boxes of both have decided."""
+        shape = self._boxes.shapes[kind]
+        if self._is_exact.all() or not shape.conjunctions:
+            return
+        accepted = np.zeros(len(self._owners), np.bool_)
+        for conjunction in shape.conjunctions:
+            accepted |= self._accepted(conjunction)
+        is_open = ~self._is_exact if shape.is_exact else np.ones(len(self._kinds), np.bool_)
+        is_open[self._owners[~accepted]] = False
+        for other in self._kinds[is_open].tolist():
+            if other != kind and self._boxes.may_cover(kind, other):
+                yield other
+
+    def _accepted(self, conjunction: Mapping[int, Array]) -> Array:
+        accepted = np.ones(len(self._owners), np.bool_)
+        for attribute, ends in conjunction.items():
+            inside = np.full(len(self._owners), ends[0] == FIRST)
+            if attribute in self._labels:
+                points, labels = self._labels[attribute]
+                inside[points] = np.searchsorted(ends, labels, side="right") % 2 == 1
+            accepted &= inside
+        return accepted
+
+
+def _points(shape: _Shape) -> Iterator[dict[int, int]]:
+    sure = [one for one, has_patterns in zip(shape.conjunctions, shape.has_patterns, strict=True) if not has_patterns]
+    for conjunction in sure[:MAX_POINTS]:
+        yield {attribute: int(ends[-1]) - 1 for attribute, ends in conjunction.items()}
+        count = min(MAX_POINTS, max((len(ends) // 2 for ends in conjunction.values()), default=0))
+        for at in range(count):
+            yield {attribute: int(ends[len(ends) // 2 * at // count * 2]) for attribute, ends in conjunction.items()}
+
+
+def _shapes(filters: Sequence[Filter]) -> list[_Shape]:
+    """Return all filters in labels that they share."""
     values: defaultdict[str, list[ValueSet]] = defaultdict(list)
     for wanted in filters:
         for conjunction in wanted.conjunctions:
@@ -202,14 +271,26 @@ def _boxes(filters: Sequence[Filter]) -> list[_OneBox]:
     lines = [Line() for _ in values]
     for line, sets in zip(lines, values.values(), strict=True):
         line.add_all(sets)
-    found: list[_OneBox] = []
-    for wanted in filters:
-        hulls: list[Box] = []
-        is_exact = len(wanted.conjunctions) == 1 and not wanted.conjunctions[0].has_patterns
-        for conjunction in wanted.conjunctions:
-            ranges = {numbers[name]: lines[numbers[name]].ranges_of(accepted) for name, accepted in conjunction}
-            is_exact = is_exact and all(len(pieces) == 1 for pieces in ranges.values())
-            hulls.append({number: (pieces[0][0], pieces[-1][1]) for number, pieces in ranges.items()})
-        box = {number: sides for number, sides in hull(hulls).items() if sides != (FIRST, LAST)}
-        found.append(_OneBox(box, is_exact, is_empty=not hulls))
-    return found
+    return [_shape(wanted, numbers, lines) for wanted in filters]
+
+
+def _shape(wanted: Filter, numbers: Mapping[str, int], lines: Sequence[Line]) -> _Shape:
+    ranges: list[Mapping[int, Array]] = []
+    hulls: list[Box] = []
+    sure: list[Box] = []
+    patterns: set[int] = set()
+    for conjunction in wanted.conjunctions:
+        of_attribute = {numbers[name]: accepted for name, accepted in conjunction}
+        with_patterns = {number for number, accepted in of_attribute.items() if accepted.has_patterns}
+        found = {number: np.array(lines[number].ranges_of(values)).ravel() for number, values in of_attribute.items()}
+        around = {number: (int(ends[0]), int(ends[-1])) for number, ends in found.items()}
+        ranges.append(found)
+        hulls.append(around)
+        patterns |= with_patterns
+        if all(of_attribute[number].surely_satisfiable() for number in with_patterns):
+            sure.append({number: sides for number, sides in around.items() if number not in with_patterns})
+    box = {number: sides for number, sides in hull(hulls).items() if sides != (FIRST, LAST)}
+    has_patterns = tuple(conjunction.has_patterns for conjunction in wanted.conjunctions)
+    is_exact = has_patterns == (False,) and all(len(ends) == 2 for ends in ranges[0].values())
+    surely = hull(sure) if sure else None
+    return _Shape(box, is_exact, tuple(ranges), has_patterns, surely, frozenset(patterns))
