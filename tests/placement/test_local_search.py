@@ -11,14 +11,20 @@ from hypothesis import strategies as st
 
 from placement_builders import problems
 from rankcast.placement import thinning
+from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.audit import Rule, union_measure, verify
 from rankcast.placement.baselines import balance, closest, closest_without_balance
+from rankcast.placement.density import UNIFORM
+from rankcast.placement.exchanges import exchanged
 from rankcast.placement.exhaustive import least_traffic
 from rankcast.placement.flow import feasible_factor
 from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
+from rankcast.placement.interests import Interests
 from rankcast.placement.local_search import improved, improved_within, mended
+from rankcast.placement.problem import Problem
 from rankcast.placement.stage import Stage
 from rankcast.placement.thinning import Thinned
+from rankcast.placement.tree import BrokerTree
 from rankcast.workloads.placement import Workload, layered_tree, network, placement_problem, problem_on
 
 STARTS = {
@@ -168,3 +174,47 @@ def test_a_seed_gives_one_placement(problem, seed):
     one, two = (improved(problem, start, np.random.default_rng(seed), moves=60) for _ in range(2))
     assert (one.brokers == two.brokers).all()
     assert all((mine == theirs).all() for mine, theirs in zip(one.filters, two.filters, strict=True))
+
+
+def tight_star(leaves, alpha, seed):
+    """Six subscribers anywhere in a square, at leaves that are all full."""
+    random = np.random.default_rng((leaves, alpha, seed))
+    low = random.uniform(0, 10, (6, 2))
+    wanted = Interests.of_boxes(low, low + random.uniform(0, 3, (6, 2)))
+    tree = BrokerTree.star([0.0, 0.0], np.ones((leaves, 2)))
+    everyone = np.zeros(6, np.int64)
+    return Problem(tree, wanted, np.arange(6), [[0.0, 0.0]], np.inf, everyone, beta=1.0, beta_max=1.0, alpha=alpha)
+
+
+@pytest.mark.parametrize(("leaves", "alpha"), [(2, 1), (3, 1), (2, 2), (3, 2)])
+def test_full_leaves_exchange_subscribers(leaves, alpha):
+    """Moves of one by one alone end at up to 1.4 times the least traffic on average, and at 3.4 times at worst."""
+    ratios = []
+    for seed in range(8):
+        problem = tight_star(leaves, alpha, seed)
+        found = verify(problem, place(problem, Algorithm.LOCAL_SEARCH, np.random.default_rng(1), moves=1000))
+        assert found.is_feasible
+        least = least_traffic(problem, lambda boxes: union_measure(boxes, UNIFORM))
+        ratios.append(found.bandwidth / least)
+    assert min(ratios) >= 1 - 1e-9
+    assert max(ratios) <= 1.25
+    assert np.mean(ratios) <= 1.05
+
+
+@given(problems(), st.integers(0, 5))
+@settings(max_examples=50)
+def test_exchanges_keep_loads_and_latencies_and_make_nothing_worse(problem, seed):
+    start = mended(problem, greedy_offline(problem), np.random.default_rng(seed))
+    one, two = (exchanged(problem, start, np.random.default_rng(seed), tries=40) for _ in range(2))
+    before, after = verify(problem, start), verify(problem, one)
+    assert after.loads.tolist() == before.loads.tolist()
+    assert after.broken() <= before.broken()
+    assert after.bandwidth <= before.bandwidth
+    assert one.brokers.tolist() == two.brokers.tolist()
+    assert exchanged(problem, start, np.random.default_rng(seed), tries=0) is start
+
+
+def test_where_there_are_many_subscribers_none_are_exchanged():
+    problem = placement_problem(Workload.FEEDS, 200, 20, np.random.default_rng(1))
+    start = greedy_offline(problem)
+    assert exchanged(problem, start, np.random.default_rng(1)) is start

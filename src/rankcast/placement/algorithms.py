@@ -7,6 +7,7 @@ from enum import Enum
 import numpy as np
 
 from rankcast.placement.baselines import balance, closest, closest_without_balance
+from rankcast.placement.exchanges import MOST_TRIES, exchanged
 from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
 from rankcast.placement.local_search import Progress, improved
 from rankcast.placement.problem import Problem
@@ -27,7 +28,7 @@ class Algorithm(Enum):
     CLOSEST = "closest"  # Closest
     BALANCE = "balance"  # Balance
     PROGRAMME = "programme"  # SLP1 on one level, SLP on several
-    LOCAL_SEARCH = "local-search"  # not in the paper; starts from greedy-offline
+    LOCAL_SEARCH = "local-search"  # not in the paper; starts from greedy-offline, ends with exchanges
 
 
 def place(
@@ -54,4 +55,5 @@ def place(
         case Algorithm.PROGRAMME:
             return placed_by_programme(problem, random).placement
     tried = max(FEWEST_MOVES, MOVES_PER_SUBSCRIBER * len(problem)) if moves is None else moves
-    return improved(problem, greedy_offline(problem), random, tried, progress)
+    found = improved(problem, greedy_offline(problem), random, tried, progress)
+    return exchanged(problem, found, random, min(tried, MOST_TRIES))
