@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rankcast.cli.streams import counted, printable, write_json
+from rankcast.cli.streams import printable, write_json
 from rankcast.cli.terminal import progress
-from rankcast.model.errors import InvalidFileError, Problem
+from rankcast.model.errors import InvalidFileError, Problem, counted
 from rankcast.model.schema import Schema
 from rankcast.storage.checking import check_file, is_subscriber_file
 from rankcast.storage.event_files import event_format, files_in

@@ -9,13 +9,13 @@ from time import perf_counter
 from typing import TypeAlias
 
 from rankcast.cli.cover_picture import Shown, draw_file
-from rankcast.cli.streams import Problems, complain, counted, write_json
+from rankcast.cli.streams import Problems, complain, write_json
 from rankcast.cli.terminal import Progress, console, progress, table
 from rankcast.covering.active import ActiveSet
 from rankcast.covering.group import Checking, Strategy
 from rankcast.covering.topk import Cover, CoverSet
 from rankcast.language.parser import parse_filter
-from rankcast.model.errors import InvalidValueError, shown
+from rankcast.model.errors import InvalidValueError, counted, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers

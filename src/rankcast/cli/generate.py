@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from rankcast.cli.streams import complain, counted, write_json
+from rankcast.cli.streams import complain, write_json
 from rankcast.cli.terminal import progress
 from rankcast.model.cloudevents import event_to_json
-from rankcast.model.errors import InvalidValueError
+from rankcast.model.errors import InvalidValueError, counted
 from rankcast.model.events import Event
 from rankcast.model.times import format_time, parse_time
 from rankcast.storage.event_files import write_events

@@ -12,10 +12,10 @@ from time import perf_counter
 
 from rankcast.cli.notifications import COLUMNS, notification_row, notification_to_json
 from rankcast.cli.replay import Replay, compile_kernels, shown_delivery
-from rankcast.cli.streams import Problems, counted, json_line, printable, write_json
+from rankcast.cli.streams import Problems, json_line, printable, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.hub import Notification
-from rankcast.model.errors import Problem
+from rankcast.model.errors import Problem, counted
 from rankcast.model.notifying import OnDemand
 from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.durations import format_duration

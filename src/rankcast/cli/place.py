@@ -12,11 +12,12 @@ import numpy as np
 from rankcast.cli.place_files import Named, measured, read_problem
 from rankcast.cli.place_pictures import Drawn, draw_results
 from rankcast.cli.place_plan import plan_of
-from rankcast.cli.streams import complain, counted, write_json
+from rankcast.cli.streams import complain, write_json
 from rankcast.cli.terminal import console, progress, shown_amount, table
-from rankcast.model.errors import InvalidValueError, shown
+from rankcast.model.errors import InvalidValueError, counted, shown
 from rankcast.placement.algorithms import FEWEST_MOVES, MOVES_PER_SUBSCRIBER, Algorithm, place
 from rankcast.placement.audit import Audit, Rule, verify
+from rankcast.placement.exchanges import exchanged
 from rankcast.placement.flow import feasible_factor
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.local_search import improved_within
@@ -130,6 +131,7 @@ def _placed(named: Named, algorithm: Algorithm, wishes: Wishes, *, quiet: bool) 
             most = wishes.seconds
             start = greedy_offline(named.problem)
             made = improved_within(named.problem, start, random, lambda: (perf_counter() - began) / most, tell)
+            made = exchanged(named.problem, made, random)
         else:
             made = place(named.problem, algorithm, random, wishes.moves, tell)
     return _audited(algorithm.value, named, made, perf_counter() - began, wishes.degree)

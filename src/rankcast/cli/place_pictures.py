@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.cli.streams import counted
 from rankcast.cli.terminal import shown_amount
+from rankcast.model.errors import counted
 from rankcast.placement.audit import Audit
 from rankcast.placement.boxes import Array, corners
 from rankcast.placement.problem import Problem

@@ -24,9 +24,9 @@ from rich.live import Live
 
 from rankcast.cli.run_console import ConsoleSink
 from rankcast.cli.run_session import RunError, session_of_command
-from rankcast.cli.streams import Problems, complain, counted, write_json
+from rankcast.cli.streams import Problems, complain, write_json
 from rankcast.cli.terminal import console
-from rankcast.model.errors import Problem
+from rankcast.model.errors import Problem, counted
 from rankcast.model.subscriptions import Subscriber
 from rankcast.spark.audience import needs_hub
 from rankcast.spark.changing_subscribers import ChangingSubscribers

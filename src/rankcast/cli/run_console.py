@@ -7,8 +7,9 @@ from typing import Any
 
 from pyspark.sql import Row
 
-from rankcast.cli.streams import complain, counted, write_json
+from rankcast.cli.streams import complain, write_json
 from rankcast.cli.terminal import console, shown_time, table
+from rankcast.model.errors import counted
 from rankcast.model.times import format_time
 from rankcast.spark.outputs import Batch, Output
 

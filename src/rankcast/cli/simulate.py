@@ -8,8 +8,9 @@ from pathlib import Path
 from rankcast.cli.simulate_file import Plan, load_plan
 from rankcast.cli.simulate_picture import draw_network, knowledge
 from rankcast.cli.simulate_run import Run
-from rankcast.cli.streams import complain, counted, printable, write_json
+from rankcast.cli.streams import complain, printable, write_json
 from rankcast.cli.terminal import console, table
+from rankcast.model.errors import counted
 from rankcast.overlay.rankings import Scoring, Ties
 
 

@@ -11,7 +11,6 @@ Whatever is wrong is reported with its line, what is there and what was expected
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,9 +20,8 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from rankcast.cli.streams import counted
 from rankcast.model.advertisements import Advertisement, AdvertisementId
-from rankcast.model.errors import RankcastError, shown
+from rankcast.model.errors import RankcastError, counted, hint, shown
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
 from rankcast.overlay.broker import Settings
@@ -246,13 +244,10 @@ class _Reader:
         return self._duration(root[name], (name,)) if name in root else default
 
     def _check_strategy(self, plan: Plan) -> None:
-        if plan.k is not None and not plan.strategy.takes_k:
-            others = ", ".join(one.value for one in Strategy if one.takes_k)
-            self._refuse(("k",), f"k: {plan.k} has no meaning for {plan.strategy.value}; expected one of {others}")
         try:
             plan.strategy.check(Advertise(advertisement_of(plan), plan.ranking))
         except RefusedError as error:
-            self._refuse(("strategy",), str(error))
+            self._refuse(("k",) if plan.k is not None and not plan.strategy.takes_k else ("strategy",), str(error))
 
     def _number(
         self,
@@ -290,9 +285,7 @@ class _Reader:
     def _check_keys(self, given: dict[str, Any], path: tuple[str | int, ...], known: tuple[str, ...]) -> None:
         for name in given:
             if name not in known:
-                near = difflib.get_close_matches(str(name), known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
-                self._refuse((*path, name), f"unknown key {shown(name)}; {hint}")
+                self._refuse((*path, name), f"unknown key {shown(name)}; {hint(name, known)}")
 
     def _made(self, path: tuple[str | int, ...], make: Callable[[], Made]) -> Made:
         try:

@@ -21,9 +21,10 @@ import numpy as np
 
 from rankcast.cli.plan_checks import check_plan
 from rankcast.cli.simulate_picture import Look, Places, draw_network
-from rankcast.cli.streams import complain, counted, write_json
+from rankcast.cli.streams import complain, write_json
 from rankcast.cli.terminal import console, progress, table
 from rankcast.model.advertisements import Advertisement, AdvertisementId
+from rankcast.model.errors import counted
 from rankcast.model.events import Event
 from rankcast.model.expressions import Expression, all_of, any_of, attr
 from rankcast.model.filters import Filter

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from rankcast.model.errors import Problem
+from rankcast.model.errors import Problem, counted
 
 SHOWN_PROBLEMS = 20
 """Problems that a command other than `check` prints in full, for each file."""
@@ -51,15 +51,6 @@ def _escape(char: str) -> str:
 def one_line(text: str) -> str:
     """Return the text as `printable` does, with line ends escaped too."""
     return printable(text).replace("\n", "\\n")
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "event"), counted(1200, "match", "matches")
-    ('1 event', '1,200 matches')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def complain(message: str) -> None:

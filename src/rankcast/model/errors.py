@@ -1,4 +1,4 @@
-"""Every error rankcast raises on purpose: one small tree.
+"""Every error rankcast raises on purpose, one small tree; and how messages show values, near names and numbers.
 
 Catch `RankcastError` to catch them all. An error names the place (a file and line, a column of a filter text, an
 attribute), the value found there and what was expected, and it never stands in for an answer: a call that raises
@@ -7,7 +7,8 @@ changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 EXCERPT = 60
@@ -31,6 +32,25 @@ def shown(value: object) -> str:
             return f"a {type(value).__name__} that cannot be printed"
         return f"an integer of about {int(value.bit_length() * 0.30103):,} digits"
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}... ({len(text):,} characters)"
+
+
+def hint(name: object, known: Collection[str]) -> str:
+    """Return what an error message says after a name that is not known: a near one, or all that are.
+
+    >>> hint("rnet", ["rent", "rooms"]), hint("price", ["rent", "rooms"])
+    ("did you mean 'rent'?", 'expected rent, rooms')
+    """
+    near = difflib.get_close_matches(str(name)[:EXCERPT], known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known) or 'none'}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "event"), counted(1200, "match", "matches")
+    ('1 event', '1,200 matches')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 class RankcastError(Exception):

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 import math
 import types
 import typing
@@ -28,7 +27,7 @@ from typing import Any, TypeAlias
 
 from rankcast.language.parser import parse_filter
 from rankcast.language.printer import format_expression
-from rankcast.model.errors import EXCERPT, InvalidMessageError, RankcastError, shown
+from rankcast.model.errors import InvalidMessageError, RankcastError, hint, shown
 from rankcast.model.filters import Filter
 from rankcast.model.times import TICK, format_time, parse_time
 
@@ -209,8 +208,8 @@ def _object_reader(declared: type) -> Reader:
             raise _wrong(plain, where, "an object")
         unknown = sorted(plain.keys() - members.keys())
         if unknown:
-            hint = _hint(unknown[0], list(members))
-            raise InvalidMessageError(f"{where}: there is no field {shown(unknown[0])} in {declared.__name__}; {hint}")
+            wrong = f"{where}: there is no field {shown(unknown[0])} in {declared.__name__}"
+            raise InvalidMessageError(f"{wrong}; {hint(unknown[0], members)}")
         missing = [name for name, (needed, _) in members.items() if needed and name not in plain]
         if missing:
             raise InvalidMessageError(f"{where}: the field {missing[0]} of {declared.__name__} is missing")
@@ -223,11 +222,6 @@ def _object_reader(declared: type) -> Reader:
             raise InvalidMessageError(f"{where}: {error}") from None
 
     return read
-
-
-def _hint(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name[:EXCERPT], known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known) or 'none'}"
 
 
 def _union_reader(declared: Any) -> Reader:

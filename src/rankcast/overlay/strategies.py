@@ -56,16 +56,12 @@ class Strategy(Enum):
 
     def check(self, advertise: Advertise) -> None:
         """Raise when an advertisement asks for what the strategy cannot do."""
-        name = advertise.advertisement.id
-        if advertise.advertisement.k is not None and not self.takes_k:
+        k = advertise.advertisement.k
+        if k is not None and not self.takes_k:
             others = ", ".join(one.value for one in Strategy if one.takes_k)
-            raise RefusedError(
-                Reason.UNSUPPORTED, f"advertisement {name!r} has a k, which is for {others}; brokers use {self.value}"
-            )
+            raise RefusedError(Reason.UNSUPPORTED, f"k: {k} has no meaning for {self.value}; expected one of {others}")
         if self is Strategy.EXACT_FAIR and advertise.ranking != FAIRNESS:
-            raise RefusedError(
-                Reason.UNSUPPORTED, f"advertisement {name!r} ranks by more than fairness, which {self.value} cannot"
-            )
+            raise RefusedError(Reason.UNSUPPORTED, f"a ranking by more than fairness, which {self.value} cannot")
 
 
 class Weighing(Enum):

@@ -7,7 +7,6 @@ compiled, first picks the subscribers that need explaining. Both readings of the
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from rankcast.model.errors import shown
+from rankcast.model.errors import hint, shown
 from rankcast.storage.compiled_schema import Test, compiled
 from rankcast.storage.tokens import Path
 
@@ -86,8 +85,6 @@ def error_findings(error: ValidationError, path: Path) -> Iterator[Finding]:
 def _unknown_keys(instance: dict[Any, Any], known: list[str], path: Path) -> Iterator[Finding]:
     unknown = [name for name in instance if name not in known]
     for name in unknown[:MAX_UNKNOWN_KEYS]:
-        near = difflib.get_close_matches(str(name), known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(known)}"
-        yield Finding((*path, name), f"unknown key {shown(name)}; {hint}")
+        yield Finding((*path, name), f"unknown key {shown(name)}; {hint(name, known)}")
     if len(unknown) > MAX_UNKNOWN_KEYS:
         yield Finding(path, f"unknown keys: {len(unknown) - MAX_UNKNOWN_KEYS:,} more")

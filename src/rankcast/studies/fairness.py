@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast.model.errors import counted
 from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.strategies import Strategy
 from rankcast.studies.fairness_pictures import draw_fairness, draw_staleness
@@ -27,7 +28,7 @@ from rankcast.studies.fairness_runs import (
     staleness,
     tables,
 )
-from rankcast.studies.findings import Finding, Outcome, Picture, Settings, counted
+from rankcast.studies.findings import Finding, Outcome, Picture, Settings
 from rankcast.studies.parallel import each
 
 NEAR = 0.03

@@ -14,15 +14,6 @@ Say: TypeAlias = Callable[[str], None]
 """Takes a word on what is being done now."""
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "seed"), counted(20, "seed")
-    ('1 seed', '20 seeds')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a study is run: `quick` makes it smaller, and then nothing that depends on size can be compared.

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.model.errors import counted
 from rankcast.overlay.strategies import Strategy
 from rankcast.overlay.topologies import DELAY
-from rankcast.studies.findings import Finding, Outcome, Settings, counted
+from rankcast.studies.findings import Finding, Outcome, Settings
 from rankcast.studies.overlay_latency_runs import APART, STRATEGIES, Case, Latency, measured
 from rankcast.studies.plotting import BLACK, BLUE, GREEN, ORANGE, tidy
 
