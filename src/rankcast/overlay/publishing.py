@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rankcast.matching.naive import evaluate
 from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriptionKey
@@ -131,11 +132,11 @@ class Publishing:
     def _to_targets(self, source: Source, publish: Publish, targets: Sequence[SubscriptionKey]) -> Outcome:
         outcome = Outcome(event=publish.event)
         by_link: dict[str, list[SubscriptionKey]] = {}
-        matching = {one.interest.key for one in self._routing.matching(publish.event, source).get(None, ())}
         for key in targets:
             for record in self._routing.table.named(key):
                 if record.source is None:
-                    outcome.own += [key] if key in matching else []  # it may want something else by now
+                    if evaluate(record.interest.filter.expression, publish.event.attributes):  # it may have changed
+                        outcome.own.append(key)
                 elif record.source != source:
                     by_link.setdefault(record.source, []).append(key)
         for link, keys in by_link.items():
@@ -171,16 +172,16 @@ class Publishing:
 
     def _begin(self, source: Source, name: AdvertisementId, event: Event, k: int | None) -> Outcome:
         found = self._within_reach(event, source)
-        hiding = {link for link, records in found.items() if link is not None and any(one.hides for one in records)}
+        has_room = self._has_room()  # else by what is known, rather than not at all
+        hiding = {
+            link for link, some in found.items() if has_room and link is not None and any(one.hides for one in some)
+        }
         relevant = {link: _keys(one for one in some if is_relevant(one, event)) for link, some in found.items()}
         own = tuple(relevant.pop(None, ()))
         counts = {link: 0 if link in hiding else len(keys) for link, keys in relevant.items() if link is not None}
         count = Count(name, event, source, own, counts, set(hiding), k)
-        if self._has_room():
+        if has_room:
             self.counts[event.identity] = count
-        else:  # too many wait already: by what is known, rather than not at all
-            count.counts = {link: len(keys) for link, keys in relevant.items() if link is not None}
-            count.missing = hiding = set()
         if not hiding:
             return self._noted(count, set())
         query = CountQuery(name, event)
