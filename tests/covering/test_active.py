@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid_filters import GRID_BOXES
 from rankcast.covering import ActiveSet, Checking, Reason, Strategy, Union
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import evaluate
@@ -154,13 +155,7 @@ def test_a_no_has_a_witness_and_the_oracle_agrees(schema, texts, tested):
             schema.conformed(answer.witness)
 
 
-BOXES = st.builds(
-    lambda x, width, y, height: f"x between {x} and {x + width} and y between {y} and {y + height}",
-    *(st.integers(0, 3) for _ in range(4)),
-)
-
-
-@given(st.lists(BOXES | st.sampled_from(["x < 2", "y >= 2", "x != 1 and y != 2"]), max_size=8), BOXES)
+@given(st.lists(GRID_BOXES | st.sampled_from(["x < 2", "y >= 2", "x != 1 and y != 2"]), max_size=8), GRID_BOXES)
 def test_an_imprecise_publication_is_wanted_by_somebody_whatever_it_turns_out_to_be(texts, publication):
     kept = ActiveSet(schema=Schema({"x": ValueType.INT, "y": ValueType.INT}, required=frozenset("xy")))
     for number, text in enumerate(texts):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid_filters import GRID_BOXES
 from rankcast.covering.active import ActiveSet
 from rankcast.covering.group import Checking, Reason, Strategy, Union
 from rankcast.covering.kernels_probes import printed_share, sound_share
@@ -110,10 +111,7 @@ def test_an_answer_holds_for_every_event(others, tested, events):
         assert not any(one.accepts(answer.witness) for one in others)
 
 
-GRID = st.builds(
-    lambda x, width, y, height: f"x between {x} and {x + width} and y between {y} and {y + height}",
-    *(st.integers(0, 3) for _ in range(4)),
-) | st.sampled_from(["x < 2", "x >= 2", "y != 1", "x in (0, 2) or y = 3", "true", "s suffix 'a'"])
+GRID = GRID_BOXES | st.sampled_from(["x < 2", "x >= 2", "y != 1", "x in (0, 2) or y = 3", "true", "s suffix 'a'"])
 
 
 @given(

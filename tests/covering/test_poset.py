@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid_filters import GRID_BOXES
 from rankcast.covering.poset import Poset
 from rankcast.covering.relation import covers
 from rankcast.language.parser import parse_filter
@@ -13,10 +14,7 @@ from rankcast.model.values import ValueType
 from rankcast.testing.strategies import attributes, filters
 
 GRID = (
-    st.builds(
-        lambda x, width, y, height: f"x between {x} and {x + width} and y between {y} and {y + height}",
-        *(st.integers(0, 3) for _ in range(4)),
-    )
+    GRID_BOXES
     | st.sampled_from(["x < 2", "x >= 2", "y != 1", "x in (0, 2) or y = 3", "true", "s suffix 'a'", "s contains 'a'"])
     | st.sampled_from(["x in (0, 3)", "x between 0 and 3", "x in (0, 1, 3)"])
 )

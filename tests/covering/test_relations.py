@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid_filters import GRID_BOXES
 from rankcast.covering.relation import Relation, relation
 from rankcast.covering.relations import RELATIONS, RelationTable
 from rankcast.language.parser import parse_filter
@@ -13,10 +14,7 @@ from rankcast.model.values import ValueType
 from rankcast.testing.strategies import attributes, filters
 
 CLOSED = Schema({"x": ValueType.INT, "y": ValueType.INT}, required=frozenset({"x", "y"}))
-GRID = st.builds(
-    lambda x, width, y, height: f"x between {x} and {x + width} and y between {y} and {y + height}",
-    *(st.integers(0, 3) for _ in range(4)),
-) | st.sampled_from(
+GRID = GRID_BOXES | st.sampled_from(
     [
         "x < 2",
         "x >= 2",

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid_filters import GRID_BOXES
 from rankcast.covering import specificity
 from rankcast.covering.relation import covers
 from rankcast.covering.specificity import Specificity
@@ -13,10 +14,7 @@ from rankcast.model.values import ValueType
 from rankcast.testing.strategies import filters
 
 CLOSED = Schema({"x": ValueType.INT, "y": ValueType.INT, "s": ValueType.STRING}, required=frozenset({"x", "y"}))
-RELATED = st.builds(
-    lambda x, width, y, height: f"x between {x} and {x + width} and y between {y} and {y + height}",
-    *(st.integers(0, 3) for _ in range(4)),
-) | st.sampled_from(
+RELATED = GRID_BOXES | st.sampled_from(
     [
         "false",
         "true",
