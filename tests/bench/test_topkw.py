@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from rankcast.delivery.dense_windows import DenseWindow
 from typer.testing import CliRunner
 
 from rankcast.bench import topkw, topkw_hub, topkw_shipping
@@ -12,7 +13,6 @@ from rankcast.bench.report import Report
 from rankcast.bench.topkw_passes import count_within, find_nearest, store_all
 from rankcast.cli.main import app
 from rankcast.delivery.dense_rows import DenseRows, Expanded
-from rankcast.delivery.dense_windows import DenseWindow
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import content_codes
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.packing import SETS, Chunk, positions
-from rankcast.delivery.policies import new_queue, with_policy
+from rankcast.delivery.policies import changed_queue, new_queue
 from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
 from rankcast.delivery.queues import finished, step
 from rankcast.delivery.shards import Shard
@@ -173,8 +173,6 @@ class Definition:
         self.taken[row.queue].append(row)
         if isinstance(queue.policy, Periodic):
             self.noted[row.queue].append(row)
-        if getattr(queue.policy, "k", 1) == 0:
-            return  # batched queues hold nothing then
         self.queues[row.queue], delivered = step(queue, row.candidate, row.candidate.time, closed=False)
         self.note(row.queue, delivered)
 
@@ -206,10 +204,10 @@ class Definition:
         self.found.setdefault(change.queue, [])
         if change.policy is None:
             self.queues[change.queue] = None
-        elif queue is None or getattr(change.policy, "k", 1) == 0:
+        elif queue is None:
             self.queues[change.queue] = new_queue(change.policy)
         else:
-            self.queues[change.queue] = with_policy(queue, change.policy)
+            self.queues[change.queue] = changed_queue(queue, change.policy, instant)
 
     def note(self, at, delivered):
         for one in delivered:

@@ -208,7 +208,7 @@ class TestRepetitions:
         hub.publish(flat(1, 20), now=at(20))
         assert [one[1] for one in got(hub.finish())] == ["1", "4"]
 
-    @pytest.mark.parametrize("policy", [Sliding(1, 3), TopKWindow(1, 3), TopKWindow(1, timedelta(seconds=60))])
+    @pytest.mark.parametrize("policy", [Sliding(3, 3), TopKWindow(3, 3), TopKWindow(3, timedelta(seconds=60))])
     def test_are_recognised_for_as_long_as_a_window_holds_them(self, policy):
         hub = Hub()
         hub.subscribe("ana", {"x = 1": 1.0, "true": 0.5}, deliver=policy)

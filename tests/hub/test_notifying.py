@@ -118,6 +118,7 @@ class TestReading:
         published(hub, 1, 1, x=1)
         found = [hub.explain(Event("new", "/flats", time=at(2), data={"x": x}), "ana", now=at(2)) for x in (2, 0)]
         assert [one.verdict for one in found] == [Verdict.ON_DEMAND, Verdict.OUTRANKED]
+        assert str(found[1]).endswith("a better one stays as long: it can no longer be delivered")
 
     def test_whoever_is_notified_can_read_too(self, hub):
         hub.subscribe("ana", RANKS, deliver=Continuous(2))

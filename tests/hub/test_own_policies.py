@@ -131,7 +131,7 @@ def test_explain_tells_the_outcome_of_every_queue(hub):
     assert [(one.subscription, one.verdict, one.rank) for one in outcome.others] == [("own", Verdict.DELIVERED, 1.0)]
     assert str(outcome).splitlines()[-2:] == [
         "ana: not delivered: no subscription matches",
-        "ana [own]: delivered with rank 1 (place 1 of 1, only the best is delivered)",
+        "ana [own]: delivered with rank 1 (place 1, only the best is delivered)",
     ]
 
 

@@ -152,7 +152,9 @@ def test_cut_links_and_crashed_brokers_come_back():
     made.cut("core0", "core1")
     publish(made, 10, seed=2)
     near = {key for key, count in made.measures.deliveries.items() if count > before.get(key, 0)}
-    at_hand = set(made.brokers["core0"].desk.seats) | set(made.brokers["edge0.0"].desk.seats)
+    at_hand = set(made.brokers["core0"].desk.serving.subscribers) | set(
+        made.brokers["edge0.0"].desk.serving.subscribers
+    )
     assert {key.subscriber for key in near} <= at_hand
     made.mend("core0", "core1")
     made.settle()
@@ -174,13 +176,13 @@ def test_cut_links_and_crashed_brokers_come_back():
 def test_a_broker_that_lost_everything_learns_it_again_from_its_neighbours_and_clients():
     made = overlay(Strategy.ANCESTOR_COVER_K, chain(3, 1), k=2)
     sizes = made.table_sizes()
-    seats = {name: broker.desk.seats for name, broker in made.brokers.items()}
+    served = {name: broker.desk.serving.subscribers for name, broker in made.brokers.items()}
     made.crash("core1")
     with pytest.raises(UnknownIdError, match="no running broker"):
         made.received("core1")
     made.restart("core1")
-    for seat in seats["core1"].values():
-        made.subscribe("core1", seat.subscriber)
+    for state in served["core1"].values():
+        made.subscribe("core1", state.subscriber)
     made.settle()
     assert made.table_sizes() == sizes
 

@@ -17,7 +17,7 @@ from rankcast.cli.replay import Replay
 from rankcast.cli.streams import Problems, one_line, printable, write_json
 from rankcast.cli.terminal import console, shown_attributes
 from rankcast.delivery.outlook import Outlook
-from rankcast.hub import Outcome
+from rankcast.hub import Match, Outcome
 from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
 from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
@@ -143,7 +143,7 @@ def outcome_to_json(outcome: Outcome, event: Event) -> dict[str, Any]:
         "delivered": outcome.delivered,
         "verdict": outcome.verdict.value,
         "rank": outcome.rank,
-        "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook),
+        "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook, outcome.competitor),
         **({"others": [_own_to_json(other) for other in outcome.others]} if outcome.others else {}),
         "event": event_to_json(event),
         "subscriptions": [_explanation_to_json(explanation) for explanation in outcome.explanations],
@@ -156,20 +156,19 @@ def _own_to_json(outcome: Outcome) -> dict[str, Any]:
         "delivered": outcome.delivered,
         "verdict": outcome.verdict.value,
         "rank": outcome.rank,
-        "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook),
+        "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook, outcome.competitor),
     }
 
 
-def _outlook_to_json(outlook: Outlook) -> dict[str, Any]:
-    last = outlook.competitor
+def _outlook_to_json(outlook: Outlook, last: Match | None) -> dict[str, Any]:
     times = {"decided": outlook.decided, "enters": outlook.enters, "reopens": outlook.reopens}
     return {
         "place": outlook.place,
         "k": outlook.k,
-        "window": len(outlook.window),
-        "competitor": None if last is None else {**last.identity._asdict(), "score": last.score},
+        "competitor": None if last is None else {**last.event.identity._asdict(), "rank": last.rank},
         **{name: None if time is None else format_time(time) for name, time in times.items()},
         "enters_after": outlook.enters_after,
+        "hopeless": outlook.hopeless,
     }
 
 

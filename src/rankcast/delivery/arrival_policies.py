@@ -1,24 +1,33 @@
 """The policies that decide when an event arrives, and only then: all matches, continuous, sliding.
 
 - all: every candidate that has not expired.
-- continuous(k): unless k valid delivered events have a higher rank. What was delivered is kept as far as it can still
-  matter: an event that k others precede and outlive never decides anything again, nor is it in the list that is read
-  on demand (the k-skyband on rank and expiry). Keeping just the k best would be wrong once events expire.
+- continuous(k): unless k valid delivered events come before it in the queue's order.
 - sliding(k, w): among the w most recent matching events; the expired ones leave first and free their places, then the
   new one enters, then whatever is in the best k and was not delivered before is. With diversity the best k are those
-  of a diverse selection among the window, made anew at every match.
+  of a diverse selection among the window, made at every match.
+
+A queue holds what can still be among its best k, delivered or not, and no more (`candidates.needed`). Of continuous
+delivery that are delivered events which fewer than k others precede and outlive; keeping just the k best would be wrong
+once events expire. A sliding window drops what k newer ones precede and outlive. What is dropped keeps its place in the
+window until it would have left: the arrival number of each event that is held says how many are newer, and of dropped
+events that will expire, and free their places then, number and expiry are kept. A diverse selection needs its whole
+window.
+
+An event that has expired when it arrives changes nothing.
 
 Paper: PrefSIENA, its timing policies, with the corrections of docs/semantics.md. Cost per arrival: O(n^2) in the events
-that continuous keeps, O(w log w) for sliding, k * w distances with diversity.
+held, k(1 + ln(w/k)) of a window of w on average; k * w distances with diversity.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from rankcast.delivery.candidates import Candidate, Delivered, chosen, place
+from rankcast.delivery.candidates import Candidate, Delivered, chosen, needed, place
 from rankcast.delivery.queues import Moved, Queue
+from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Sliding
 
 
@@ -41,13 +50,13 @@ class ContinuousQueue(Queue):
     delivered: tuple[Candidate, ...] = ()
 
     def arrived(self, candidate: Candidate, now: datetime) -> Moved:
-        """Deliver the candidate unless it has expired or k valid delivered events have a higher rank."""
+        """Deliver the candidate unless it has expired or k valid delivered events come before it."""
+        if not candidate.is_valid_at(now):
+            return self, []
         valid = tuple(one for one in self.delivered if one.is_valid_at(now))
-        higher = sum(one.score > candidate.score for one in valid)
-        if not candidate.is_valid_at(now) or higher >= self.policy.k:
+        if sum(place(one) < place(candidate) for one in valid) >= self.policy.k:
             return replace(self, delivered=valid), []
-        kept = _skyband((*valid, candidate), self.policy.k)
-        return replace(self, delivered=kept), [Delivered(candidate, now)]
+        return continuous_queue(self.policy, (*valid, candidate)), [Delivered(candidate, now)]
 
     @property
     def held(self) -> tuple[Candidate, ...]:
@@ -55,31 +64,72 @@ class ContinuousQueue(Queue):
         return self.delivered
 
 
-def _skyband(delivered: tuple[Candidate, ...], k: int) -> tuple[Candidate, ...]:
-    """Drop every event that k better ones outlive; of equal rank the newer one is better, as in a list."""
-    return tuple(
-        one for one in delivered if sum(place(other) < place(one) and other.outlives(one) for other in delivered) < k
-    )
+def continuous_queue(policy: Continuous, delivered: Iterable[Candidate]) -> ContinuousQueue:
+    """Return the queue that holds what it needs of some delivered events."""
+    return ContinuousQueue(policy, needed(delivered, policy.k, Candidate.outlives))
 
 
 @dataclass(frozen=True, slots=True)
 class SlidingQueue(Queue):
-    """Sliding delivery: the most recent matching events, oldest first, and which of them were delivered."""
+    """Sliding delivery: what is needed of the most recent matching events, oldest first, and which were delivered.
+
+    `entered` counts the events that entered. `places` are the arrival numbers and expiries of events that are not held,
+    are newer than the oldest that is, and will free their places when they expire.
+    """
 
     policy: Sliding
     recent: tuple[Candidate, ...] = ()
-    delivered: frozenset[Candidate] = frozenset()
+    delivered: frozenset[Identity | int] = frozenset()
+    entered: int = 0
+    places: tuple[tuple[int, datetime], ...] = ()
 
     def arrived(self, candidate: Candidate, now: datetime) -> Moved:
         """Let expired events leave, the candidate enter, and deliver what is new among the best k."""
-        valid = [one for one in (*self.recent, candidate) if one.is_valid_at(now)]
-        recent = tuple(valid[-self.policy.window :])
-        top = chosen(recent, self.policy.k, self.policy.diversity)
-        new = [one for one in top if one not in self.delivered]
-        delivered = (self.delivered | frozenset(new)) & frozenset(recent)
-        return replace(self, recent=recent, delivered=delivered), [Delivered(one, now) for one in new]
+        if not candidate.is_valid_at(now):
+            return self, []
+        queue = self.without_expired(now)
+        number = queue.entered + 1
+        staying = [one for one in queue.recent if one.arrival > number - self.policy.window]
+        delivered = self.delivered & {one.identity for one in staying}
+        recent = (*staying, replace(candidate, arrival=number))
+        new = [one for one in chosen(recent, self.policy.k, self.policy.diversity) if one.identity not in delivered]
+        delivered |= {one.identity for one in new}
+        queue = replace(queue, recent=recent, delivered=delivered, entered=number).with_what_is_needed()
+        return queue, [Delivered(one, now) for one in new]
+
+    def without_expired(self, now: datetime) -> SlidingQueue:
+        """Let what has expired leave; older events are then so much nearer to the newest."""
+        gone = [one.arrival for one in self.recent if not one.is_valid_at(now)]
+        gone += (number for number, expires in self.places if expires <= now)
+        if not gone:
+            return self
+
+        def moved(number: int) -> int:
+            return number + sum(other > number for other in gone)
+
+        recent = (replace(one, arrival=moved(one.arrival)) for one in self.recent if one.is_valid_at(now))
+        places = ((moved(number), expires) for number, expires in self.places if expires > now)
+        return replace(self, recent=tuple(recent), places=tuple(places))
+
+    def with_what_is_needed(self) -> SlidingQueue:
+        """Hold nothing outside the window and nothing that can no longer be among the best k, but for its place."""
+        oldest = self.entered - self.policy.window + 1
+        inside = tuple(one for one in self.recent if one.arrival >= oldest)
+        recent = inside
+        if self.policy.diversity is None:
+            recent = needed(inside, self.policy.k, _stays_no_shorter)
+        held = {one.identity for one in recent}
+        oldest = max(oldest, min((one.arrival for one in recent), default=self.entered + 1))
+        dropped = ((one.arrival, one.expires) for one in inside if one.identity not in held and one.expires is not None)
+        places = sorted(place for place in (*self.places, *dropped) if place[0] >= oldest)
+        return replace(self, recent=recent, delivered=self.delivered & held, places=tuple(places))
 
     @property
     def held(self) -> tuple[Candidate, ...]:
-        """The window."""
+        """What is needed of the window."""
         return self.recent
+
+
+def _stays_no_shorter(one: Candidate, other: Candidate) -> bool:
+    """Whether one event leaves a window of so many events no sooner than another."""
+    return one.arrival > other.arrival and one.outlives(other)

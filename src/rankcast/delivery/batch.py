@@ -5,6 +5,12 @@
     delivered = queues.advance(now)      # what is due before now, for policies that also act when time passes
     delivered = queues.finish()          # the end of the input
 
+or, one event at a time, for queues that come and go:
+
+    queues.serve()                                          # from now on, know when queues act by themselves
+    delivered = queues.arrive(columns, time, now)           # one event in some queues, and what is due by then
+    queues.put(5, changed_queue(queues.get(5), policy, now))
+
 Rows are (queue, event, time, expires, score), sorted by queue; those of one queue in the order of their times, none
 before what the queue has seen. Each arrives at its own time. The result is that of `rankcast.delivery.queues.step`
 with `closed=False` for every row, and does not depend on how rows are divided into calls: deliveries come by queue,
@@ -14,12 +20,16 @@ An event is a number from 0 on. Among equal scores and times the lower number is
 the order of (source, id). Rows of equal time are taken as they come: sort them by event to be independent of whoever
 brought them. Duplicates are not recognised here.
 
+`get` returns a queue as the step functions know it, with numbers for identities: all that is rare is done there, once
+for every engine, and `put` brings it back.
+
 Queues that diversify also need the contents of events, by their numbers: each call is given those of its rows and of
 everything that the queues which select in it still hold (`contents.Contents`; more do no harm). Their scores have to
 lie in [0, 1].
 
 A call that raises has changed nothing. An object belongs to one thread at a time; kernels release the GIL.
-Cost: see the kernels; arrays at most double when they are full, and queues without use of their room give it back then.
+Cost: see the kernels; arrays grow by a quarter when they are full, in place, and queues without use of their room give
+it back then.
 """
 
 from __future__ import annotations
@@ -32,16 +42,20 @@ import numpy as np
 
 from rankcast.delivery.batch_diversity import NO_SETTINGS, Diverse, Settings, diverse_input
 from rankcast.delivery.batch_layout import (
+    ALL,
     CAPACITY,
     CLOCK,
     CONTINUOUS,
     COUNT,
+    ENTERED,
+    GONE,
     HEAD,
     KIND,
     LAST_INSTANT,
     LINE,
     LONGEST,
     NEVER,
+    NEXT,
     PERIODIC,
     SETTING,
     SLIDING,
@@ -64,10 +78,12 @@ from rankcast.delivery.kernels_batch import (
     TIME_OUT_OF_RANGE,
     UNKNOWN_QUEUE,
     UNSORTED_QUEUE,
-    all_places_exist,
     first_fault,
+    list_all,
     pass_time,
     score_bits_of,
+    serve_event,
+    set_timers,
     take_rows,
 )
 from rankcast.delivery.kernels_diverse import (
@@ -76,21 +92,27 @@ from rankcast.delivery.kernels_diverse import (
     first_diverse_fault,
     first_due_without_content,
 )
-from rankcast.delivery.kernels_room import DONE, FEWEST_SLOTS, FOUND_FULL, USED, WRITTEN, repack
+from rankcast.delivery.kernels_needed import drop_unneeded, drop_unneeded_of
+from rankcast.delivery.kernels_room import DONE, FOUND_FULL, USED, WRITTEN, copy_slots, fill_slots, repack
+from rankcast.delivery.kernels_timers import DUE, LINES, PLACE, QUEUE, TIMED
+from rankcast.delivery.queue_slots import ContentOf, fill_line, queue_of
+from rankcast.delivery.queues import Queue
+from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.policies import Policy, diversity_of
+from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 
-VERSION = 2
-"""Of the packed state. Version 1, which had no diversity, is read as well."""
+VERSION = 3
+"""Of the packed state."""
 
-_LINE_1 = LINE - 1
 _HEADER = struct.Struct("<8sqqqq")
-_HEADER_1 = struct.Struct("<8sqqq")
 _MAGIC = b"rcqueues"
 
 FEWEST_FOUND = 1024
 SPARE = 1.25
 """How much larger than what it holds an arena is made."""
+
+WASTE = 1.1
+"""How much of a full arena may be regions that nobody is in any more, before queues are put together again."""
 
 
 class Rows(NamedTuple):
@@ -112,22 +134,32 @@ class Deliveries(NamedTuple):
     score: Array
 
 
+class Live(NamedTuple):
+    """The state of queues as it is in memory: lines, arena, how much of that is used, settings of diversity."""
+
+    queues: Array
+    arena: Array
+    used: int
+    settings: Array
+
+
 class BatchedQueues:
     """The delivery queues of many subscribers, each with its own policy, numbered from 0."""
 
     def __init__(self, queues: Array, arena: Array, settings: Settings = NO_SETTINGS) -> None:
         self._queues = queues
         self._arena = arena
-        self._used = len(arena)
         self._settings = settings
+        self._counters = np.array([len(arena), 0, 0], np.int64)
+        self._timers = np.zeros((LINES, 0), np.int64)
+        self._found = _empty(0)
 
     @classmethod
     def of(cls, policies: Iterable[Policy]) -> Self:
         """Return queues that have seen nothing yet."""
-        policies = list(policies)
-        diversities = (diversity_of(policy) for policy in policies)
-        settings, numbers = NO_SETTINGS.including(filter(None, diversities))
-        return cls(lines_of(policies, numbers), np.zeros(0, np.int64), settings)
+        made = cls(np.zeros((0, LINE), np.int64), np.zeros(0, np.int64))
+        made.grow(policies)
+        return made
 
     def __len__(self) -> int:
         return len(self._queues)
@@ -143,6 +175,13 @@ class BatchedQueues:
         """What the state takes in memory, spare room included."""
         return self._queues.nbytes + self._arena.nbytes
 
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        """The lines of the queues and the arena, as `batch_layout` describes them: to look at, not to change."""
+        return self._queues, self._arena
+
+    # ---------------------------------------------------------------------------------------------------- many rows
+
     def take(self, rows: Rows, contents: Contents | None = None) -> Deliveries:
         """Let rows arrive; return what is delivered before and by that."""
         rows = _checked(rows)
@@ -152,13 +191,14 @@ class BatchedQueues:
             raise InvalidEventError(self._complaint(rows, row, fault))
         if self._settings.size:
             self._check_diverse(rows, diverse)
-        found, counters, row, bits = _empty(len(rows.queue)), self._counters(), 0, rows.score.view(np.int64)
+        self._begin(len(rows.queue))
+        row, bits = 0, rows.score.view(np.int64)
         while True:
             row, status = take_rows(
                 self._queues,
                 self._arena,
-                found,
-                counters,
+                self._found,
+                self._counters,
                 rows.queue,
                 rows.event,
                 rows.time,
@@ -168,8 +208,8 @@ class BatchedQueues:
                 row,
             )
             if status == DONE:
-                return self._finished(found, counters)
-            found = self._with_room(found, counters, int(rows.queue[row]), status)
+                return self._finished()
+            self._make_room(int(rows.queue[row]), status)
 
     def advance(self, now: int, contents: Contents | None = None) -> Deliveries:
         """Let time pass to `now`: do everything that is due before it. Queues that are further already stay."""
@@ -180,37 +220,201 @@ class BatchedQueues:
             queue, event = first_due_without_content(self._queues, self._arena, diverse.numbers, now)
             if event >= 0:
                 raise InvalidEventError(f"queue {queue}: {_without_content(event)}")
-        found, counters, queue = _empty(0), self._counters(), 0
+        self._begin(0)
+        queue = 0
         while True:
-            queue, status = pass_time(self._queues, self._arena, found, counters, now, diverse, queue)
+            queue, status = pass_time(self._queues, self._arena, self._found, self._counters, now, diverse, queue)
             if status == DONE:
-                return self._finished(found, counters)
-            found = self._with_room(found, counters, queue, status)
+                return self._finished()
+            self._make_room(queue, status)
+
+    def advance_before(self, now: int, chosen: Array, contents: Contents | None = None) -> Deliveries:
+        """Do what is due before an instant in some queues, each named once; deliveries come in their order.
+
+        Windows leave open what is due at the instant itself, to which time passes; a period that ends there has to be
+        left alone.
+        """
+        lines = self._queues[chosen]
+        chosen = chosen[(lines[:, KIND] != PERIODIC) | (lines[:, NEXT] < now)]
+        part = type(self)(self._queues[chosen], self._arena, self._settings)
+        found = part.advance(now, contents)
+        self._queues[chosen] = part._queues
+        return found._replace(queue=chosen[found.queue])
 
     def finish(self, contents: Contents | None = None) -> Deliveries:
         """End the input: open periods and windows are completed, as if time went on for ever."""
         return self.advance(LAST_INSTANT, contents)
 
+    # --------------------------------------------------------------------------------------- one event, some queues
+
+    def serve(self) -> None:
+        """Know from now on when queues act by themselves, which `arrive` needs."""
+        self._timers = np.zeros((LINES, max(16, len(self))), np.int64)
+        self._timers[PLACE] = -1
+        self._counters[TIMED] = 0
+        set_timers(self._queues, self._timers, self._counters, 0, len(self))
+
+    def arrive(
+        self,
+        queue: Array,
+        event: Array,
+        expires: Array,
+        score: Array,
+        time: int,
+        now: int,
+        closed: int,
+        contents: tuple[Array, Array, Array, Array] = NO_CONTENTS,
+        shift: int = 0,
+    ) -> Deliveries:
+        """Let time pass to `now` and an event of a time arrive in some queues, each named once, or in none.
+
+        What is due before `now` comes first. With `closed`, 1 instead of 0, nothing more arrives at `now`, which is
+        evaluated. The columns are int64 and, the scores, float64; they are trusted, as is `now`, which never goes back, and
+        as are the contents, by event number: what is above `shift` bits of an event's word.
+        """
+        diverse = Diverse(shift, *contents, *self._settings) if self._settings.size else _NOT_DIVERSE
+        counters = self._counters
+        counters[WRITTEN] = 0
+        row = -1
+        bits = score.view(np.int64)
+        while True:
+            row, status = serve_event(
+                self._queues,
+                self._arena,
+                self._found,
+                counters,
+                self._timers,
+                queue,
+                event,
+                expires,
+                bits,
+                time,
+                now,
+                closed,
+                diverse,
+                row,
+            )
+            if status == DONE:
+                return self._finished() if counters[WRITTEN] else NOTHING
+            due = row < 0 or row == len(queue)
+            self._make_room(int(self._timers[QUEUE, 0] if due else queue[row]), status)
+
+    @property
+    def next_due(self) -> int | None:
+        """When a queue acts by itself, at the earliest, in microseconds since 1970."""
+        return int(self._timers[DUE, self._timers[QUEUE, 0]]) >> 1 if self._counters[TIMED] else None
+
+    # ----------------------------------------------------------------------------------------------- queue by queue
+
+    def grow(self, policies: Iterable[Policy]) -> None:
+        """Add queues that have seen nothing yet."""
+        lines = self._lines(list(policies))
+        self._queues = np.concatenate([self._queues, lines])
+        room = self._timers.shape[1]
+        if 0 < room < len(self):
+            more = np.zeros((LINES, len(self)), np.int64)  # half as much again
+            more[PLACE] = -1
+            self._timers = np.concatenate([self._timers, more], axis=1)
+
+    def get(self, queue: int, policy: Policy | None = None, content_of: ContentOf | None = None) -> Queue:
+        """Return a queue as the step functions know it; `policy` is its own, where the caller knows that."""
+        line = self._queues[queue]
+        if SLIDING <= line[KIND] <= TIME_WINDOW and line[COUNT]:
+            drop_unneeded(self._queues, self._arena, queue)
+        return queue_of(line, self._held(queue), policy, content_of)
+
+    def put(self, queue: int, state: Queue, policy: Policy) -> None:
+        """Let a queue go on as one of the step functions, of this policy."""
+        line = self._lines([policy])[0]
+        line[CLOCK] = self._queues[queue, CLOCK]
+        slots = fill_line(line, state)
+        used = int(self._counters[USED])
+        line[START], line[CAPACITY], line[COUNT] = used, len(slots), len(slots)
+        end = used + int(_words(line[None], line[None, CAPACITY])[0])
+        if end > len(self._arena):
+            self._resize(int(SPARE * end))
+        self._arena[used : used + slots.size] = slots.ravel()
+        self._counters[USED] = end
+        self._queues[queue] = line
+        if line[KIND] == PERIODIC and not line[SETTING]:
+            list_all(self._queues[queue : queue + 1], self._arena)
+        if self._timers.shape[1]:
+            set_timers(self._queues, self._timers, self._counters, queue, queue + 1)
+
+    def clear(self, queue: int) -> None:
+        """Let a queue forget everything that it holds."""
+        self.put(queue, queue_of(self._queues[queue], np.zeros((0, SLOT), np.int64)), ALL_MATCHES)
+
+    def words_of(self, queue: int) -> Array:
+        """Return the words of the events that a queue holds, in its order."""
+        words = self._held(queue)[:, 0]
+        return np.where(words < 0, ~words, words)
+
+    def words(self) -> Array:
+        """Return the words of the events that all queues hold, needed or not, each as often as it is held."""
+        words = self._arena[self._slots_in_use()]
+        words = words[words != GONE]
+        found: Array = np.where(words < 0, ~words, words)
+        return found
+
+    def renumber(self, old: Array, new: Array, bits: int) -> None:
+        """Let events have other numbers, which are above so many bits of their words; `old` ascends."""
+        at = self._slots_in_use()
+        words = self._arena[at]
+        plain = np.where(words < 0, ~words, words)
+        place = np.minimum(np.searchsorted(old, plain >> bits), len(old) - 1)
+        is_meant = (old[place] == plain >> bits) & (words != GONE)
+        changed = new[place] << bits | plain & ((1 << bits) - 1)
+        self._arena[at[is_meant]] = np.where(words < 0, ~changed, changed)[is_meant]
+
+    def _slots_in_use(self) -> Array:
+        """Return where the slots of all queues begin."""
+        counts = self._queues[:, COUNT]
+        first = self._queues[:, START] + SLOT * self._queues[:, HEAD]
+        before = np.cumsum(counts) - counts
+        return np.repeat(first - SLOT * before, counts) + SLOT * np.arange(int(counts.sum()))
+
+    def _held(self, queue: int) -> Array:
+        """Return the slots in use of a queue."""
+        line = self._queues[queue]
+        first = line[START] + SLOT * line[HEAD]
+        return self._arena[first : first + SLOT * line[COUNT]].reshape(-1, SLOT)
+
+    def _lines(self, policies: list[Policy]) -> Array:
+        diversities = [diversity for policy in policies if (diversity := diversity_of(policy)) is not None]
+        numbers: dict[Diversity, int] = {}
+        if diversities:
+            self._settings, numbers = self._settings.including(diversities)
+        return lines_of(policies, numbers)
+
+    # -------------------------------------------------------------------------------------------------- written down
+
+    def drop_unneeded(self, chosen: Array | None = None) -> None:
+        """Hold nothing that is not needed, in some queues or in all."""
+        drop_unneeded_of(self._queues, self._arena, np.arange(len(self)) if chosen is None else chosen)
+
     def to_arrays(self) -> dict[str, Array]:
-        """Return the state, packed, as named arrays of its own."""
+        """Return the state, packed, as named arrays of its own: just what is needed, without lists of the best."""
+        self.drop_unneeded()
         queues = self._queues.copy()
-        capacities = queues[:, COUNT].copy()
-        held = np.zeros(int(_words(queues, capacities).sum()), np.int64)
-        repack(queues, self._arena, capacities, held)
+        queues[:, TOP] = 0
+        starts = np.cumsum(queues[:, COUNT]) - queues[:, COUNT]
+        held = np.empty((int(queues[:, COUNT].sum()), SLOT), np.int64)
+        copy_slots(queues, self._arena, starts, held)
+        queues[:, (START, HEAD)] = 0
+        queues[:, CAPACITY] = queues[:, COUNT]
         version = np.array([VERSION], np.int64)
-        return {"version": version, "queues": queues, "held": held, "settings": self._settings.to_words()}
+        return {"version": version, "queues": queues, "held": held.ravel(), "settings": self._settings.to_words()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         """Return queues that go on as those whose state was packed; arrays that cannot be such state are refused."""
         version = arrays["version"].tolist() if "version" in arrays else None
-        if version == [1]:
-            arrays = _of_version_2(arrays)
-        missing = {"version", "queues", "held", "settings"} - set(arrays)
+        if version != [VERSION]:
+            raise InvalidValueError(f"packed queues: version {version} is not [{VERSION}]")
+        missing = {"queues", "held", "settings"} - set(arrays)
         if missing:
             raise InvalidValueError(f"packed queues: there is no array {min(missing)!r}")
-        if version not in ([1], [VERSION]):
-            raise InvalidValueError(f"packed queues: version {version} is not one of [1] and [{VERSION}]")
         queues, held, words = (np.array(arrays[name], order="C") for name in ("queues", "held", "settings"))
         are_numbers = all(array.dtype == np.int64 for array in (queues, held, words))
         if not are_numbers or queues.shape[1:] != (LINE,) or held.ndim != 1 or words.ndim != 1:
@@ -220,7 +424,12 @@ class BatchedQueues:
         settings = Settings.from_words(words)
         if not _is_sound(queues, held, settings.size):
             raise InvalidValueError("packed queues: the arrays contradict each other; expected what to_arrays returns")
-        return cls(queues, held, settings)
+        sizes = _words(queues, queues[:, CAPACITY])
+        queues[:, START] = np.cumsum(sizes) - sizes
+        arena = np.empty(int(sizes.sum()), np.int64)
+        fill_slots(queues, held.reshape(-1, SLOT), arena)
+        list_all(queues, arena)
+        return cls(queues, arena, settings)
 
     def to_bytes(self) -> bytes:
         """Return the state, packed."""
@@ -231,25 +440,40 @@ class BatchedQueues:
     @classmethod
     def from_bytes(cls, packed: bytes) -> Self:
         """Return queues that go on as those whose state was packed."""
-        if len(packed) < _HEADER_1.size or not packed.startswith(_MAGIC):
+        if len(packed) < _HEADER.size or not packed.startswith(_MAGIC):
             raise InvalidValueError("packed queues: these bytes do not begin as packed queues do")
-        _, version, *_ = _HEADER_1.unpack_from(packed)
-        if version not in (1, VERSION):
-            raise InvalidValueError(f"packed queues: version [{version}] is not one of [1] and [{VERSION}]")
-        header, columns = (_HEADER_1, _LINE_1) if version == 1 else (_HEADER, LINE)
-        if len(packed) < header.size:
-            raise InvalidValueError("packed queues: these bytes do not begin as packed queues do")
-        _, _, *sizes = header.unpack_from(packed)
-        if min(sizes) < 0 or any(size % 8 for size in sizes) or sizes[0] % (8 * columns):
+        _, version, *sizes = _HEADER.unpack_from(packed)
+        if version != VERSION:
+            raise InvalidValueError(f"packed queues: version [{version}] is not [{VERSION}]")
+        if min(sizes) < 0 or any(size % 8 for size in sizes) or sizes[0] % (8 * LINE):
             raise InvalidValueError("packed queues: the sizes at the beginning of the bytes are not possible")
-        if len(packed) != header.size + sum(sizes):
+        if len(packed) != _HEADER.size + sum(sizes):
             raise InvalidValueError(
-                f"packed queues: {len(packed):,} bytes, where {header.size + sum(sizes):,} were expected"
+                f"packed queues: {len(packed):,} bytes, where {_HEADER.size + sum(sizes):,} were expected"
             )
-        words = np.frombuffer(packed, "<i8", offset=header.size).astype(np.int64)
-        queues, held, *settings = np.split(words, np.cumsum(sizes)[:-1] // 8)
-        arrays = {"version": np.array([version]), "queues": queues.reshape(-1, columns), "held": held}
-        return cls.from_arrays({**arrays, "settings": settings[0]} if settings else arrays)
+        words = np.frombuffer(packed, "<i8", offset=_HEADER.size).astype(np.int64)
+        queues, held, settings = np.split(words, np.cumsum(sizes)[:-1] // 8)
+        arrays = {"version": np.array([version]), "queues": queues.reshape(-1, LINE), "held": held}
+        return cls.from_arrays({**arrays, "settings": settings})
+
+    def to_live(self) -> Live:
+        """Return the state as it is in memory, nothing packed: to go on with elsewhere (`from_live`)."""
+        return Live(self._queues, self._arena, int(self._counters[USED]), self._settings.to_words())
+
+    @classmethod
+    def from_live(cls, live: Live) -> Self:
+        """Return queues that go on with these very arrays, which are trusted."""
+        made = cls(live.queues, live.arena, Settings.from_words(live.settings))
+        made._counters[USED] = live.used
+        return made
+
+    def move_to(self, arena: Array) -> None:
+        """Go on in another arena of the same size; what is used of this one is copied."""
+        used = int(self._counters[USED])
+        arena[:used] = self._arena[:used]
+        self._arena = arena
+
+    # ------------------------------------------------------------------------------------------------------- inside
 
     def _diverse(self, contents: Contents | None) -> Diverse:
         return diverse_input(NO_CONTENTS if contents is None else contents, self._settings)
@@ -266,29 +490,43 @@ class BatchedQueues:
         if fault != NO_DIVERSE_FAULT:
             raise InvalidEventError(f"row {row}: queue {rows.queue[row]}: {_without_content(event)}")
 
-    def _counters(self) -> Array:
-        counters = np.zeros(2, np.int64)
-        counters[USED] = self._used
-        return counters
+    def _begin(self, rows: int) -> None:
+        """Have room for about as many deliveries as rows."""
+        self._counters[WRITTEN] = 0
+        if self._found.shape[1] < rows:
+            self._found = _empty(rows)
 
-    def _finished(self, found: Array, counters: Array) -> Deliveries:
-        self._used = int(counters[USED])
-        queue, event, time, order = (column[: counters[WRITTEN]].copy() for column in found)
+    def _finished(self) -> Deliveries:
+        queue, event, time, order = (column[: self._counters[WRITTEN]].copy() for column in self._found)
+        if self._found.shape[1] > FEWEST_FOUND:
+            self._found = _empty(0)
         return Deliveries(queue, event, time, score_bits_of(order).view(np.float64))
 
-    def _with_room(self, found: Array, counters: Array, queue: int, status: int) -> Array:
-        """Make room where a kernel stopped, at one queue; return where it writes on."""
+    def _make_room(self, queue: int, status: int) -> None:
+        """Make room where a kernel stopped, at one queue."""
         wanted = self._queues[queue]
         if status == FOUND_FULL:
-            more = max(FEWEST_FOUND, found.shape[1], int(min(wanted[K], wanted[COUNT] + 1)))
-            return np.concatenate([found, np.empty((4, more), np.int64)], axis=1)
-        capacities = np.minimum(self._queues[:, CAPACITY], np.maximum(FEWEST_SLOTS, 2 * self._queues[:, COUNT]))
+            more = max(FEWEST_FOUND, self._found.shape[1], int(min(wanted[K], wanted[COUNT] + 1)))
+            self._found = np.concatenate([self._found, np.empty((4, more), np.int64)], axis=1)
+            return
+        counts = self._queues[:, COUNT]
+        grown = int(_words(wanted[None], np.array([4 + 2 * int(wanted[COUNT])]))[0])
+        capacities = np.minimum(self._queues[:, CAPACITY], counts + counts // 2 + 4)
         needed = int(_words(self._queues, capacities).sum())
-        grown = int(_words(wanted[None], np.array([max(FEWEST_SLOTS, 2 * wanted[CAPACITY])]))[0])
-        arena = np.empty(max(FEWEST_FOUND, int(SPARE * needed)) + grown, np.int64)
-        counters[USED] = repack(self._queues, self._arena, capacities, arena)
+        if self._counters[USED] > WASTE * needed:
+            order = np.argsort(self._queues[:, START], kind="stable")
+            self._counters[USED] = repack(self._queues, self._arena, order, capacities, self._arena)
+        if self._counters[USED] + grown > len(self._arena):
+            self._resize(max(FEWEST_FOUND, int(SPARE * self._counters[USED])) + grown)
+
+    def _resize(self, size: int) -> None:
+        """Make the arena larger, in place where its memory is its own."""
+        if self._arena.flags.owndata and self._arena.base is None:
+            self._arena.resize(size, refcheck=False)
+            return
+        arena = np.empty(size, np.int64)
+        arena[: len(self._arena)] = self._arena
         self._arena = arena
-        return found
 
     def _complaint(self, rows: Rows, row: int, fault: int) -> str:
         queue, time = rows.queue[row], rows.time[row]
@@ -307,16 +545,12 @@ class BatchedQueues:
         return f"row {row}: {problems[fault]}"
 
 
+NOTHING = Deliveries(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+_NOT_DIVERSE = diverse_input(NO_CONTENTS, NO_SETTINGS)
+
+
 def _without_content(event: int) -> str:
     return f"the content of event {event} is not given; expected that of each row and of each event held"
-
-
-def _of_version_2(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return arrays of version 1 as they are now: no queue diversifies."""
-    queues = np.array(arrays.get("queues", np.zeros((0, _LINE_1), np.int64)))
-    if queues.ndim == 2:
-        queues = np.concatenate([queues, np.zeros((len(queues), 1), queues.dtype)], axis=1)
-    return {**arrays, "queues": queues, "settings": NO_SETTINGS.to_words()}
 
 
 def _checked(rows: Rows) -> Rows:
@@ -351,7 +585,7 @@ def _listed_at_most(queues: Array) -> Array:
     """Return how many events each queue lists at most: `kernels_best.listed_at_most` for all queues."""
     whole = (queues[:, KIND] == PERIODIC) | (queues[:, SETTING] != 0)
     limits = np.where(whole, queues[:, K], np.minimum(queues[:, WINDOW], 2 * queues[:, K]))
-    return np.where(queues[:, KIND] == CONTINUOUS, 0, limits)
+    return np.where(queues[:, KIND] <= CONTINUOUS, 0, limits)
 
 
 def _words(queues: Array, capacities: Array) -> Array:
@@ -362,30 +596,24 @@ def _words(queues: Array, capacities: Array) -> Array:
 
 def _is_sound(queues: Array, held: Array, settings: int) -> bool:
     """Whether no kernel can be led outside the arrays, whatever else they say."""
-    kinds, counts, capacities = queues[:, KIND], queues[:, COUNT], queues[:, CAPACITY]
+    kinds, counts = queues[:, KIND], queues[:, COUNT]
     diversifies, is_window = queues[:, SETTING] > 0, (kinds >= SLIDING) & (kinds <= TIME_WINDOW)
-    holds_all = diversifies & (kinds == PERIODIC) & (queues[:, WINDOW] == LONGEST) & (queues[:, TOP] == 0)
     in_range = (
-        (kinds >= 0)
+        (kinds >= ALL)
         & (kinds <= PERIODIC)
         & (queues[:, K] >= 0)
         & (queues[:, WINDOW] >= (kinds != PERIODIC))
-        & ((kinds != PERIODIC) | diversifies | ((queues[:, WINDOW] == queues[:, K]) & (queues[:, TOP] == counts)))
+        & ((kinds != PERIODIC) | diversifies | (counts <= queues[:, K]))
+        & ((kinds != ALL) | (counts == 0))
         & (queues[:, SETTING] >= 0)
         & (queues[:, SETTING] <= settings)
-        & (~diversifies | is_window | holds_all)
-        & ((queues[:, WINDOW] == LONGEST) | ((kinds != CONTINUOUS) & (kinds != TIME_WINDOW)))
+        & (~diversifies | is_window | (kinds == PERIODIC))
         & (queues[:, (K, WINDOW, SPAN)] <= LONGEST).all(axis=1)
         & (queues[:, SPAN] > 0)
-        & (queues[:, TOP] >= 0)
-        & (queues[:, HEAD] == 0)
-        & (capacities >= 0)
-        & (capacities == counts)
-        & (counts <= queues[:, WINDOW])
-        & (capacities <= len(held))
+        & (queues[:, (START, HEAD, TOP)] == 0).all(axis=1)
+        & (queues[:, ENTERED] >= 0)
+        & (counts >= 0)
+        & (counts == queues[:, CAPACITY])
+        & (counts <= len(held))
     )
-    if not in_range.all() or (queues[:, TOP] > np.minimum(capacities, _listed_at_most(queues))).any():
-        return False
-    ends = np.cumsum(_words(queues, capacities))
-    starts = np.concatenate([[0], ends])
-    return bool((queues[:, START] == starts[:-1]).all() and starts[-1] == len(held) and all_places_exist(queues, held))
+    return bool(in_range.all()) and int(counts.sum()) * SLOT == len(held)

@@ -112,8 +112,9 @@ NO_SETTINGS = Settings.of([])
 
 
 class Diverse(NamedTuple):
-    """Contents and settings as the kernels take them."""
+    """Contents and settings as the kernels take them; `shift` bits of an event's word are not of its number."""
 
+    shift: int
     numbers: Array
     starts: Array
     attributes: Array
@@ -141,4 +142,4 @@ def diverse_input(contents: Contents, settings: Settings) -> Diverse:
         raise InvalidEventError("contents: the numbers of events do not ascend")
     if starts[0] < 0 or starts[-1] > len(attributes) or (starts[1:] < starts[:-1]).any():
         raise InvalidEventError("contents: starts do not ascend within the attributes")
-    return Diverse(numbers, starts, attributes, values, *settings)
+    return Diverse(0, numbers, starts, attributes, values, *settings)

@@ -1,17 +1,21 @@
 """Where the batched queues keep their state: one line of numbers per queue, and one arena of numbers for all of them.
 
 Everything is int64. A queue's line in `queues` says what its policy is, what time it is there and where its region of
-the arena lies. A region has `capacity` slots of four words, one for each event held, and behind them, for the policies
+the arena lies. A region has `capacity` slots of five words, one for each event held, and behind them, for the policies
 that rank what they hold, the list of the best: their scores, then their places.
 
 - Times are microseconds since 1970. `NEVER` stands for no expiry and for nothing due.
 - Scores are kept as integers in the same order (`score_order`), so that nothing compares floats.
 - Event numbers are not negative; a held event that was delivered is kept as the complement of its number.
+- What is held lies in the slots from HEAD on, of a window in order of arrival. A slot whose event is `GONE` only keeps
+  the place of an event that is no longer held in a sliding window, until that expires.
 - A place in the list of the best is twice the number of a slot, plus one when the event there was delivered.
 - A queue that diversifies keeps in that list what it selected, in order, with the bits of divranks for scores. Its own
   scores are ranks from 0 to 1, whose order as integers is that of their bits.
 
-A queue with k=10 and a full window of 100 takes 104 + 100 * 32 + 20 * 16 = 3,624 bytes.
+A window may hold more than it needs (`rankcast.delivery.candidates.needed`), until it has no free slot: then what is
+not needed is dropped. So it has at most about twice as many slots as it needs: with k=10 and a window of 20,000 events
+some 86 of 40 bytes, instead of 20,000.
 """
 
 from __future__ import annotations
@@ -38,16 +42,20 @@ LONGEST = LAST_INSTANT - FIRST_INSTANT
 # The kinds of queues.
 ALL, CONTINUOUS, SLIDING, COUNT_WINDOW, TIME_WINDOW, PERIODIC = range(6)
 
-# The words of a queue's line. NEXT: no event held expires before it; for periods, their end. UNSEEN: an instant whose
-# arrivals have entered but which has not been evaluated. HEAD: the slot of the oldest; the slots are a ring. TOP: how
-# many are listed among the best. SETTING: by which diversity it selects, from 1 on; 0 for none.
-KIND, K, WINDOW, SPAN, CLOCK, START, CAPACITY, HEAD, COUNT, TOP, NEXT, UNSEEN, SETTING = range(13)
-LINE = 13
+# The words of a queue's line. NEXT: no event held leaves by itself before it; for periods, their end. UNSEEN: an instant
+# whose arrivals have entered but which has not been evaluated. HEAD: the first slot in use. TOP: how many are listed
+# among the best. SETTING: by which diversity it selects, from 1 on; 0 for none. ENTERED: how many events have entered.
+KIND, K, WINDOW, SPAN, CLOCK, START, CAPACITY, HEAD, COUNT, TOP, NEXT, UNSEEN, SETTING, ENTERED = range(14)
+LINE = 14
 
-# The words of a slot. Continuous delivery needs no time and keeps there how many events outrank and outlive this one.
-EVENT, TIME, EXPIRY, SCORE = range(4)
-DOMINATORS = TIME
-SLOT = 4
+# The words of a slot. ARRIVAL is the number of an event among all that entered a window; continuous delivery keeps there
+# how many events outrank and outlive this one.
+EVENT, TIME, EXPIRY, SCORE, ARRIVAL = range(5)
+DOMINATORS = ARRIVAL
+SLOT = 5
+
+GONE = -(2**63)
+"""The event of a slot that only keeps a place."""
 
 
 def microseconds(time: datetime | None) -> int:
@@ -72,7 +80,7 @@ def _line(policy: Policy, settings: Mapping[Diversity, int]) -> list[int]:
     line[KIND], line[K], line[WINDOW], line[SPAN] = kind, min(k, LONGEST), min(window, LONGEST), min(span, LONGEST)
     line[CLOCK], line[NEXT], line[UNSEEN] = FIRST_INSTANT, NEVER, NEVER
     diversity = diversity_of(policy)
-    if diversity is not None and kind != ALL:
+    if diversity is not None:
         line[SETTING] = settings[diversity]
     return line
 
@@ -88,6 +96,4 @@ def _described(policy: Policy) -> tuple[int, int, int, int]:
     window = policy.window
     if isinstance(window, timedelta):
         return TIME_WINDOW, policy.k, LONGEST, window // TICK
-    if window <= policy.k:
-        return ALL, policy.k, window, LONGEST  # every event is among the best when it arrives, diverse or not
     return SLIDING if isinstance(policy, Sliding) else COUNT_WINDOW, policy.k, window, LONGEST

@@ -1,8 +1,10 @@
-"""What a delivery policy knows of an event: its identity, time, expiry, score and content, and which are the best."""
+"""What a delivery policy knows of an event: its identity, time, expiry, score and content; which are the best, and which
+can still be among them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,13 +20,16 @@ class Candidate:
     """A matching event that competes for delivery in one queue.
 
     `content` is what the queue's policy compares for diversity (`contents.WantedContent`): nothing without diversity.
+    `arrival` is given by a window when the event enters it: its number among all that did. An identity may also be a
+    number, where a caller has numbered events in the order of (source, id).
     """
 
-    identity: Identity
+    identity: Identity | int
     time: datetime
     score: float
     expires: datetime | None = None
     content: Content = ()
+    arrival: int = 0
 
     def is_valid_at(self, now: datetime) -> bool:
         """Whether the event has not expired: `expires > now`."""
@@ -43,7 +48,7 @@ class Delivered:
     time: datetime
 
 
-def place(candidate: Candidate) -> tuple[float, timedelta, Identity]:
+def place(candidate: Candidate) -> tuple[float, timedelta, Identity | int]:
     """Return where a candidate stands, the better the smaller: by score, then newer time, then (source, id)."""
     return -candidate.score, LATEST - candidate.time, candidate.identity
 
@@ -51,6 +56,29 @@ def place(candidate: Candidate) -> tuple[float, timedelta, Identity]:
 def best(candidates: Iterable[Candidate], k: int) -> list[Candidate]:
     """Return the best k, the best first."""
     return sorted(candidates, key=place)[:k]
+
+
+def needed(
+    candidates: Iterable[Candidate], k: int, stays: Callable[[Candidate, Candidate], bool]
+) -> tuple[Candidate, ...]:
+    """Return what can still be among the best k: all but those that at least k others come before and outstay.
+
+    `stays(one, other)` tells whether one leaves no sooner than the other. What comes before one that is dropped and
+    stays as long is counted only while it is kept itself: whatever is above that is above the dropped one too, so k of
+    them are. The candidates come back in the order in which they were given.
+    """
+    held = list(candidates)
+    kept: list[Candidate] = []
+    for one in sorted(held, key=place):
+        above = 0
+        for other in kept:
+            above += stays(other, one)
+            if above >= k:
+                break
+        if above < k:
+            kept.append(one)
+    wanted = {one.identity for one in kept}
+    return tuple(one for one in held if one.identity in wanted)
 
 
 def chosen(candidates: Iterable[Candidate], k: int, diversity: Diversity | None) -> list[Candidate]:

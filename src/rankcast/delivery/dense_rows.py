@@ -127,7 +127,8 @@ class DenseRows:
             columns = {name: _typed(name, found[name]) for name in (*_BY_QUEUE, *_FUNCTIONS)}
             table = RankTable(
                 **columns,
-                general_start=np.zeros(queues + 1, np.int64),
+                general_start=np.zeros(queues, np.int64),
+                general_end=np.zeros(queues, np.int64),
                 general=np.zeros(0, np.int64),
                 half_life=np.zeros((len(columns["rank_by"]), 2), np.int64),
             )

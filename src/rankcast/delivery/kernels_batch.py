@@ -11,7 +11,6 @@ from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     ALL,
-    CAPACITY,
     CLOCK,
     CONTINUOUS,
     COUNT_WINDOW,
@@ -26,10 +25,11 @@ from rankcast.delivery.batch_layout import (
     Array,
     K,
 )
-from rankcast.delivery.kernels_best import list_of
+from rankcast.delivery.kernels_best import list_again
 from rankcast.delivery.kernels_diverse_steps import pass_diverse, take_diverse
 from rankcast.delivery.kernels_listed import arrive_continuously, arrive_in_period, pass_in_period
 from rankcast.delivery.kernels_room import DONE, FOUND_FULL, has_room, write
+from rankcast.delivery.kernels_timers import DUE, QUEUE, TIMED, due_at, set_timer
 from rankcast.delivery.kernels_window import arrive_in_count_window, arrive_in_time_window, pass_in_window
 
 NO_FAULT, UNKNOWN_QUEUE, UNSORTED_QUEUE, NEGATIVE_EVENT, TIME_OUT_OF_RANGE, LATE, SCORE_NOT_A_NUMBER = range(7)
@@ -97,23 +97,24 @@ def _arrive(
     time: int,
     expiry: int,
     score: int,
+    now: int,
 ) -> int:
     kind = queues[queue, KIND]
     if kind == ALL:
         if not has_room(found, counters, 1):
             return FOUND_FULL
-        if expiry > time:
-            write(found, counters, queue, event, time, score)
+        if expiry > now:
+            write(found, counters, queue, event, now, score)
         return DONE
     if queues[queue, K] == 0:
         return DONE
     if kind == CONTINUOUS:
-        return arrive_continuously(queues, arena, found, counters, queue, event, time, expiry, score)
+        return arrive_continuously(queues, arena, found, counters, queue, event, time, expiry, score, now)
     if kind in (SLIDING, COUNT_WINDOW):
-        return arrive_in_count_window(queues, arena, found, counters, queue, event, time, expiry, score)
+        return arrive_in_count_window(queues, arena, found, counters, queue, event, time, expiry, score, now)
     if kind == TIME_WINDOW:
-        return arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score)
-    return arrive_in_period(queues, arena, counters, queue, event, time, expiry, score)
+        return arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score, now)
+    return arrive_in_period(queues, arena, counters, queue, event, time, expiry, score, now)
 
 
 @compiled
@@ -136,12 +137,12 @@ def take_rows(
         score = score_order(score_bits[row])
         if queues[queue, SETTING]:
             status = take_diverse(
-                queues, arena, found, counters, queue, events[row], time, expiries[row], score, diverse
+                queues, arena, found, counters, queue, events[row], time, expiries[row], score, time, diverse
             )
         else:
             status = _pass(queues, arena, found, counters, queue, time)
             if status == DONE:
-                status = _arrive(queues, arena, found, counters, queue, events[row], time, expiries[row], score)
+                status = _arrive(queues, arena, found, counters, queue, events[row], time, expiries[row], score, time)
         if status != DONE:
             return row, status
         queues[queue, CLOCK] = time
@@ -167,11 +168,82 @@ def pass_time(
 
 
 @compiled
-def all_places_exist(queues: Array, arena: Array) -> bool:
-    """Whether every list names slots of its queue only; nothing else in the arena is followed."""
+def _pass_due(
+    queues: Array, arena: Array, found: Array, counters: Array, timers: Array, now: int, closed: int, diverse: Diverse
+) -> int:
+    """Let the queues that have something to do by themselves before `now`, or at it when it is closed, do so."""
+    while counters[TIMED] > 0:
+        queue = timers[QUEUE, 0]
+        if timers[DUE, queue] > 2 * now + closed:
+            return DONE
+        limit = now + int(closed and queues[queue, KIND] != PERIODIC)
+        if queues[queue, SETTING]:
+            status = pass_diverse(queues, arena, found, counters, queue, limit, diverse)
+        else:
+            status = _pass(queues, arena, found, counters, queue, limit)
+        if status != DONE:
+            return status
+        queues[queue, CLOCK] = max(queues[queue, CLOCK], now)
+        set_timer(timers, counters, queue, due_at(queues, queue))
+    return DONE
+
+
+@compiled
+def serve_event(
+    queues: Array,
+    arena: Array,
+    found: Array,
+    counters: Array,
+    timers: Array,
+    queue_column: Array,
+    words: Array,
+    expiries: Array,
+    score_bits: Array,
+    time: int,
+    now: int,
+    closed: int,
+    diverse: Diverse,
+    row: int,
+) -> tuple[int, int]:
+    """Let time pass to `now`, and one event arrive in some queues, each named once.
+
+    Goes on from a row; -1 is what is due before them, and what is due at `now`, if it is closed, comes after the last.
+    """
+    if row < 0:
+        status = _pass_due(queues, arena, found, counters, timers, now, 0, diverse)
+        if status != DONE:
+            return row, status
+        row = 0
+    while row < len(queue_column):
+        queue, event, expiry = queue_column[row], words[row], expiries[row]
+        score = score_order(score_bits[row])
+        if queues[queue, SETTING]:
+            status = take_diverse(queues, arena, found, counters, queue, event, time, expiry, score, now, diverse)
+        else:
+            status = _pass(queues, arena, found, counters, queue, now)
+            if status == DONE:
+                status = _arrive(queues, arena, found, counters, queue, event, time, expiry, score, now)
+        if status != DONE:
+            return row, status
+        queues[queue, CLOCK] = now
+        set_timer(timers, counters, queue, due_at(queues, queue))
+        row += 1
+    if closed:
+        return row, _pass_due(queues, arena, found, counters, timers, now, 1, diverse)
+    return row, DONE
+
+
+@compiled
+def set_timers(queues: Array, timers: Array, counters: Array, first: int, last: int) -> None:
+    """Note when some queues act by themselves."""
+    for queue in range(first, last):
+        set_timer(timers, counters, queue, due_at(queues, queue))
+
+
+@compiled
+def list_all(queues: Array, arena: Array) -> None:
+    """Make the lists of all queues that rank what they hold; what was selected by diversity is selected again later."""
     for queue in range(len(queues)):
-        _, places = list_of(queues, queue)
-        for at in range(places, places + queues[queue, TOP]):
-            if arena[at] < 0 or arena[at] >> 1 >= queues[queue, CAPACITY]:
-                return False
-    return True
+        queues[queue, TOP] = 0
+        if queues[queue, SETTING] == 0 and queues[queue, KIND] >= SLIDING:
+            list_again(queues, arena, queue)

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from rankcast.compiling import inlined
 from rankcast.delivery.batch_layout import (
+    ALL,
     CAPACITY,
     CONTINUOUS,
     COUNT,
     EVENT,
+    GONE,
     HEAD,
     KIND,
     PERIODIC,
@@ -33,7 +35,7 @@ from rankcast.delivery.batch_layout import (
 @inlined
 def listed_at_most(queues: Array, queue: int) -> int:
     """Return how many events a queue lists at most."""
-    if queues[queue, KIND] == CONTINUOUS:
+    if queues[queue, KIND] in (ALL, CONTINUOUS):
         return 0
     if queues[queue, KIND] == PERIODIC or queues[queue, SETTING]:
         return int(queues[queue, K])
@@ -135,32 +137,29 @@ def deselect(queues: Array, arena: Array, queue: int, place: int) -> None:
 @inlined
 def list_again(queues: Array, arena: Array, queue: int) -> None:
     """Make the list from all held events."""
-    head, capacity = queues[queue, HEAD], queues[queue, CAPACITY]
+    head, passed_over = queues[queue, HEAD], 0
     queues[queue, TOP] = 0
     for offset in range(queues[queue, COUNT]):
-        place = head + offset
-        if place >= capacity:
-            place -= capacity
-        enlist(queues, arena, queue, place, offset - queues[queue, TOP])
+        if arena[queues[queue, START] + SLOT * (head + offset) + EVENT] == GONE:
+            passed_over += 1
+        else:
+            enlist(queues, arena, queue, head + offset, offset - passed_over - queues[queue, TOP])
 
 
 @inlined
 def move_queue(queues: Array, source: Array, queue: int, target: Array, start: int, capacity: int) -> None:
-    """Copy a queue's region to another one with room for all its events, its oldest event first."""
-    old_start, old_capacity = queues[queue, START], queues[queue, CAPACITY]
-    head, length = queues[queue, HEAD], queues[queue, TOP]
+    """Copy a queue's region to another one with room for all its events.
+
+    Within one array that may overlap the old one if it begins no later and has no more slots.
+    """
+    old_start, head, length = queues[queue, START], queues[queue, HEAD], queues[queue, TOP]
     old_scores, old_places = list_of(queues, queue)
-    for offset in range(queues[queue, COUNT]):
-        place = head + offset
-        if place >= old_capacity:
-            place -= old_capacity
-        for word in range(SLOT):
-            target[start + SLOT * offset + word] = source[old_start + SLOT * place + word]
+    first = old_start + SLOT * head
+    for word in range(SLOT * queues[queue, COUNT]):
+        target[start + word] = source[first + word]
     queues[queue, START], queues[queue, CAPACITY], queues[queue, HEAD] = start, capacity, 0
     scores, places = list_of(queues, queue)
     for at in range(length):
-        offset = (source[old_places + at] >> 1) - head
-        if offset < 0:
-            offset += old_capacity
         target[scores + at] = source[old_scores + at]
-        target[places + at] = 2 * offset + (source[old_places + at] & 1)
+    for at in range(length):
+        target[places + at] = source[old_places + at] - 2 * head

@@ -16,7 +16,6 @@ import numpy as np
 from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
-    CAPACITY,
     COUNT,
     EVENT,
     HEAD,
@@ -27,7 +26,6 @@ from rankcast.delivery.batch_layout import (
     SETTING,
     SLIDING,
     SLOT,
-    SPAN,
     START,
     TIME,
     TOP,
@@ -130,7 +128,7 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
     if _is_hopeless(floats, scores, length, rank, divrank_of(sigma, rank, 1.0)):
         queues[queue, TOP] = length
         return
-    row = row_of(numbers, arena[slot + EVENT])
+    row = row_of(numbers, arena[slot + EVENT] >> diverse.shift)
     first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
     weights, wanted, total = diverse.weights[first:last], diverse.weight_attributes[first:last], diverse.totals[setting]
     codes, others = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
@@ -147,7 +145,7 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
         ):
             return
         if at + 1 < length:
-            selected = row_of(numbers, number_of(arena[other + EVENT]))
+            selected = row_of(numbers, number_of(arena[other + EVENT]) >> diverse.shift)
             if first < last:
                 _write_codes(starts, attributes, values, selected, wanted, hints, others)
                 distance = _weighted_distance(codes, others, weights, total)
@@ -163,11 +161,10 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
 @inlined
 def _oldest_first(queues: Array, arena: Array, queue: int) -> Array:
     """Return the places of the events held, oldest first. They are in the order of their times already."""
-    start, capacity, count = queues[queue, START], queues[queue, CAPACITY], queues[queue, COUNT]
+    start, count = queues[queue, START], queues[queue, COUNT]
     places = np.empty(count, np.int64)
     for offset in range(count):
         place = queues[queue, HEAD] + offset
-        place = place - capacity if place >= capacity else place
         at = offset
         while at > 0 and _is_older(arena, start + SLOT * place, start + SLOT * places[at - 1]):
             places[at] = places[at - 1]
@@ -223,7 +220,7 @@ def select_anew(queues: Array, arena: Array, queue: int, diverse: Diverse) -> No
     for at in range(count):
         slot = start + SLOT * held[at]
         ranks[at] = floats[slot + SCORE]
-        rows[at] = row_of(numbers, number_of(arena[slot + EVENT]))
+        rows[at] = row_of(numbers, number_of(arena[slot + EVENT]) >> diverse.shift)
     weights, total = diverse.weights[first:last], diverse.totals[setting]
     starts, ends = np.empty(0, np.int64), np.empty(0, np.int64)
     if first < last:
@@ -258,11 +255,9 @@ def select_anew(queues: Array, arena: Array, queue: int, diverse: Diverse) -> No
 @inlined
 def _held_without_content(queues: Array, arena: Array, queue: int, numbers: Array) -> int:
     """Return an event that a queue holds and whose content is unknown; -1 when there is none."""
-    start, capacity = queues[queue, START], queues[queue, CAPACITY]
+    first = queues[queue, START] + SLOT * queues[queue, HEAD]
     for offset in range(queues[queue, COUNT]):
-        place = queues[queue, HEAD] + offset
-        place = place - capacity if place >= capacity else place
-        event = number_of(arena[start + SLOT * place + EVENT])
+        event = number_of(arena[first + SLOT * offset + EVENT])
         if row_of(numbers, event) < 0:
             return int(event)
     return -1
@@ -296,8 +291,7 @@ def first_due_without_content(queues: Array, arena: Array, numbers: Array, now: 
             continue
         is_due = queues[queue, NEXT] <= now
         if queues[queue, KIND] != PERIODIC:
-            oldest = arena[queues[queue, START] + SLOT * queues[queue, HEAD] + TIME]
-            is_due = min(queues[queue, NEXT], queues[queue, UNSEEN], oldest + queues[queue, SPAN]) < now
+            is_due = min(queues[queue, NEXT], queues[queue, UNSEEN]) < now
         if is_due:
             event = _held_without_content(queues, arena, queue, numbers)
             if event >= 0:

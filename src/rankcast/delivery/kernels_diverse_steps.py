@@ -10,10 +10,12 @@ from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     COUNT,
+    HEAD,
     KIND,
     NEXT,
     PERIODIC,
     SLIDING,
+    SPAN,
     TIME_WINDOW,
     TOP,
     Array,
@@ -28,7 +30,6 @@ from rankcast.delivery.kernels_window import (
     depart,
     evaluate,
     next_instant,
-    place_at,
 )
 
 
@@ -53,7 +54,7 @@ def pass_diverse(
             select_anew(queues, arena, queue, diverse)
         return pass_in_period(queues, arena, found, counters, queue, now)
     while True:
-        instant = next_instant(queues, arena, queue)
+        instant = next_instant(queues, queue)
         if instant >= now:
             return DONE
         if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
@@ -73,21 +74,24 @@ def take_diverse(
     time: int,
     expiry: int,
     score: int,
+    now: int,
     diverse: Diverse,
 ) -> int:
     """Let time pass and an event arrive in a queue that diversifies."""
-    status = pass_diverse(queues, arena, found, counters, queue, time, diverse)
-    if status != DONE or queues[queue, K] == 0:
+    status = pass_diverse(queues, arena, found, counters, queue, now, diverse)
+    if status != DONE or expiry <= now:
         return status
     kind = queues[queue, KIND]
     if kind == PERIODIC:
-        return arrive_in_period(queues, arena, counters, queue, event, time, expiry, score)
+        return arrive_in_period(queues, arena, counters, queue, event, time, expiry, score, now)
     if kind == TIME_WINDOW:
-        status = arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score)
+        if time + queues[queue, SPAN] <= now:
+            return DONE
+        status = arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score, now)
     else:
-        status = admit_to_count_window(queues, arena, found, counters, queue, event, time, expiry, score)
-    if status == DONE and expiry > time:
-        consider(queues, arena, queue, place_at(queues, queue, queues[queue, COUNT] - 1), diverse)
+        status = admit_to_count_window(queues, arena, found, counters, queue, event, time, expiry, score, now)
+    if status == DONE:
+        consider(queues, arena, queue, queues[queue, HEAD] + queues[queue, COUNT] - 1, diverse)
     if status == DONE and kind != TIME_WINDOW:
-        _evaluate(queues, arena, found, counters, queue, time, diverse)
+        _evaluate(queues, arena, found, counters, queue, now, diverse)
     return status

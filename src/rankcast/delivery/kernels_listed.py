@@ -1,7 +1,7 @@
 """Batched continuous and periodic delivery: nothing is held but what is listed.
 
-Continuous: the delivered events that can still hold back another one, by score, best first, each with the number of
-others that outrank and outlive it. That number never falls while the event is valid (what outlives it is valid as
+Continuous: the delivered events that can still hold back another one, in their order, best first, each with the number
+of others that outrank and outlive it. That number never falls while the event is valid (what outlives it is valid as
 well), so an event is dropped for good when it reaches k. Without expiries at most k are held. Cost: O(1) for an event
 that is held back, O(n) in the events held for one that is delivered or when one has expired.
 
@@ -55,6 +55,16 @@ def _forget_expired(queues: Array, arena: Array, queue: int, now: int) -> None:
 
 
 @inlined
+def _comes_before(arena: Array, slot: int, event: int, time: int, score: int) -> bool:
+    """Whether the event of a slot comes before another one."""
+    if arena[slot + SCORE] != score:
+        return bool(arena[slot + SCORE] > score)
+    if arena[slot + TIME] != time:
+        return bool(arena[slot + TIME] > time)
+    return bool(arena[slot + EVENT] < event)
+
+
+@inlined
 def arrive_continuously(
     queues: Array,
     arena: Array,
@@ -65,31 +75,32 @@ def arrive_continuously(
     time: int,
     expiry: int,
     score: int,
+    now: int,
 ) -> int:
-    """Deliver an event unless it has expired or k valid delivered events have a higher score."""
+    """Deliver an event unless it has expired or k valid delivered events come before it."""
     k = queues[queue, K]
-    if queues[queue, NEXT] <= time:
-        _forget_expired(queues, arena, queue, time)
-    if expiry <= time:
+    if expiry <= now:
         return DONE
-    if queues[queue, COUNT] >= k and arena[queues[queue, START] + SLOT * (k - 1) + SCORE] > score:
+    if queues[queue, NEXT] <= now:
+        _forget_expired(queues, arena, queue, now)
+    last = queues[queue, START] + SLOT * (k - 1)
+    if queues[queue, COUNT] >= k and _comes_before(arena, last, event, time, score):
         return DONE
     if not has_room(found, counters, 1):
         return FOUND_FULL
     if not has_slot(queues, arena, counters, queue):
         return ARENA_FULL
-    write(found, counters, queue, event, time, score)
-    _remember(queues, arena, queue, event, expiry, score)
-    queues[queue, NEXT] = min(queues[queue, NEXT], expiry)
+    write(found, counters, queue, event, now, score)
+    remember(queues, arena, queue, event, time, expiry, score)
     return DONE
 
 
 @inlined
-def _remember(queues: Array, arena: Array, queue: int, event: int, expiry: int, score: int) -> None:
+def remember(queues: Array, arena: Array, queue: int, event: int, time: int, expiry: int, score: int) -> None:
     """Hold a delivered event unless k outrank and outlive it; drop those to which it is the k-th such event."""
     start, k = queues[queue, START], queues[queue, K]
     position, dominators = 0, 0
-    while position < queues[queue, COUNT] and arena[start + SLOT * position + SCORE] > score:
+    while position < queues[queue, COUNT] and _comes_before(arena, start + SLOT * position, event, time, score):
         dominators += int(arena[start + SLOT * position + EXPIRY] >= expiry)
         position += 1
     kept = position
@@ -97,8 +108,6 @@ def _remember(queues: Array, arena: Array, queue: int, event: int, expiry: int, 
         slot = start + SLOT * at
         if arena[slot + EXPIRY] <= expiry:
             arena[slot + DOMINATORS] += 1
-        elif arena[slot + SCORE] == score:
-            dominators += 1
         if arena[slot + DOMINATORS] < k:
             _copy(arena, slot, start + SLOT * kept)
             kept += 1
@@ -106,21 +115,22 @@ def _remember(queues: Array, arena: Array, queue: int, event: int, expiry: int, 
         for at in range(kept, position, -1):
             _copy(arena, start + SLOT * (at - 1), start + SLOT * at)
         slot = start + SLOT * position
-        arena[slot + EVENT], arena[slot + DOMINATORS] = event, dominators
+        arena[slot + EVENT], arena[slot + TIME], arena[slot + DOMINATORS] = event, time, dominators
         arena[slot + EXPIRY], arena[slot + SCORE] = expiry, score
+        queues[queue, NEXT] = min(queues[queue, NEXT], expiry)
         kept += 1
     queues[queue, COUNT] = kept
 
 
 @inlined
 def arrive_in_period(
-    queues: Array, arena: Array, counters: Array, queue: int, event: int, time: int, expiry: int, score: int
+    queues: Array, arena: Array, counters: Array, queue: int, event: int, time: int, expiry: int, score: int, now: int
 ) -> int:
     """Hold an event that may be among the best k of its period and will be valid at its end."""
-    period = queues[queue, SPAN]
-    if queues[queue, NEXT] == NEVER:
-        queues[queue, NEXT] = min(time // period * period + period, LAST_INSTANT)
-    if expiry <= queues[queue, NEXT]:
+    period, end = queues[queue, SPAN], queues[queue, NEXT]
+    if end == NEVER:
+        end = min(now // period * period + period, LAST_INSTANT)
+    if expiry <= end or expiry <= now:
         return DONE
     start, count = queues[queue, START], queues[queue, COUNT]
     place = count
@@ -128,7 +138,7 @@ def arrive_in_period(
     if count == queues[queue, K] and not diversifies:
         _, places = list_of(queues, queue)
         place = arena[places + count - 1] >> 1
-        if not _beats(arena, start + SLOT * place, event, time, score):
+        if _comes_before(arena, start + SLOT * place, event, time, score):
             return DONE
         queues[queue, TOP] = count - 1
     elif has_slot(queues, arena, counters, queue):
@@ -136,19 +146,12 @@ def arrive_in_period(
         queues[queue, COUNT] = count + 1
     else:
         return ARENA_FULL
+    queues[queue, NEXT] = end
     slot = start + SLOT * place
     arena[slot + EVENT], arena[slot + TIME], arena[slot + EXPIRY], arena[slot + SCORE] = event, time, expiry, score
     if not diversifies:
         enlist(queues, arena, queue, place, 0)
     return DONE
-
-
-@inlined
-def _beats(arena: Array, slot: int, event: int, time: int, score: int) -> bool:
-    """Whether an event comes before the one of a slot."""
-    if score != arena[slot + SCORE]:
-        return bool(score > arena[slot + SCORE])
-    return bool(time > arena[slot + TIME] or (time == arena[slot + TIME] and event < arena[slot + EVENT]))
 
 
 @inlined

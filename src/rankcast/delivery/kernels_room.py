@@ -2,19 +2,26 @@
 
 `counters` has the end of the used part of the arena and the number of deliveries written. A kernel stops between two
 complete steps of one queue with FOUND_FULL or ARENA_FULL; its caller makes room and lets it go on from there.
+
+A window without a free slot first drops what it does not need, and is given more slots only when few are free then. So
+an arrival costs O(1) here on average, and a window never has many more slots than it needs.
 """
 
 from __future__ import annotations
 
 from rankcast.compiling import compiled, inlined
-from rankcast.delivery.batch_layout import CAPACITY, COUNT, WINDOW, Array
+from rankcast.delivery.batch_layout import CAPACITY, COUNT, HEAD, KIND, SLIDING, SLOT, START, TIME_WINDOW, Array
 from rankcast.delivery.kernels_best import move_queue, words_of
+from rankcast.delivery.kernels_needed import drop_unneeded
 
 DONE, FOUND_FULL, ARENA_FULL = range(3)
 USED, WRITTEN = range(2)
 
 FEWEST_SLOTS = 4
-"""Of a queue that holds anything. Its slots double when they are full, up to its window."""
+"""Of a queue that holds anything."""
+
+MANY_SLOTS = 48
+"""Free slots that are enough for any queue: the more there are, the less often what is not needed is looked for."""
 
 
 @inlined
@@ -32,13 +39,26 @@ def write(found: Array, counters: Array, queue: int, event: int, instant: int, s
 
 
 @inlined
+def capacity_for(count: int) -> int:
+    """Return how many slots a queue is given that holds so many events: twice as many, if these are few."""
+    return max(FEWEST_SLOTS, count + max(count >> 1, min(count, MANY_SLOTS)))
+
+
+@inlined
 def has_slot(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
-    """Whether a queue has a free slot, now that it was moved to the end of the arena if need be and possible."""
-    capacity = queues[queue, CAPACITY]
-    if queues[queue, COUNT] < capacity:
+    """Whether a queue has a free slot behind its others, now that it was given one if need be and possible."""
+    if queues[queue, HEAD] + queues[queue, COUNT] < queues[queue, CAPACITY]:
         return True
-    capacity = min(queues[queue, WINDOW], max(FEWEST_SLOTS, 2 * capacity))
-    start = counters[USED]
+    return _has_made_room(queues, arena, counters, queue)
+
+
+@compiled
+def _has_made_room(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
+    if queues[queue, CAPACITY] and SLIDING <= queues[queue, KIND] <= TIME_WINDOW:
+        drop_unneeded(queues, arena, queue)
+        if 3 * queues[queue, COUNT] <= 2 * queues[queue, CAPACITY]:
+            return True
+    capacity, start = capacity_for(queues[queue, COUNT]), counters[USED]
     end = start + words_of(queues, queue, capacity)
     if end > len(arena):
         return False
@@ -48,10 +68,35 @@ def has_slot(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
 
 
 @compiled
-def repack(queues: Array, arena: Array, capacities: Array, target: Array) -> int:
-    """Copy all queues, one behind the other, with these capacities; return where the last one ends."""
+def repack(queues: Array, arena: Array, order: Array, capacities: Array, target: Array) -> int:
+    """Copy all queues, one behind the other in this order, with these capacities; return where the last one ends.
+
+    The target may be the arena itself if the order is that of the queues' places and no capacity grows.
+    """
     end = 0
-    for queue in range(len(queues)):
+    for at in range(len(order)):
+        queue = order[at]
         move_queue(queues, arena, queue, target, end, capacities[queue])
         end += words_of(queues, queue, capacities[queue])
     return end
+
+
+@compiled
+def copy_slots(queues: Array, arena: Array, starts: Array, target: Array) -> None:
+    """Copy the slots in use of all queues, those of each from a line of the target on."""
+    for queue in range(len(queues)):
+        first = queues[queue, START] + SLOT * queues[queue, HEAD]
+        for offset in range(queues[queue, COUNT]):
+            for word in range(SLOT):
+                target[starts[queue] + offset, word] = arena[first + SLOT * offset + word]
+
+
+@compiled
+def fill_slots(queues: Array, source: Array, arena: Array) -> None:
+    """Copy slots, one behind the other, to where the queues that have so many of them begin."""
+    line = 0
+    for queue in range(len(queues)):
+        for offset in range(queues[queue, COUNT]):
+            for word in range(SLOT):
+                arena[queues[queue, START] + SLOT * offset + word] = source[line, word]
+            line += 1

@@ -12,7 +12,6 @@ import numpy as np
 
 from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_layout import (
-    CAPACITY,
     COUNT,
     COUNT_WINDOW,
     EVENT,
@@ -112,10 +111,7 @@ def link_identities(
 
 @inlined
 def _slot(queues: Array, queue: int, offset: int) -> int:
-    place = queues[queue, HEAD] + offset
-    if place >= queues[queue, CAPACITY]:
-        place -= queues[queue, CAPACITY]
-    return int(queues[queue, START] + SLOT * place)
+    return int(queues[queue, START] + SLOT * (queues[queue, HEAD] + offset))
 
 
 @inlined
@@ -227,7 +223,7 @@ def words_held(queues: Array, arena: Array, is_chosen: Array) -> Array:
 
 
 @compiled
-def first_due(queues: Array, arena: Array) -> int:
+def first_due(queues: Array) -> int:
     """Return the earliest time to which a queue would have to be advanced to do something by itself; NEVER if none."""
     soonest = NEVER
     for queue in range(len(queues)):
@@ -236,8 +232,6 @@ def first_due(queues: Array, arena: Array) -> int:
             soonest = min(soonest, queues[queue, NEXT])
         elif kind in (COUNT_WINDOW, TIME_WINDOW):
             instant = min(queues[queue, UNSEEN], queues[queue, NEXT])
-            if kind == TIME_WINDOW and queues[queue, COUNT] > 0:
-                instant = min(instant, arena[_slot(queues, queue, 0) + TIME] + queues[queue, SPAN])
             if instant < NEVER:
                 soonest = min(soonest, instant + 1)
     return soonest

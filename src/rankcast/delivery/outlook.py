@@ -7,9 +7,11 @@ way. An event that is not delivered at once may be later, if nothing better come
 - in a window of time, when enough of the better ones have left: `enters`;
 - in a window of so many events, when enough of the better ones have been pushed out by further matches: `enters_after`;
   for top-k in a window also when enough of the better ones expire: `enters`;
-- never with continuous delivery, which decides on arrival; `reopens` tells from when on an event of that rank passes.
+- never with continuous delivery, which decides on arrival; `reopens` tells from when on an event of that rank passes;
+- never when at least k better ones stay as long: the event is `hopeless`, and its queue does not hold it.
 
-With diversity the events chosen depend on each other, so no such forecast is made. Cost: that of one step.
+A queue holds only what can still be among its best k, so the place of an event is known if it is among these, and else
+only that it is not. With diversity the events chosen depend on each other, so no forecast is made. Cost: that of a step.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from rankcast.delivery.arrival_policies import ContinuousQueue, SlidingQueue
-from rankcast.delivery.candidates import Candidate, best, chosen
+from rankcast.delivery.candidates import Candidate, best, chosen, place
 from rankcast.delivery.queues import Queue, step
 from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue
 from rankcast.model.diversity import Diversity
@@ -39,21 +41,21 @@ class Fate(Enum):
 class Outlook:
     """The standing of an event that arrives in a queue.
 
-    `place` is its place in the order of those it competes with, itself included, and `k` how many of them are chosen;
-    `competitor` is the last of the chosen others, the one to beat. `window` are all of them, in order of arrival.
-    With `diverse`, they are chosen by rank and diversity, and only what is chosen has a place.
+    `k` is how many are chosen, `place` where the event stands among these, if it does, and `competitor` the last of the
+    others that are chosen without it, the one to beat. With `diverse`, they are chosen by rank and diversity. `hopeless`
+    says that k better ones stay as long.
     """
 
     fate: Fate
     k: int | None = None
     place: int | None = None
     competitor: Candidate | None = None
-    window: tuple[Candidate, ...] = ()
     decided: datetime | None = None
     enters: datetime | None = None
     enters_after: int | None = None
     reopens: datetime | None = None
     diverse: bool = False
+    hopeless: bool = False
 
 
 def outlook(queue: Queue, candidate: Candidate, now: datetime) -> Outlook:
@@ -66,7 +68,7 @@ def outlook(queue: Queue, candidate: Candidate, now: datetime) -> Outlook:
         return Outlook(Fate.EXPIRED)
     if isinstance(after, PeriodicQueue):
         return _standing(before, after, candidate, now, Fate.WAITING)
-    if isinstance(after, TopKWindowQueue) and candidate not in after.living:
+    if isinstance(after, TopKWindowQueue) and isinstance(before, TopKWindowQueue) and after.entered == before.entered:
         return Outlook(Fate.TOO_OLD)
     return _standing(before, after, candidate, now, Fate.OUTRANKED)
 
@@ -75,11 +77,7 @@ def _standing(before: Queue, after: Queue, candidate: Candidate, now: datetime, 
     if isinstance(before, ContinuousQueue):
         return _continuous(before, candidate, now, fate)
     if isinstance(after, PeriodicQueue):
-        end = after.end or now
-        window = tuple(one for one in after.arrivals if one.is_valid_at(end))
-        place, competitor = _compared(window, candidate, after.policy.k, after.policy.diversity)
-        diverse = after.policy.diversity is not None
-        return Outlook(fate, after.policy.k, place, competitor, window, decided=end, diverse=diverse)
+        return _in_period(before, after, candidate, now, fate)
     if isinstance(after, SlidingQueue | TopKWindowQueue):
         return _windowed(after, candidate, fate)
     return Outlook(fate)
@@ -87,40 +85,57 @@ def _standing(before: Queue, after: Queue, candidate: Candidate, now: datetime, 
 
 def _continuous(queue: ContinuousQueue, candidate: Candidate, now: datetime, fate: Fate) -> Outlook:
     k = queue.policy.k
-    window = tuple(one for one in queue.delivered if one.is_valid_at(now))
-    higher = best((one for one in window if one.score > candidate.score), len(window))
+    valid = [one for one in queue.delivered if one.is_valid_at(now)]
+    higher = best((one for one in valid if place(one) < place(candidate)), len(valid))
     competitor = higher[k - 1] if 0 < k <= len(higher) else None
     surplus = len(higher) - k  # of the higher ones, one more than this has to expire
     expiries = sorted(one.expires for one in higher if one.expires is not None)
     reopens = expiries[surplus] if k and 0 <= surplus < len(expiries) else None
-    return Outlook(fate, k, len(higher) + 1, competitor, window, reopens=reopens)
+    standing = len(higher) + 1 if len(higher) < k else None
+    return Outlook(fate, k, standing, competitor, reopens=reopens)
+
+
+def _in_period(before: Queue, after: PeriodicQueue, candidate: Candidate, now: datetime, fate: Fate) -> Outlook:
+    policy = after.policy
+    others = [one for one in after.arrivals if one.identity != candidate.identity]
+    if isinstance(before, PeriodicQueue):
+        others = list(before.arrivals)
+    standing, competitor = _compared(others, candidate, policy.k, policy.diversity)
+    is_held = any(one.identity == candidate.identity for one in after.arrivals)
+    decided = after.end if after.end is not None else now
+    diverse = policy.diversity is not None
+    return Outlook(
+        fate, policy.k, standing if is_held else None, competitor, decided, diverse=diverse, hopeless=not is_held
+    )
 
 
 def _windowed(queue: SlidingQueue | TopKWindowQueue, candidate: Candidate, fate: Fate) -> Outlook:
-    policy, window = queue.policy, queue.held
-    place, competitor = _compared(window, candidate, policy.k, policy.diversity)
-    if place is None or fate is Fate.DELIVERED or not policy.k:
-        return Outlook(fate, policy.k, place, competitor, window, diverse=policy.diversity is not None)
-    ahead = best(window, place - 1)
+    policy, held = queue.policy, queue.held
+    others = [one for one in held if one.identity != candidate.identity]
+    standing, competitor = _compared(others, candidate, policy.k, policy.diversity)
+    is_diverse = policy.diversity is not None
+    if fate is Fate.DELIVERED or is_diverse or not policy.k:
+        return Outlook(fate, policy.k, standing, competitor, diverse=is_diverse)
+    entered = next((one for one in held if one.identity == candidate.identity), None)
+    if entered is None:
+        return Outlook(fate, policy.k, None, competitor, hopeless=True)
+    ahead = [one for one in others if place(one) < place(candidate)]
     surplus = len(ahead) - policy.k  # of those ahead, one more than this has to leave
     enters = enters_after = None
     if isinstance(queue, TopKWindowQueue):
         end = sorted(map(queue.leaves, ahead))[surplus]
-        enters = end if end < queue.leaves(candidate) else None
+        enters = end if end < queue.leaves(entered) else None
     if not isinstance(policy.window, timedelta):
-        places = sorted(window.index(one) for one in ahead)
-        enters_after = policy.window - len(window) + places[surplus] + 1
-    return Outlook(fate, policy.k, place, competitor, window, enters=enters, enters_after=enters_after)
+        pushed_out = sorted(one.arrival for one in ahead)[surplus]
+        enters_after = policy.window - (queue.entered - pushed_out) if pushed_out < entered.arrival else None
+    return Outlook(fate, policy.k, None, competitor, enters=enters, enters_after=enters_after)
 
 
 def _compared(
-    window: tuple[Candidate, ...], candidate: Candidate, k: int, diversity: Diversity | None
+    others: list[Candidate], candidate: Candidate, k: int, diversity: Diversity | None
 ) -> tuple[int | None, Candidate | None]:
-    """Return the place of a candidate among a window, and the last of the others that are chosen without it."""
-    others = [one for one in window if one != candidate]
+    """Return the place of a candidate among the chosen, if it is chosen, and the last of the chosen without it."""
     top = chosen(others, k, diversity)
     competitor = top[-1] if k and len(top) == k else None
-    if diversity is None:
-        return best(window, len(window)).index(candidate) + 1 if candidate in window else None, competitor
-    selection = chosen(window, k, diversity)
-    return selection.index(candidate) + 1 if candidate in selection else None, competitor
+    selection = [one.identity for one in chosen([*others, candidate], k, diversity)]
+    return selection.index(candidate.identity) + 1 if candidate.identity in selection else None, competitor

@@ -1,15 +1,24 @@
-"""From a policy as it is stated to the queue that behaves so, and what a change of policy does to a queue."""
+"""From a policy as it is stated to the queue that behaves so, and what a change does to a queue.
+
+A change acts at once on what is held: what has expired leaves, the window is cut, what is held is matched and ranked
+again, and then the queue holds what it needs under the policy now in force. It is evaluated at the next instant, and
+nothing is taken back. So after a change of k from 2 to 5 a queue holds just what it held with 2, and for up to one
+window it may deliver events that are not among the best 5 of all that arrived. A policy of another kind starts empty.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 
-from rankcast.delivery.arrival_policies import ContinuousQueue, EverythingQueue, SlidingQueue
-from rankcast.delivery.candidates import Candidate, best
+from rankcast.delivery.arrival_policies import ContinuousQueue, EverythingQueue, SlidingQueue, continuous_queue
+from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.queues import Queue
 from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
+from rankcast.model.events import Identity
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.times import LATEST
 
 
 def new_queue(policy: Policy) -> Queue:
@@ -23,55 +32,89 @@ def new_queue(policy: Policy) -> Queue:
     return PeriodicQueue(policy) if isinstance(policy, Periodic) else TopKWindowQueue(policy)
 
 
-def with_policy(queue: Queue, policy: Policy) -> Queue:
-    """Return a queue under a changed policy, from the next instant on.
+def changed_queue(
+    queue: Queue, policy: Policy, now: datetime, rerank: Callable[[Candidate], Candidate | None] | None = None
+) -> Queue:
+    """Return a queue under a changed policy, or under changed filters and ranks, from the next instant on.
 
-    What is still held is kept where the kind of policy stays, within a smaller window the most recent events; a policy
-    of another kind starts empty. A period holds what it may deliver, its best k that are valid at its end (all of these
-    where a selection is diverse), so a larger k is for what comes from now on. What was delivered is not taken back.
-    Candidates stay what they are: a policy that compares other attributes for diversity needs `with_candidates` too.
+    `rerank` gives each candidate as it is from now on, or None when it matches no more: score and content are taken from
+    it, and the identity, which may be another number for the same event. Time, expiry and place stay what they are.
+    Without it the candidates stay too, so a policy that compares other attributes for diversity needs it.
     """
-    if isinstance(queue, ContinuousQueue) and isinstance(policy, Continuous):
-        return replace(queue, policy=policy)
-    if isinstance(queue, SlidingQueue) and isinstance(policy, Sliding):
-        recent = queue.recent[-policy.window :]
-        return SlidingQueue(policy, recent, queue.delivered & frozenset(recent))
-    if isinstance(queue, PeriodicQueue) and isinstance(policy, Periodic):
-        return replace(queue, policy=policy, arrivals=_deliverable(queue))
-    if isinstance(queue, TopKWindowQueue) and not isinstance(policy, AllMatches | Continuous | Periodic | Sliding):
-        living = queue.living[-policy.window :] if isinstance(policy.window, int) else queue.living
-        return replace(queue, policy=policy, living=living, delivered=queue.delivered & frozenset(living))
+    match queue, policy:
+        case ContinuousQueue(), Continuous():
+            valid = tuple(one for one in queue.delivered if one.is_valid_at(now))
+            return continuous_queue(policy, _reranked(valid, rerank).values())
+        case SlidingQueue(), Sliding():
+            within = queue.without_expired(now)
+            again = _reranked(within.recent, rerank)
+            left = ((one.arrival, one.expires) for one in within.recent if one.identity not in again and one.expires)
+            changed = replace(
+                within,
+                policy=policy,
+                recent=tuple(again.values()),
+                delivered=_still(within.delivered, again),
+                places=tuple(sorted((*within.places, *left))),
+            )
+            return changed.with_what_is_needed()
+        case PeriodicQueue(), Periodic():
+            arrivals = tuple(_reranked(queue.arrivals, rerank).values())
+            return replace(queue, policy=policy, arrivals=arrivals).with_what_is_needed()
+        case TopKWindowQueue(), TopKWindow():
+            alive = replace(queue, policy=policy).without_departed(now)
+            again = _reranked(alive.living, rerank)
+            changed = replace(
+                alive, living=tuple(again.values()), delivered=_still(alive.delivered, again), unseen=queue.unseen
+            )
+            needed = changed.with_what_is_needed()
+            if len(alive.living) < len(queue.living):
+                return replace(needed, unseen=now)  # a departure is evaluated
+            return _evaluated_when_dropped_leave(changed, needed)
     return new_queue(policy)
 
 
-def _deliverable(queue: PeriodicQueue) -> tuple[Candidate, ...]:
-    """Return what a period still has to keep, as it stands: no engine needs to hold more."""
-    if queue.end is None:
-        return queue.arrivals
-    valid = [one for one in queue.arrivals if one.is_valid_at(queue.end)]
-    return tuple(valid if queue.policy.diversity is not None else best(valid, queue.policy.k))
+def _evaluated_when_dropped_leave(changed: TopKWindowQueue, needed: TopKWindowQueue) -> TopKWindowQueue:
+    """Let a window be evaluated when the first event leaves that a change made it drop, if it is not before.
+
+    Other ranks can bring an event to the top that was not there; it is delivered when the window is next looked at.
+    """
+    held = {one.identity for one in needed.living}
+    ends = [changed.leaves(one) for one in changed.living if one.identity not in held]
+    instants = [end for end in (*ends, *([needed.unseen] if needed.unseen else [])) if end < LATEST]
+    return replace(needed, unseen=min(instants)) if instants and held else needed
 
 
-def with_candidates(queue: Queue, changed: Callable[[Candidate], Candidate | None]) -> Queue:
-    """Return a queue whose candidates are changed one by one, or leave for None; what was delivered still was."""
-    if isinstance(queue, ContinuousQueue):
-        return replace(queue, delivered=_changed(queue.delivered, changed)[0])
-    if isinstance(queue, PeriodicQueue):
-        return replace(queue, arrivals=_changed(queue.arrivals, changed)[0])
-    if isinstance(queue, SlidingQueue):
-        recent, delivered = _changed(queue.recent, changed, queue.delivered)
-        return replace(queue, recent=recent, delivered=delivered)
-    if isinstance(queue, TopKWindowQueue):
-        living, delivered = _changed(queue.living, changed, queue.delivered)
-        return replace(queue, living=living, delivered=delivered)
+def renamed_queue(queue: Queue, name: Callable[[Identity | int], Identity | int]) -> Queue:
+    """Return a queue whose events are called otherwise; their order has to stay the same."""
+
+    def renamed(held: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+        return tuple(replace(one, identity=name(one.identity)) for one in held)
+
+    match queue:
+        case ContinuousQueue():
+            return replace(queue, delivered=renamed(queue.delivered))
+        case SlidingQueue():
+            return replace(queue, recent=renamed(queue.recent), delivered=frozenset(map(name, queue.delivered)))
+        case PeriodicQueue():
+            return replace(queue, arrivals=renamed(queue.arrivals))
+        case TopKWindowQueue():
+            return replace(queue, living=renamed(queue.living), delivered=frozenset(map(name, queue.delivered)))
     return queue
 
 
-def _changed(
-    held: tuple[Candidate, ...],
-    changed: Callable[[Candidate], Candidate | None],
-    delivered: frozenset[Candidate] = frozenset(),
-) -> tuple[tuple[Candidate, ...], frozenset[Candidate]]:
-    """Return what is held after the change, and which of it was delivered."""
-    pairs = [(old, new) for old in held if (new := changed(old)) is not None]
-    return tuple(new for _, new in pairs), frozenset(new for old, new in pairs if old in delivered)
+def _reranked(
+    held: tuple[Candidate, ...], rerank: Callable[[Candidate], Candidate | None] | None
+) -> dict[Identity | int, Candidate]:
+    """Return what is still held, as it is from now on, by the identity that it had."""
+    found = ((one, one if rerank is None else rerank(one)) for one in held)
+    return {
+        old.identity: replace(old, identity=new.identity, score=new.score, content=new.content)
+        for old, new in found
+        if new is not None
+    }
+
+
+def _still(
+    delivered: frozenset[Identity | int], again: Mapping[Identity | int, Candidate]
+) -> frozenset[Identity | int]:
+    return frozenset(one.identity for name, one in again.items() if name in delivered)

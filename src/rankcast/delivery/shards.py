@@ -25,15 +25,15 @@ identity with another time, and changes, split a release into rounds: a call eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+import dataclasses
+from collections.abc import Callable, Iterable
 from typing import Self
 
 import numpy as np
 
-from rankcast.delivery.batch import Deliveries, Rows
+from rankcast.delivery.batch import BatchedQueues, Deliveries, Live, Rows
 from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, SETTING, Array
-from rankcast.delivery.changing_queues import ChangingQueues, Live
+from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import Contents
 from rankcast.delivery.event_tables import EventTable
 from rankcast.delivery.kernels_shards import (
@@ -48,7 +48,9 @@ from rankcast.delivery.kernels_shards import (
 from rankcast.delivery.known_events import KnownEvents, repeats_known
 from rankcast.delivery.matched_sets import MatchedSets
 from rankcast.delivery.packing import SETS, Chunk, Notices
+from rankcast.delivery.policies import changed_queue
 from rankcast.delivery.queue_changes import QueueChange, check_change
+from rankcast.delivery.queue_slots import instant_of
 from rankcast.delivery.ranking_anew import Reranking
 from rankcast.delivery.release_rounds import rounds_of
 from rankcast.delivery.shard_packing import ShardState
@@ -74,7 +76,7 @@ class Shard:
     (0, ['a'])
     """
 
-    def __init__(self, queues: ChangingQueues, recall: Array, lateness: int) -> None:
+    def __init__(self, queues: BatchedQueues, recall: Array, lateness: int) -> None:
         self._queues = queues
         self._recall = recall
         self._gone = np.zeros(len(recall), bool)
@@ -102,7 +104,7 @@ class Shard:
         if lateness < 0:
             raise InvalidValueError(f"lateness: {lateness} microseconds; expected at least 0")
         recall = np.array([recalled(policy, lateness) for policy in listed], np.int64)
-        made = cls(ChangingQueues.of(listed), recall, lateness)
+        made = cls(BatchedQueues.of(listed), recall, lateness)
         made.version = version
         return made
 
@@ -138,7 +140,7 @@ class Shard:
     @property
     def next_watermark(self) -> int | None:
         """The lowest watermark at which the shard has something to do; None when only more input changes that."""
-        first = first_due(*self._queues.arrays)
+        first = first_due(self._queues.arrays[0])
         for part in self._waiting:
             if len(part):
                 first = min(first, part.first_time + 1)
@@ -155,7 +157,7 @@ class Shard:
             )
         is_late = chunk.events.time < self._watermark
         if not is_late.all():
-            rows = replace(Waiting.of(chunk), matched=self._sets.entered(chunk.matched, chunk.sets))
+            rows = dataclasses.replace(Waiting.of(chunk), matched=self._sets.entered(chunk.matched, chunk.sets))
             self._waiting.append(rows.of_events(~is_late))
         return chunk.events.taken(np.flatnonzero(is_late)) if chunk.reports_late else EventTable.empty()
 
@@ -215,7 +217,7 @@ class Shard:
         state, queues = ShardState.from_bytes(packed)
         if queues is None:
             raise InvalidValueError("shard: there is no array 'queues'")
-        return cls._of_state(state, ChangingQueues.from_bytes(queues))
+        return cls._of_state(state, BatchedQueues.from_bytes(queues))
 
     def to_live(self) -> tuple[Live, bytes]:
         """Return the queues as they are in memory, which is most of the state, and the rest, packed."""
@@ -224,7 +226,7 @@ class Shard:
     @classmethod
     def from_live(cls, live: Live, rest: bytes | memoryview) -> Self:
         """Return a shard that goes on in the same memory as the one that `to_live` was asked of."""
-        return cls._of_state(ShardState.from_bytes(rest)[0], ChangingQueues.from_live(live))
+        return cls._of_state(ShardState.from_bytes(rest)[0], BatchedQueues.from_live(live))
 
     def move_to(self, arena: Array) -> None:
         """Go on with the queues' arena in other memory of the same size."""
@@ -246,7 +248,7 @@ class Shard:
         )
 
     @classmethod
-    def _of_state(cls, state: ShardState, queues: ChangingQueues) -> Self:
+    def _of_state(cls, state: ShardState, queues: BatchedQueues) -> Self:
         made = cls(queues, state.recall, state.lateness)
         made._gone, made._taken, made._sets = state.gone, state.taken, state.sets
         made._changes, made._known, made._waiting = list(state.changes), state.known, list(state.waiting)
@@ -347,6 +349,7 @@ class Shard:
         is_kept = ~self._gone[rows.queue]
         doubtful = np.flatnonzero(is_repeated & is_kept)
         if len(doubtful):
+            self._queues.drop_unneeded(np.unique(rows.queue[doubtful]))  # a queue knows what it needs, no more
             earlier = [self._known.earlier(number) for number in (rows.event[doubtful] >> CODE_BITS).tolist()]
             starts = np.cumsum([0, *map(len, earlier)], dtype=np.int64)
             numbers = np.array([number for numbers in earlier for number in numbers], np.int64)
@@ -376,23 +379,46 @@ class Shard:
                 if change.policy is None:
                     self._queues.clear(change.queue)
                 else:
-                    self._queues.change(change.queue, change.policy)
-                    self._recall[change.queue] = recalled(change.policy, self._lateness)
-                    self._rank_anew(change, change.policy)
+                    self._change(change, change.policy)
         return found
 
-    def _rank_anew(self, change: QueueChange, policy: Policy) -> None:
-        """Rank what a queue holds as its change says, from the contents of the events."""
+    def _change(self, change: QueueChange, policy: Policy) -> None:
+        """Let a queue go on under another policy, with what it holds ranked again if the change says how."""
+        now = instant_of(change.time)
+        reranked = self._reranked(change, policy)
+        queue = changed_queue(self._queues.get(change.queue), policy, now, reranked)
+        self._queues.put(change.queue, queue, policy)
+        self._recall[change.queue] = recalled(policy, self._lateness)
+
+    def _reranked(self, change: QueueChange, policy: Policy) -> Callable[[Candidate], Candidate | None] | None:
+        """Return how each event that a queue holds is ranked from now on, worked out for all of them together."""
+        if not change.ranking or self.reranking is None:
+            return None
+        self._queues.get(change.queue)  # only what is needed is ranked
         words = self._queues.words_of(change.queue)
-        if not change.ranking or self.reranking is None or not len(words):
-            return
+        words = words[words != NEVER]  # places that nobody is in
         at = self._known.positions(words >> CODE_BITS)
         found = self.reranking.ranked(change.ranking, policy, self._known.events.taken(at))
         self._known.replace(at, found.events)
-        matched = self._sets.entered(found.matched, found.sets)
-        anew = words >> CODE_BITS << CODE_BITS | matched
-        rows = Rows(np.full(len(words), change.queue), anew, found.events.time, found.expires, found.score)
-        self._queues.rank_anew(change.queue, rows, found.is_known, found.is_wanted)
+        again = words >> CODE_BITS << CODE_BITS | self._sets.entered(found.matched, found.sets)
+        columns = zip(
+            words.tolist(),
+            again.tolist(),
+            found.score.tolist(),
+            found.is_known.tolist(),
+            found.is_wanted.tolist(),
+            strict=True,
+        )
+        by_word = {word: (new, score, known, wanted) for word, new, score, known, wanted in columns}
+
+        def rerank(candidate: Candidate) -> Candidate | None:
+            assert isinstance(candidate.identity, int)
+            word, score, is_known, is_wanted = by_word[candidate.identity]
+            if not is_known:
+                return candidate
+            return dataclasses.replace(candidate, identity=word, score=score) if is_wanted else None
+
+        return rerank
 
     def _grow(self, change: QueueChange) -> None:
         policies = [ALL_MATCHES] * (change.queue - len(self)) + [change.policy or ALL_MATCHES]

@@ -1,15 +1,15 @@
 """The state of a queue as bytes, and back: `restored(snapshot(queue)) == queue`, at every point of a stream.
 
-Equal queues give equal bytes. The layout, version 2 (numbers are variable-length, seven bits a byte, lowest first;
-times are microseconds since 1970, eight bytes; scores are eight bytes; all little-endian):
+Equal queues give equal bytes. The layout (numbers are variable-length, seven bits a byte, lowest first; times are
+microseconds since 1970, eight bytes; scores are eight bytes; all little-endian):
 
     version  kind of queue  policy  own time (period's end, instant not evaluated yet)  sources  names  candidates
 
-A candidate is its source (a place in the table of sources), its id, flags, time, score and, if it has them, expiry and
+A window has besides how many events entered and, if it is sliding, the places it keeps. A candidate is its source (a
+place in the table of sources), its id, flags, time, score, how many entered after it and, if it has them, expiry and
 content: attributes (places in the table of names) and values. The flags also say whether it was delivered, because what
-a queue remembers as delivered it also still holds. A hundred candidates take some 3 kB besides contents. Version 1 had
-no diversity, no names and no contents. Bytes of another version, cut short or otherwise wrong raise SnapshotError; a
-version stays readable for as long as its number is in `VERSIONS`.
+a queue remembers as delivered it also still holds. A hundred candidates take some 3 kB besides contents. Bytes of
+another version, cut short or otherwise wrong raise SnapshotError.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, T
 from rankcast.model.times import TICK
 from rankcast.model.values import Value
 
-VERSION = 2
-VERSIONS = frozenset({1, 2})
+VERSION = 3
 
 _HAS_EXPIRY, _WAS_DELIVERED, _HAS_CONTENT = 1, 2, 4
 _FALSE, _TRUE, _INT, _FLOAT, _STRING, _TIME_VALUE = range(6)
@@ -56,23 +55,28 @@ def snapshot(queue: Queue) -> bytes:
             written.number(0)
         case ContinuousQueue(policy=policy):
             written.numbers(1, policy.k)
-            written.candidates(queue.delivered, frozenset())
+            written.candidates(queue.delivered)
         case SlidingQueue(policy=policy):
             written.numbers(2, policy.k, policy.window)
             written.diversity(policy.diversity)
-            written.candidates(queue.recent, queue.delivered)
+            written.numbers(queue.entered, len(queue.places))
+            for number, expires in queue.places:
+                written.number(queue.entered - number)
+                written.time(expires)
+            written.candidates(queue.recent, queue.delivered, queue.entered)
         case PeriodicQueue(policy=policy):
             written.numbers(3, policy.k, policy.period // TICK)
             written.diversity(policy.diversity)
             written.optional_time(queue.end)
-            written.candidates(queue.arrivals, frozenset())
+            written.candidates(queue.arrivals)
         case TopKWindowQueue(policy=policy):
             in_time = isinstance(policy.window, timedelta)
             window = policy.window // TICK if isinstance(policy.window, timedelta) else policy.window
             written.numbers(4, policy.k, int(in_time), window)
             written.diversity(policy.diversity)
             written.optional_time(queue.unseen)
-            written.candidates(queue.living, queue.delivered)
+            written.number(queue.entered)
+            written.candidates(queue.living, queue.delivered, queue.entered)
         case _:
             raise SnapshotError(f"a {type(queue).__name__} has no snapshot")
     return bytes(written.content)
@@ -82,11 +86,9 @@ def restored(content: bytes) -> Queue:
     """Return the queue of a snapshot; raise SnapshotError when the bytes are not one."""
     try:
         read = _Reader(content)
-        read.version = read.number()
-        if read.version not in VERSIONS:
-            raise SnapshotError(
-                f"the snapshot of a queue has version {read.version}; this rankcast reads 1 to {VERSION}"
-            )
+        version = read.number()
+        if version != VERSION:
+            raise SnapshotError(f"the snapshot of a queue has version {version}; this rankcast reads {VERSION}")
         queue = _queue(read)
     except (IndexError, struct.error, OverflowError, UnicodeDecodeError, InvalidSubscriptionError) as error:
         raise SnapshotError(f"the snapshot of a queue is damaged: {error}") from None
@@ -103,15 +105,18 @@ def _queue(read: _Reader) -> Queue:
     if kind == 1:
         return ContinuousQueue(Continuous(k), read.candidates()[0])
     if kind == 2:
-        return SlidingQueue(Sliding(k, read.number(), read.diversity()), *read.candidates())
+        sliding = Sliding(k, read.number(), read.diversity())
+        entered = read.number()
+        places = tuple((entered - read.number(), read.time()) for _ in range(read.number()))
+        return SlidingQueue(sliding, *read.candidates(entered), entered, places)
     if kind == 3:
         policy = Periodic(k, read.number() * TICK, read.diversity())
         return PeriodicQueue(policy, read.optional(read.time), read.candidates()[0])
     if kind == 4:
         in_time, length = read.number(), read.number()
         window = TopKWindow(k, length * TICK if in_time else length, read.diversity())
-        unseen = read.optional(read.time)
-        return TopKWindowQueue(window, *read.candidates(), unseen)
+        unseen, entered = read.optional(read.time), read.number()
+        return TopKWindowQueue(window, *read.candidates(entered), unseen, entered)
     raise SnapshotError(f"the snapshot of a queue is damaged: there is no queue of kind {kind}")
 
 
@@ -179,23 +184,28 @@ class _Writer:
             self.text(text)
         return places
 
-    def candidates(self, held: tuple[Candidate, ...], delivered: Iterable[Candidate]) -> None:
-        delivered = frozenset(delivered)
-        if not delivered <= frozenset(held):
+    def candidates(
+        self, held: tuple[Candidate, ...], delivered: frozenset[Identity | int] = frozenset(), entered: int = 0
+    ) -> None:
+        if not delivered <= {one.identity for one in held}:
             raise SnapshotError("the queue remembers a delivered event that it does not hold")
-        sources = self.table(one.identity.source for one in held)
+        identities = [one.identity for one in held if isinstance(one.identity, Identity)]
+        if len(identities) < len(held):
+            raise SnapshotError("the queue knows an event by a number, which means nothing elsewhere")
+        sources = self.table(identity.source for identity in identities)
         names = self.table(name for one in held for name, _ in one.content)
         self.number(len(held))
-        for one in held:
-            self.number(sources[one.identity.source])
-            self.text(one.identity.id)
+        for one, identity in zip(held, identities, strict=True):
+            self.number(sources[identity.source])
+            self.text(identity.id)
             self.number(
                 _HAS_EXPIRY * (one.expires is not None)
-                + _WAS_DELIVERED * (one in delivered)
+                + _WAS_DELIVERED * (identity in delivered)
                 + _HAS_CONTENT * bool(one.content)
             )
             self.time(one.time)
             self.real(one.score)
+            self.number(max(0, entered - one.arrival))
             if one.expires is not None:
                 self.time(one.expires)
             if one.content:
@@ -209,7 +219,6 @@ class _Writer:
 class _Reader:
     content: bytes
     place: int = 0
-    version: int = VERSION
 
     def number(self) -> int:
         number, shift = 0, 0
@@ -240,7 +249,7 @@ class _Reader:
         return float(number)
 
     def diversity(self) -> Diversity | None:
-        if self.version == 1 or not self.number():
+        if not self.number():
             return None
         sigma = self.real()
         return Diversity(sigma, {self.text(): self.real() for _ in range(self.number())})
@@ -267,18 +276,18 @@ class _Reader:
     def optional(self, read: Callable[[], Read]) -> Read | None:
         return read() if self.number() else None
 
-    def candidates(self) -> tuple[tuple[Candidate, ...], frozenset[Candidate]]:
+    def candidates(self, entered: int = 0) -> tuple[tuple[Candidate, ...], frozenset[Identity | int]]:
         sources = [self.text() for _ in range(self.number())]
-        names = [self.text() for _ in range(self.number())] if self.version > 1 else []
+        names = [self.text() for _ in range(self.number())]
         held: list[Candidate] = []
-        delivered: list[Candidate] = []
+        delivered: list[Identity | int] = []
         for _ in range(self.number()):
             identity = Identity(sources[self.number()], self.text())
             flags = self.number()
-            time, score = self.time(), self.real()
+            time, score, after = self.time(), self.real(), self.number()
             expires = self.time() if flags & _HAS_EXPIRY else None
-            one = Candidate(identity, time, score, expires, self.attributes(names) if flags & _HAS_CONTENT else ())
-            held.append(one)
+            content = self.attributes(names) if flags & _HAS_CONTENT else ()
+            held.append(Candidate(identity, time, score, expires, content, max(0, entered - after)))
             if flags & _WAS_DELIVERED:
-                delivered.append(one)
+                delivered.append(identity)
         return tuple(held), frozenset(delivered)

@@ -11,12 +11,11 @@ from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from rankcast.delivery.lateness import ReorderingState
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import Queue
-from rankcast.hub.results import Match, Notification
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
+from rankcast.model.subscriptions import Subscriber, SubscriberId
 from rankcast.model.times import EARLIEST
+from rankcast.serving.results import Notification
+from rankcast.serving.subscriber_state import SubscriberRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +26,13 @@ class Publish:
     now: datetime
     closed: bool
     next_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishMany:
+    """Several events, one after the other."""
+
+    publishes: tuple[Publish, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +68,7 @@ class Finish:
     """The end of the input."""
 
 
-Command: TypeAlias = Publish | Subscribe | Update | Unsubscribe | Advance | Finish
-
-
-@dataclass(frozen=True, slots=True)
-class QueueState:
-    """A queue, whose it is (None: shared by a subscriber's subscriptions), and the matches of the events in it."""
-
-    subscription: SubscriptionId | None
-    queue: Queue
-    held: tuple[Match, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MemberState:
-    """A subscriber, its queues, and what waits to be handed over."""
-
-    subscriber: Subscriber
-    queues: tuple[QueueState, ...]
-    gathered: tuple[Notification, ...] = ()
-
-    @staticmethod
-    def new(subscriber: Subscriber) -> MemberState:
-        """Return the state of one that has seen nothing yet."""
-        queues = (QueueState(name, new_queue(policy)) for name, policy in subscriber.policies.items())
-        return MemberState(subscriber, tuple(queues))
+Command: TypeAlias = Publish | PublishMany | Subscribe | Update | Unsubscribe | Advance | Finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +81,7 @@ class HubState:
     latest: datetime = EARLIEST
     next_id: int = 1
     seen: tuple[tuple[Identity, datetime], ...] = ()
-    members: tuple[MemberState, ...] = ()
+    subscribers: tuple[SubscriberRecord, ...] = ()
     waiting: ReorderingState[Event] = field(default_factory=ReorderingState)
     late: int = 0
 
@@ -113,6 +95,9 @@ class Journal(Protocol):
 
     def keep_state(self, state: HubState) -> None:
         """Write down the state; the commands before it are no longer needed."""
+
+    def check(self, command: Publish) -> None:
+        """Raise InvalidEventError for an event that cannot be written down."""
 
     def record(self, *commands: Command) -> int:
         """Write down commands, all or none, and return the number of the last one."""

@@ -30,9 +30,8 @@ from rankcast.hub.commands import (
     Command,
     Finish,
     HubState,
-    MemberState,
     Publish,
-    QueueState,
+    PublishMany,
     Subscribe,
     Unsubscribe,
     Update,
@@ -51,6 +50,7 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.model.times import format_time, parse_time
+from rankcast.serving.subscriber_state import QueueState, SubscriberRecord
 from rankcast.storage.durations import format_duration
 from rankcast.storage.hub_log import HubLog, HubLogError, Row, Snapshot, Sync
 from rankcast.storage.subscriber_files import subscribers_from_document, subscribers_to_document
@@ -119,7 +119,7 @@ class FileJournal:
         core = Core(state, self.lateness)
         for row in self.log.rows(self.last):
             given = {number: given[number] for number in row.open}
-            given[row.number] = [note for _, note in core.apply(self.codec.command(row)).delivered]
+            given[row.number] = core.apply(self.codec.command(row)).delivered
             self.last = row.number
             self.since += 1
         self.opened_at = self.last
@@ -135,7 +135,11 @@ class FileJournal:
         """Write a snapshot and drop the inputs before it."""
         self._check_open()
         self.log.replace(Snapshot(self.last, self.codec.body(state, self.unsettled)))
-        self.since, self.members = 0, len(state.members)
+        self.since, self.members = 0, len(state.subscribers)
+
+    def check(self, command: Publish) -> None:
+        """Raise InvalidEventError for an event that cannot be written down."""
+        self.codec.row(0, command, ())
 
     def record(self, *commands: Command) -> int:
         """Write commands to the log, all or none; return the number of the last one."""
@@ -190,8 +194,10 @@ class Codec:
         now: datetime | None = None
         body: dict[str, Any] = {}
         match command:
-            case Publish(event=event, now=now, closed=closed, next_id=next_id):
-                body = {**event_to_record(event), "closed": closed, "next_id": next_id}
+            case Publish(now=now):
+                body = _publish_record(command)
+            case PublishMany(publishes=publishes):
+                body = {"events": [{**_publish_record(one), "now": format_time(one.now)} for one in publishes]}
             case Subscribe(subscriber=subscriber) | Update(subscriber=subscriber):
                 body = subscribers_to_document([subscriber])
             case Unsubscribe(subscriber=name):
@@ -209,7 +215,9 @@ class Codec:
         body = json.loads(row.body)
         match row.kind, row.now:
             case "publish", datetime() as now:
-                return Publish(self._event(body), now, body["closed"], body["next_id"])
+                return self._publish(body, now)
+            case "publishmany", None:
+                return PublishMany(tuple(self._publish(one, parse_time(one["now"])) for one in body["events"]))
             case "subscribe", None:
                 return Subscribe(*self._subscribers(body))
             case "update", None:
@@ -252,7 +260,7 @@ class Codec:
             "late": state.late,
             "watermark": format_time(state.waiting.watermark),
             "waiting": [(format_time(one.time), place(one.item)) for one in state.waiting.waiting],
-            "subscribers": subscribers_to_document(member.subscriber for member in state.members),
+            "subscribers": subscribers_to_document(record.subscriber for record in state.subscribers),
             "queues": [
                 [
                     (
@@ -260,11 +268,11 @@ class Codec:
                         base64.b64encode(snapshot(one.queue)).decode("ascii"),
                         [(place(match.event), match.rank, match.matched) for match in one.held],
                     )
-                    for one in member.queues
+                    for one in record.queues
                 ]
-                for member in state.members
+                for record in state.subscribers
             ],
-            "gathered": [[written(note) for note in member.gathered] for member in state.members],
+            "gathered": [[written(note) for note in record.gathered] for record in state.subscribers],
             "open": {number: [written(note) for note in notes] for number, notes in unsettled.items()},
             "events": records,
         }
@@ -274,8 +282,8 @@ class Codec:
         """Return the state of a snapshot and the notifications of the inputs that were open."""
         document = json.loads(body)
         events = [self._event(record) for record in document["events"]]
-        members = [
-            MemberState(
+        records = [
+            SubscriberRecord(
                 subscriber,
                 tuple(_queue(subscriber, events, *queue) for queue in queues),
                 tuple(_notification(events, *note) for note in gathered),
@@ -292,11 +300,14 @@ class Codec:
             parse_time(document["latest"]),
             document["next_id"],
             tuple((Identity(source, name), parse_time(time)) for source, name, time in document["seen"]),
-            tuple(members),
+            tuple(records),
             ReorderingState(parse_time(document["watermark"]), tuple(waiting)),
             document["late"],
         )
         return state, unsettled
+
+    def _publish(self, record: Mapping[str, Any], now: datetime) -> Publish:
+        return Publish(self._event(record), now, record["closed"], record["next_id"])
 
     def _event(self, record: Mapping[str, Any]) -> Event:
         event = event_from_record(record)
@@ -309,6 +320,10 @@ class Codec:
         if problems:
             raise InvalidSubscriptionError(problems[0])
         return found.subscribers
+
+
+def _publish_record(command: Publish) -> dict[str, Any]:
+    return {**event_to_record(command.event), "closed": command.closed, "next_id": command.next_id}
 
 
 def _is_count(value: object) -> bool:

@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from typing import TypeAlias
 
 from rankcast.delivery.outlook import Outlook
 from rankcast.matching.explain import Explanation
-from rankcast.model.errors import RankcastError
+from rankcast.model.errors import InvalidEventError, RankcastError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import format_time
+from rankcast.serving.results import Match, Notification
 from rankcast.storage.durations import format_duration
 
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """One event that satisfies subscriptions of one subscriber, and its rank there.
-
-    `subscription` is the one whose own policy it is offered to; None stands for the subscriber's.
-    """
-
-    subscriber: SubscriberId
-    event: Event
-    rank: float
-    matched: tuple[SubscriptionId, ...]
-    subscription: SubscriptionId | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """One event delivered to one subscriber: its rank there, the subscriptions it satisfied, and the instant.
-
-    `subscription` is the one whose own policy delivers it; None stands for the subscriber's policy. `gathered` is when
-    it is handed over to a subscriber whose notifications are gathered.
-    """
-
-    subscriber: SubscriberId
-    event: Event
-    rank: float
-    matched: tuple[SubscriptionId, ...]
-    time: datetime
-    subscription: SubscriptionId | None = None
-    gathered: datetime | None = None
+__all__ = [
+    "Callback",
+    "CallbackError",
+    "Late",
+    "Match",
+    "Notification",
+    "Outcome",
+    "Published",
+    "RejectedEvent",
+    "Verdict",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +42,25 @@ class Late:
     def by(self) -> timedelta:
         """How much too late it came, beyond what is allowed."""
         return self.time - (self.event.time or self.time)
+
+
+Callback: TypeAlias = Callable[[Notification], object]
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedEvent:
+    """An event that was left out: its place among those that were given, and why."""
+
+    index: int
+    error: InvalidEventError
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What publishing many events led to: everything that is delivered by now, and the events that were left out."""
+
+    notifications: list[Notification]
+    rejected: tuple[RejectedEvent, ...] = ()
 
 
 class CallbackError(RankcastError):
@@ -91,8 +94,8 @@ class Outcome:
     """What an event means to a subscriber: why each subscription matches or not, its rank, and whether it is delivered.
 
     `rank` is None when nothing matches, or when what matches ranks by a relevance that the event does not have.
-    `outlook` tells where the event stands in its queue: its place, the window at that instant, when it could still
-    enter. `competitor` is the match to beat, as far as the hub still has it. All this is about the subscriber's queue;
+    `outlook` tells where the event stands in its queue: its place, when it could still enter, or that it no longer can.
+    `competitor` is the match to beat. All this is about the subscriber's queue;
     `others` has the outcomes for the queues of subscriptions with their own policies, each with its `subscription`.
     `late` tells by how much the event would come too late, and `decay` how its rank fades.
     """
@@ -164,16 +167,16 @@ class Outcome:
             return ""
         place = "not chosen so far, " if ahead.diverse and self.verdict is Verdict.WAITING else ""
         if ahead.place is not None:
-            place = f"place {ahead.place} of {max(ahead.place, len(ahead.window))}, "
+            place = f"place {ahead.place}, "
         end = "" if ahead.decided is None else f" at {format_time(ahead.decided)}"
         chosen = "only the best is delivered" if ahead.k == 1 else f"the best {ahead.k} are delivered"
         if ahead.diverse and ahead.k > 1:
             chosen = f"the {ahead.k} best by rank and diversity are delivered"
         last = ""
-        if ahead.competitor is not None:
-            rank = ahead.competitor.score if self.competitor is None else self.competitor.rank
+        if self.competitor is not None:
+            rank = self.competitor.rank
             which = "so far" if ahead.k == 1 else "the last of them"
-            last = f", {which} event {ahead.competitor.identity.id} with rank {rank:g}"
+            last = f", {which} event {self.competitor.event.id} with rank {rank:g}"
         return f" ({place}{chosen}{end}{last})"
 
     @property
@@ -182,6 +185,9 @@ class Outcome:
         ahead = self.outlook
         if ahead is None:
             return ""
+        if ahead.hopeless and ahead.k:
+            better = "a better one stays" if ahead.k == 1 else f"{ahead.k} better ones stay"
+            return f"; {better} as long: it can no longer be delivered"
         if ahead.reopens is not None:
             return f"; an event of this rank passes from {format_time(ahead.reopens)} on"
         chances = []

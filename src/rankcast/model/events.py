@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -79,16 +80,22 @@ class Event:
         return hash(self.identity)
 
     @staticmethod
-    def of(attributes: Mapping[str, Any], *, id: str, source: str) -> Event:  # noqa: A002 (CloudEvents' name)
+    def of(
+        attributes: Mapping[str, Any],
+        *,
+        id: str,  # noqa: A002 (CloudEvents' name)
+        source: str,
+        time: datetime | None = None,
+    ) -> Event:
         """Return an event of plain attributes; those with an envelope's name go to the envelope.
 
-        `id` and `source` are used when the attributes have none of their own.
+        `id`, `source` and `time` are used when the attributes have none of their own.
         """
         payload = {name: value for name, value in attributes.items() if name not in ENVELOPE_TYPES}
         envelope = {name: attributes[name] for name in ENVELOPE_TYPES if attributes.get(name) is not None}
         envelope.pop("specversion", None)
         expires = envelope.pop("expirytime", None)
-        return Event(**{"id": id, "source": source, "expires": expires, "data": payload, **envelope})
+        return Event(**{"id": id, "source": source, "time": time, "expires": expires, "data": payload, **envelope})
 
     @property
     def identity(self) -> Identity:
@@ -160,6 +167,10 @@ def _attributes(event: Event) -> dict[str, Value]:
     }
     attributes: dict[str, Value] = {}
     for name, raw in (*event.extensions.items(), *_payload(event.data), *envelope.items()):
+        kind = type(raw)
+        if (kind is str and raw.isascii()) or kind is bool:  # type: ignore[union-attr]  # most values: nothing to check
+            attributes[name] = raw  # type: ignore[assignment]
+            continue
         value = checked_value(raw, name)
         if value is not None:
             attributes[name] = value
@@ -198,12 +209,31 @@ def _payload(data: object) -> Iterator[tuple[str, object]]:
         _check_list(data, "data", 0)
     if not isinstance(data, Mapping):
         return
+    if all(map(_is_plain, data)) and not any(isinstance(value, Mapping) for value in data.values()):
+        for name, value in data.items():
+            if isinstance(value, list | tuple):
+                _check_list(value, name, 1)
+            else:
+                yield name, value
+        return
     seen: set[str] = set()
     for path, value in _flattened(data, "", 1):
         if path in seen:
             raise InvalidEventError(f"{path}: the payload has this attribute twice, nested and with a dotted name")
         seen.add(path)
         yield f"data.{path}" if _is_hidden(path) else path, value
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(name: object) -> bool:
+    """Whether a name of a payload is seen as it is and leads nowhere else; publishers use the same ones again."""
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= MAX_NAME_LENGTH
+        and name.isidentifier()
+        and name.isascii()
+        and not _is_hidden(name)
+    )
 
 
 def _is_hidden(path: str) -> bool:

@@ -99,8 +99,8 @@ class Broker:
         self.random = random
         self.routing = Routing(settings.strategy, settings.weighing)
         self.publishing = Publishing(self.routing, random, self._listens)
-        self.desk = Desk()
         self.leases = Leases()
+        self.desk = Desk(lambda name: self.leases.client(Leased(Kind.SUBSCRIBER, name)))
         self.neighbours: dict[str, Neighbour] = {}
         self.seen = Remembered()
         self.count_ends = Deadlines()
@@ -160,7 +160,7 @@ class Broker:
 
     def finish(self) -> list[Effect]:
         """End the input of the broker's subscribers: open periods and windows are completed."""
-        return list(self.desk.finished())
+        return list(self.desk.finish())
 
     @property
     def next_instant(self) -> datetime | None:
@@ -285,7 +285,7 @@ class Broker:
 
     def _read(self, message: Read, client: str, now: datetime) -> list[Effect]:
         self.leases.check(client, Leased(Kind.SUBSCRIBER, message.subscriber))
-        entries = self.desk.current(message.subscriber, message.subscription, now)
+        entries = self.desk.read(message.subscriber, message.subscription, now)
         return [Listed(client, message.subscriber, tuple(entries))]
 
     def _subscribe(self, message: Subscribe, client: str, now: datetime) -> list[Effect]:
@@ -295,13 +295,13 @@ class Broker:
         self.leases.check(client, leased)
         room = Room("subscriptions", self.settings.client_subscriptions, self.settings.subscriptions)
         self.leases.check_room(client, leased, size, room)
-        known = self.desk.seats.get(subscriber.id)
-        before = {} if known is None else {one.id: one for one in known.subscriber.subscriptions}
+        known = self.desk.subscriber(subscriber.id)
+        before = set() if known is None else {one.id for one in known.subscriptions}
         lease = Lease.begin(client, message.lease or self.settings.lease, now, size)
-        interests = self.desk.welcome(subscriber, client, now)
+        interests = self.desk.subscribe(subscriber, now)
         self.leases.put(leased, lease)
         told = [one for interest in interests for one in self.routing.forward(None, interest)]
-        gone = before.keys() - {one.id for one in subscriber.subscriptions}
+        gone = before - {one.id for one in subscriber.subscriptions}
         told += self.routing.withdraw(None, [SubscriptionKey(subscriber.id, name) for name in sorted(gone)])
         return self._sent(told)
 

@@ -133,7 +133,7 @@ class Simulation:
         if home not in self.brokers:
             return []
         name = None if subscription is None else SubscriptionId(subscription)
-        return self.brokers[home].desk.current(SubscriberId(subscriber), name, self.now)
+        return self.brokers[home].desk.read(SubscriberId(subscriber), name, self.now)
 
     def advertise(self, broker: str, advertise: Advertise) -> None:
         """Let a publisher announce itself at a broker; its client has the name of the advertisement."""

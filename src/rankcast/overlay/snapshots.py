@@ -25,6 +25,7 @@ import numpy as np
 
 from rankcast.delivery import snapshots as queues
 from rankcast.delivery.lateness import Remembered
+from rankcast.delivery.queues import Queue
 from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, InvalidMessageError, RankcastError, shown
@@ -32,16 +33,15 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import Subscriber, SubscriptionId, SubscriptionKey
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.codec import from_plain, to_plain
-from rankcast.overlay.desk import Held, Seat
-from rankcast.overlay.effects import Deliver
 from rankcast.overlay.leases import Kind, Lease, Leased
 from rankcast.overlay.links import Inbox, Neighbour, Outbox
 from rankcast.overlay.messages import Advertise, Interest, PeerMessage, Session
 from rankcast.overlay.outlets import Outlet
 from rankcast.overlay.publishing import Count
-from rankcast.ranking.preferences import Preferences
+from rankcast.serving import subscriber_state as serving
+from rankcast.serving.results import Match, Notification
 
-VERSION = 1
+VERSION = 2
 
 Converted: TypeAlias = Mapping[Identity, Mapping[str, Any]]
 """By event, the attributes that the schema of its advertisement has converted."""
@@ -95,6 +95,15 @@ class LeaseState:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """An event in a queue, with its rank and the subscriptions that brought it there."""
+
+    event: Event
+    rank: float
+    matched: tuple[SubscriptionId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class QueueState:
     """A queue as bytes in base64, and the events in it."""
 
@@ -104,12 +113,12 @@ class QueueState:
 
 
 @dataclass(frozen=True, slots=True)
-class SeatState:
+class SubscriberState:
     """A subscriber with its queues, and what is gathered for it."""
 
     subscriber: Subscriber
     queues: tuple[QueueState, ...]
-    gathered: tuple[Deliver, ...] = ()
+    gathered: tuple[Notification, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +147,7 @@ class BrokerState:
     advertisements: tuple[tuple[str | None, Advertise], ...]
     records: tuple[RecordState, ...]
     leases: tuple[LeaseState, ...]
-    seats: tuple[SeatState, ...]
+    subscribers: tuple[SubscriberState, ...]
     seen: tuple[tuple[Identity, datetime], ...]
     counts: tuple[CountState, ...]
     converted: tuple[tuple[Identity, Mapping[str, Any]], ...] = ()
@@ -198,7 +207,7 @@ def _state(broker: Broker) -> BrokerState:
         tuple(routing.advertisements()),
         tuple(RecordState(one.source, one.interest, one.weights, one.hides) for one in routing.table),
         tuple(LeaseState(*leased, one.client, one.duration, one.end, one.size) for leased, one in broker.leases),
-        tuple(_seat_state(seat) for seat in broker.desk.seats.values()),
+        tuple(map(_subscriber_state, broker.desk.serving.records())),
         broker.seen.state(),
         tuple(_count_state(broker, one) for one in broker.publishing.counts.values()),
         tuple((event.identity, found) for event in _kept_events(broker) if (found := event.conversions)),
@@ -207,9 +216,9 @@ def _state(broker: Broker) -> BrokerState:
 
 def _kept_events(broker: Broker) -> Iterable[Event]:
     """Return the events that are in a snapshot, each once."""
-    seats = broker.desk.seats.values()
-    queued = (queue.held[one].event for seat in seats for queue in seat.queues.values() for one in queue.moving)
-    gathered = (one.event for seat in seats for one in seat.gathered)
+    records = broker.desk.serving.records()
+    queued = (match.event for record in records for queue in record.queues for match in queue.held)
+    gathered = (one.event for record in records for one in record.gathered)
     counted = (one.event for one in broker.publishing.counts.values())
     return {event.identity: event for event in (*queued, *gathered, *counted)}.values()
 
@@ -241,16 +250,16 @@ def _link_state(broker: Broker, link: str, neighbour: Neighbour) -> LinkState:
     )
 
 
-def _seat_state(seat: Seat) -> SeatState:
+def _subscriber_state(record: serving.SubscriberRecord) -> SubscriberState:
     kept = (
         QueueState(
-            name,
-            base64.b64encode(queues.snapshot(queue.moving.frozen())).decode("ascii"),
-            tuple(queue.held[identity] for identity in queue.moving),
+            queue.subscription,
+            base64.b64encode(queues.snapshot(queue.queue)).decode("ascii"),
+            tuple(Held(match.event, match.rank, match.matched) for match in queue.held),
         )
-        for name, queue in seat.queues.items()
+        for queue in record.queues
     )
-    return SeatState(seat.subscriber, tuple(kept), tuple(seat.gathered))
+    return SubscriberState(record.subscriber, tuple(kept), record.gathered)
 
 
 def _count_state(broker: Broker, count: Count) -> CountState:
@@ -287,8 +296,8 @@ def _broker(state: BrokerState, incarnation: int | None) -> Broker:
             broker.routing.restore_stale(link.link, link.stale_advertisements, link.stale_keys or ())
     for lease in state.leases:
         broker.leases.put(Leased(lease.kind, lease.id), Lease(lease.client, lease.duration, lease.end, lease.size))
-    for seat in state.seats:
-        _restore_seat(broker, seat, converted)
+    for one in state.subscribers:
+        broker.desk.restore(_record(one, converted))
     broker.seen = Remembered(state.seen)
     for count in state.counts if goes_on else ():
         _restore_count(broker, count, converted)
@@ -328,16 +337,30 @@ def _restore_outlet(outlet: Outlet, state: LinkState) -> None:
     outlet.restore({one.key: one for one in state.told}, weights, state.hiding)
 
 
-def _restore_seat(broker: Broker, state: SeatState, converted: Converted) -> None:
-    client = broker.leases.client(Leased(Kind.SUBSCRIBER, state.subscriber.id))
-    gathered = [replace(one, event=_as_it_was(one.event, converted)) for one in state.gathered]
-    seat = Seat(client, state.subscriber, Preferences.of(state.subscriber), gathered=gathered)
-    broker.desk.seats[state.subscriber.id] = seat
-    broker.desk.set_handover(seat)
-    for kept in state.queues:
-        try:
-            data = base64.b64decode(kept.queue, validate=True)
-        except binascii.Error:
-            raise InvalidMessageError(f"snapshot: {shown(kept.queue)} is not base64") from None
-        held = [replace(one, event=_as_it_was(one.event, converted)) for one in kept.held]
-        broker.desk.open(seat, kept.name, queues.restored(data), held)
+def _record(state: SubscriberState, converted: Converted) -> serving.SubscriberRecord:
+    name = state.subscriber.id
+    events: dict[Identity, Event] = {}
+
+    def as_it_was(event: Event) -> Event:
+        return events.setdefault(event.identity, _as_it_was(event, converted))
+
+    kept = [
+        serving.QueueState(
+            one.name,
+            _queue(one),
+            tuple(Match(name, as_it_was(held.event), held.rank, held.matched, one.name) for held in one.held),
+        )
+        for one in state.queues
+    ]
+    gathered = (replace(one, event=as_it_was(one.event)) for one in state.gathered)
+    return serving.SubscriberRecord(state.subscriber, tuple(kept), tuple(gathered))
+
+
+def _queue(state: QueueState) -> Queue:
+    try:
+        queue = queues.restored(base64.b64decode(state.queue, validate=True))
+    except binascii.Error:
+        raise InvalidMessageError(f"snapshot: {shown(state.queue)} is not base64") from None
+    if {one.event.identity for one in state.held} != {one.identity for one in queue.held}:
+        raise InvalidMessageError("snapshot: a queue does not hold just the events that are with it")
+    return queue

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.ranking.batch_kernels import count_relevant, rank_matches, scale_vectors
-from rankcast.ranking.batch_table import EPOCH, Array, Ranking, RankTable
+from rankcast.ranking.batch_table import EPOCH, Array, Functions, Ranking, RankTable
 from rankcast.ranking.decay import decayed
 
 __all__ = ["Features", "RankedRows", "Ranking", "rank_batch", "relevant_events"]
@@ -57,7 +57,7 @@ class Features:
 
     @staticmethod
     def of(
-        ranking: Ranking,
+        ranking: Ranking | Functions,
         events: int,
         numbers: Mapping[str, Array],
         vectors: Mapping[str, tuple[Array, Array]] | None = None,

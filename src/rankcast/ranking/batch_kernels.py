@@ -78,14 +78,16 @@ def _relevance(
 
 
 @inlined
-def _drop_general(matched: Array, first: int, last: int, general_start: Array, general: Array, counts: Array) -> None:
+def _drop_general(
+    matched: Array, first: int, last: int, general_start: Array, general_end: Array, general: Array, counts: Array
+) -> None:
     """Note which of the matched subscriptions strictly cover another one of them; both are in ascending order."""
     for at in range(first, last):
         counts[at - first] = True
     for at in range(first, last):
         own = matched[at]
         other = first
-        for wider in range(general_start[own], general_start[own + 1]):
+        for wider in range(general_start[own], general_end[own]):
             while other < last and matched[other] < general[wider]:
                 other += 1
             if other < last and matched[other] == general[wider]:
@@ -148,6 +150,7 @@ def rank_matches(
     refresh: Array,
     relevance: Array,
     general_start: Array,
+    general_end: Array,
     general: Array,
     rank_by: Array,
     half_life: Array,
@@ -220,11 +223,11 @@ def rank_matches(
                 ranks[used] = rank[number] * value
                 used += 1
                 longest = max(longest, refresh[number])
-                specific = specific or general_start[number] < general_start[number + 1]
+                specific = specific or general_start[number] < general_end[number]
             if used == first:
                 continue
             if specific:
-                _drop_general(out_matched, first, used, general_start, general, counts)
+                _drop_general(out_matched, first, used, general_start, general_end, general, counts)
             how = profile[out_matched[first]]
             total = _combined(rank_by[how], out_matched, ranks, first, used, weight, specific, counts)
             out_event[rows] = event

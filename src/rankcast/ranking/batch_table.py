@@ -35,7 +35,7 @@ NONE = -1
 """The relevance of subscriptions without one."""
 
 MAX, MIN, MEAN, WEIGHTED_SUM = range(4)
-_CODES = {RankBy.MAX: MAX, RankBy.MIN: MIN, RankBy.MEAN: MEAN, RankBy.WEIGHTED_SUM: WEIGHTED_SUM}
+RANK_BY = {RankBy.MAX: MAX, RankBy.MIN: MIN, RankBy.MEAN: MEAN, RankBy.WEIGHTED_SUM: WEIGHTED_SUM}
 
 DISTANCE, NEARNESS, CLOSENESS, COSINE = range(4)
 
@@ -54,10 +54,10 @@ class RankTable:
     relevance: Array
     """By subscription: the number of its relevance function, or NONE."""
     general_start: Array
+    general_end: Array
     general: Array
-    """The subscriptions that strictly cover subscription i, where most specific ones count: general_start[i]..[i+1].
-
-    In ascending order."""
+    """The subscriptions that strictly cover subscription i, where most specific ones count, in ascending order:
+    general_start[i]..general_end[i]."""
     rank_by: Array
     """By profile."""
     half_life: Array
@@ -103,7 +103,8 @@ class RankTable:
             weight=self.weight[numbers],
             refresh=self.refresh[numbers],
             relevance=relevance.astype(np.int32),
-            general_start=np.zeros(len(numbers) + 1, np.int64),
+            general_start=np.zeros(len(numbers), np.int64),
+            general_end=np.zeros(len(numbers), np.int64),
             general=np.zeros(0, np.int64),
             rank_by=self.rank_by[profiles],
             half_life=self.half_life[profiles],
@@ -137,7 +138,7 @@ class Ranking:
         Raises PriorityCycleError for contradictory priorities.
         """
         subscriptions = _Subscriptions()
-        functions = _Functions()
+        functions = Functions()
         for subscriber in subscribers:
             subscriptions.add(subscriber, functions)
         return Ranking(
@@ -156,7 +157,7 @@ class _Subscriptions:
         self.general_sizes: list[int] = []
         self.profiles: list[tuple[int, int, int]] = []
 
-    def add(self, subscriber: Subscriber, functions: _Functions) -> None:
+    def add(self, subscriber: Subscriber, functions: Functions) -> None:
         preferences = Preferences.of(subscriber)
         first = len(self.lines)
         specificity = preferences.specificity
@@ -172,9 +173,9 @@ class _Subscriptions:
                 self.general_sizes.append(len(self.general[-1]))
         half_life = timedelta(0) if subscriber.decay is None else subscriber.decay.half_life
         rest = half_life - timedelta(days=half_life.days)
-        self.profiles.append((_CODES[subscriber.rank_by], half_life.days, rest // TICK))
+        self.profiles.append((RANK_BY[subscriber.rank_by], half_life.days, rest // TICK))
 
-    def table(self, queues: Array, functions: _Functions) -> RankTable:
+    def table(self, queues: Array, functions: Functions) -> RankTable:
         profile, rank, weight, refresh, relevance = _columns(self.lines, 5)
         rank_by, days, rest = _columns(self.profiles, 3)
         return RankTable(
@@ -184,7 +185,8 @@ class _Subscriptions:
             weight=np.array(weight, np.float64),
             refresh=np.array(refresh, np.int64),
             relevance=np.array(relevance, np.int32),
-            general_start=_starts(self.general_sizes),
+            general_start=_starts(self.general_sizes)[:-1],
+            general_end=_starts(self.general_sizes)[1:],
             general=np.concatenate(self.general),
             rank_by=np.array(rank_by, np.int8),
             half_life=np.array((days, rest), np.int64).reshape(2, -1).T.copy(),
@@ -192,7 +194,7 @@ class _Subscriptions:
         )
 
 
-class _Functions:
+class Functions:
     """Collects relevance functions, each once."""
 
     def __init__(self) -> None:
@@ -203,7 +205,11 @@ class _Functions:
         self._sizes: list[int] = []
         self._parts: list[tuple[int, float, float, float]] = []
 
+    def __len__(self) -> int:
+        return len(self._lines)
+
     def add(self, function: Relevance) -> int:
+        """Return the number of a function."""
         number = self._known.get(function)
         if number is None:
             number = self._known[function] = len(self._lines)
@@ -230,6 +236,7 @@ class _Functions:
         return [(column, element, 1.0, 1.0) for element in scaled]
 
     def arrays(self) -> dict[str, Array]:
+        """Return the functions as the columns of a table."""
         kind, reach = _columns(self._lines, 2)
         column, value, scale, weight = _columns(self._parts, 4)
         return {

@@ -34,8 +34,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from rankcast.delivery.batch import Live
 from rankcast.delivery.batch_layout import LINE, Array
-from rankcast.delivery.changing_queues import Live
 from rankcast.delivery.shards import Shard
 
 PREFIX = "rankcast-live-"

@@ -32,8 +32,8 @@ from rankcast.model.errors import InvalidFileError, RankcastError
 from rankcast.model.times import TICK
 from rankcast.storage.texts import invalid_file
 
-FORMAT = 2
-"""Since 2, snapshots say when each identity was published and which events wait; 1 was never released."""
+FORMAT = 3
+"""Since 3, queues hold what they need and no more; 1 and 2 were never released."""
 
 APPLICATION = int.from_bytes(b"Rkct", "big")
 """SQLite's mark of whose file it is, at a fixed place in its first page."""

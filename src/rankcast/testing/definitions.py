@@ -53,12 +53,12 @@ def due(policy: Policy, offers: list[Offer]) -> list[Delivery]:
     if isinstance(policy, Continuous):
         return _continuous(policy.k, offers)
     if isinstance(policy, Sliding):
-        return _counted(policy.k, policy.window, policy.diversity, offers, between_arrivals=False)
+        return _sliding(policy, offers)
     if isinstance(policy, Periodic):
         return _periodic(policy, offers)
     if isinstance(policy.window, timedelta):
         return _timed(policy.k, policy.window, policy.diversity, offers)
-    return _counted(policy.k, policy.window, policy.diversity, offers, between_arrivals=True)
+    return _counted(policy.k, policy.window, policy.diversity, offers)
 
 
 def gathered(every: timedelta, deliveries: list[Delivery]) -> list[Delivery]:
@@ -77,13 +77,17 @@ def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[Delivery]:
         return [_delivered(offer, at) for offer in _best([one for one in held if one.expires > at], policy.k)]
     if isinstance(policy, Periodic):
         number = (at - _EPOCH) // policy.period
-        held = [offer for offer in seen if (offer.time - _EPOCH) // policy.period == number]
-    elif isinstance(policy.window, timedelta):
+        end = _EPOCH + (number + 1) * policy.period
+        inside = [offer for offer in seen if (offer.time - _EPOCH) // policy.period == number and offer.expires > end]
+        return [_delivered(offer, at) for offer in _top(inside, policy.k, policy.diversity)]
+    if isinstance(policy.window, timedelta):
         held = [offer for offer in seen if at < offer.time + policy.window]
-    else:
+    elif isinstance(policy, Sliding):
         held = []
-        for arriving in seen:
+        for arriving in _valid(seen):
             held = [offer for offer in (*held, arriving) if offer.expires > arriving.time][-policy.window :]
+    else:
+        held = _valid(seen)[-policy.window :]
     valid = [offer for offer in held if offer.expires > at]
     return [_delivered(offer, at) for offer in _top(valid, policy.k, policy.diversity)]
 
@@ -134,9 +138,9 @@ def _distance(first: Offer, second: Offer, diversity: Diversity) -> float:
 
 def _continuous(k: int, offers: list[Offer]) -> list[Delivery]:
     delivered: list[Offer] = []
-    for offer in offers:
-        better = [one for one in delivered if one.expires > offer.time and one.delivery.rank > offer.delivery.rank]
-        if offer.expires > offer.time and len(better) < k:
+    for offer in _valid(offers):
+        valid = [one for one in delivered if one.expires > offer.time]
+        if offer in _best([*valid, offer], k):
             delivered.append(offer)
     return [_delivered(offer, offer.time) for offer in delivered]
 
@@ -161,27 +165,38 @@ def _timed(k: int, window: timedelta, diversity: Diversity | None, offers: list[
     return list(found.values())
 
 
-def _counted(
-    k: int, window: int, diversity: Diversity | None, offers: list[Offer], *, between_arrivals: bool
-) -> list[Delivery]:
-    """Windows of so many events, looked at when one arrives and, if asked, also when one expires between arrivals."""
+def _valid(offers: list[Offer]) -> list[Offer]:
+    """Return what has not expired when it arrives; the rest changes nothing."""
+    return [offer for offer in offers if offer.expires > offer.time]
+
+
+def _sliding(policy: Sliding, offers: list[Offer]) -> list[Delivery]:
+    """The most recent that have not expired, looked at when one arrives."""
     found: dict[Identity, Delivery] = {}
-    places: list[Offer] = []
+    window: list[Offer] = []
+    for arriving in _valid(offers):
+        window = [offer for offer in (*window, arriving) if offer.expires > arriving.time][-policy.window :]
+        for offer in _top(window, policy.k, policy.diversity):
+            found.setdefault(offer.delivery.event, _delivered(offer, arriving.time))
+    return list(found.values())
+
+
+def _counted(k: int, window: int, diversity: Diversity | None, offers: list[Offer]) -> list[Delivery]:
+    """The most recent, of which some may have expired, looked at when one arrives and when one expires in between."""
+    found: dict[Identity, Delivery] = {}
+    recent: list[Offer] = []
 
     def look(instant: datetime) -> None:
-        for offer in _top(places, k, diversity):
+        for offer in _top([offer for offer in recent if offer.expires > instant], k, diversity):
             found.setdefault(offer.delivery.event, _delivered(offer, instant))
 
-    def expire(before: datetime) -> None:
-        for instant in sorted({offer.expires for offer in places if offer.expires < before}):
-            places[:] = [offer for offer in places if offer.expires > instant]
+    before = datetime.min.replace(tzinfo=UTC)
+    for arriving in _valid(offers):
+        for instant in sorted({offer.expires for offer in recent if before < offer.expires < arriving.time}):
             look(instant)
-
-    for arriving in offers:
-        if between_arrivals:
-            expire(arriving.time)
-        places = [offer for offer in (*places, arriving) if offer.expires > arriving.time][-window:]
-        look(arriving.time)
-    if between_arrivals:
-        expire(LATEST)
+        recent = [*recent, arriving][-window:]
+        before = arriving.time
+        look(before)
+    for instant in sorted({offer.expires for offer in recent if before < offer.expires < LATEST}):
+        look(instant)
     return list(found.values())

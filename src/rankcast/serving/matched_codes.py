@@ -1,0 +1,55 @@
+"""What an event matched in a queue, as the low bits of its word: a mask of positions, or the number of a set of them.
+
+Positions are those of a subscriber's subscriptions; the first 19 have a bit each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rankcast.delivery.kernels_shards import CODE_BITS
+from rankcast.delivery.packing import SETS
+from rankcast.model.errors import InvalidValueError
+
+CODES = (1 << CODE_BITS) - 1
+WIDEST = SETS.bit_length() - 1
+"""Positions below this one have a bit."""
+
+
+class MatchedCodes:
+    """Codes of sets of positions, those beyond a mask each once."""
+
+    def __init__(self) -> None:
+        self._sets: list[tuple[int, ...]] = []
+        self._codes: dict[tuple[int, ...], int] = {}
+        self._free: list[int] = []
+
+    def code(self, positions: tuple[int, ...]) -> int:
+        """Return the code of ascending positions."""
+        if not positions or positions[-1] < WIDEST:
+            mask = 0
+            for position in positions:
+                mask |= 1 << position
+            return mask
+        found = self._codes.get(positions)
+        if found is None:
+            if not self._free and len(self._sets) == SETS:
+                raise InvalidValueError(f"more than {SETS:,} different sets of matching subscriptions are held")
+            at = self._free.pop() if self._free else len(self._sets)
+            self._sets[at : at + 1] = [positions]
+            found = self._codes[positions] = SETS + at
+        return found
+
+    def positions(self, word: int) -> tuple[int, ...]:
+        """Return the positions of a word."""
+        code = word & CODES
+        if code >= SETS:
+            return self._sets[code - SETS]
+        return tuple(bit for bit in range(code.bit_length()) if code >> bit & 1)
+
+    def keep(self, words: Iterable[int]) -> None:
+        """Forget the sets that none of some words has."""
+        if self._codes:
+            used = {word & CODES for word in words}
+            self._codes = {positions: code for positions, code in self._codes.items() if code in used}
+            self._free = [at for at in range(len(self._sets)) if SETS + at not in used]

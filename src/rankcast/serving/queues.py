@@ -1,0 +1,329 @@
+"""The queues of all subscribers: by the step functions, one by one, or in the columnar engine, all together.
+
+Both are told of one event at a time and give the same deliveries. The step functions are plain Python: what a process
+uses until the kernels are there, which take seconds to compile. The columnar engine is for everything else.
+
+Events are words (`held_events`), times are microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from rankcast.delivery.batch import BatchedQueues
+from rankcast.delivery.batch_layout import LAST_INSTANT, NEVER, Array, microseconds
+from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.contents import Content, content_codes
+from rankcast.delivery.kernels_shards import CODE_BITS
+from rankcast.delivery.policies import new_queue, renamed_queue
+from rankcast.delivery.queue_slots import instant_of
+from rankcast.delivery.queues import Queue, step
+from rankcast.model.events import Event, Identity
+from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.model.values import Value
+
+NO_NUMBERS = np.zeros(0, np.int64)
+NO_SCORES = np.zeros(0)
+
+
+class Rows(NamedTuple):
+    """One event in some queues, each named once: what it matched there, when it expires, its score."""
+
+    queue: Array
+    word: Array
+    expires: Array
+    score: Array
+
+
+NO_ROWS = Rows(NO_NUMBERS, NO_NUMBERS, NO_NUMBERS, NO_SCORES)
+
+
+class Delivery(NamedTuple):
+    """A queue delivers an event at an instant; `score` is what it was ranked by."""
+
+    queue: int
+    word: int
+    time: int
+    score: float
+
+
+class Queues(Protocol):
+    """Queues by number."""
+
+    def add(self, queue: int, policy: Policy) -> None:
+        """Begin an empty queue, under a number that is not used, at most one above all that were."""
+
+    def remove(self, queue: int) -> None:
+        """End a queue."""
+
+    def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> list[Delivery]:
+        """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
+
+    def get(self, queue: int, policy: Policy) -> Queue:
+        """Return a queue as the step functions know it, with words for identities."""
+
+    def put(self, queue: int, state: Queue, policy: Policy) -> None:
+        """Let a queue go on from a state."""
+
+    @property
+    def next_due(self) -> int | None:
+        """When a queue acts by itself, at the earliest."""
+
+    def held(self) -> Iterable[int]:
+        """Return the words of all events held, each as often as it is."""
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Let events have other numbers."""
+
+    def forget(self, needed: Iterable[int]) -> None:
+        """Take note that only events of these numbers are held."""
+
+
+class SteppedQueues:
+    """Queues that move by the step functions."""
+
+    def __init__(self, content_of: Callable[[Policy, int], Content]) -> None:
+        self._content_of = content_of
+        self._queues: dict[int, tuple[Queue, Policy]] = {}
+        self._timers: list[tuple[int, int]] = []
+
+    def add(self, queue: int, policy: Policy) -> None:
+        """Begin an empty queue."""
+        self._queues[queue] = (new_queue(policy), policy)
+
+    def remove(self, queue: int) -> None:
+        """End a queue."""
+        del self._queues[queue]
+
+    def arrive(self, _: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> list[Delivery]:
+        """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
+        arriving = {
+            queue: (word, expires, score)
+            for queue, word, expires, score in zip(*(column.tolist() for column in rows), strict=True)
+        }
+        moment, found = instant_of(now), list[Delivery]()
+        for number in sorted(arriving.keys() | self._due(now)):
+            queue, policy = self._queues[number]
+            candidate = None
+            if number in arriving:
+                word, expires, score = arriving[number]
+                expiry = None if expires == NEVER else instant_of(expires)
+                candidate = Candidate(word, instant_of(time), score, expiry, self._content_of(policy, word))
+            queue, delivered = step(queue, candidate, moment, closed=closed)
+            self._set(number, queue, policy)
+            found += (
+                Delivery(number, _word(one.candidate), microseconds(one.time), one.candidate.score) for one in delivered
+            )
+        return found
+
+    def _due(self, now: int) -> set[int]:
+        """Return the queues that may have something to do by themselves, each at most once."""
+        due: set[int] = set()
+        while self._timers and self._timers[0][0] <= now:
+            due.add(heapq.heappop(self._timers)[1])
+        return due & self._queues.keys()
+
+    def _set(self, number: int, queue: Queue, policy: Policy) -> None:
+        self._queues[number] = (queue, policy)
+        if queue.next_instant is not None:
+            heapq.heappush(self._timers, (microseconds(queue.next_instant), number))
+            if len(self._timers) > 4 * len(self._queues) + 16:
+                dues = ((one.next_instant, at) for at, (one, _) in self._queues.items())
+                self._timers = sorted((microseconds(due), at) for due, at in dues if due is not None)
+
+    def get(self, queue: int, _: Policy) -> Queue:
+        """Return a queue."""
+        return self._queues[queue][0]
+
+    def put(self, queue: int, state: Queue, policy: Policy) -> None:
+        """Let a queue go on from a state."""
+        self._set(queue, state, policy)
+
+    @property
+    def next_due(self) -> int | None:
+        """When a queue acts by itself, at the earliest."""
+        dues = [due for queue, _ in self._queues.values() if (due := queue.next_instant) is not None]
+        return microseconds(min(dues)) if dues else None
+
+    def held(self) -> list[int]:
+        """Return the words of all events held."""
+        return [_word(one) for queue, _ in self._queues.values() for one in queue.held]
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Let events have other numbers."""
+        for number, (queue, policy) in self._queues.items():
+            self._queues[number] = (_renumbered(queue, numbers), policy)
+
+    def forget(self, needed: Iterable[int]) -> None:
+        """Nothing is kept beside the queues."""
+
+
+def _word(candidate: Candidate) -> int:
+    assert isinstance(candidate.identity, int)
+    return candidate.identity
+
+
+def _renumbered(queue: Queue, numbers: Mapping[int, int]) -> Queue:
+    def renamed(word: Identity | int) -> Identity | int:
+        assert isinstance(word, int)
+        number = numbers.get(word >> CODE_BITS)
+        return word if number is None else number << CODE_BITS | word & ((1 << CODE_BITS) - 1)
+
+    return renamed_queue(queue, renamed)
+
+
+class ColumnarQueues:
+    """Queues in the columnar engine."""
+
+    def __init__(self) -> None:
+        self._table = BatchedQueues.of(())
+        self._table.serve()
+        self._contents = _ContentTable()
+        self._diverse: set[int] = set()
+
+    def add(self, queue: int, policy: Policy) -> None:
+        """Begin an empty queue."""
+        if queue == len(self._table):
+            self._table.grow([policy])
+        else:
+            self._table.put(queue, new_queue(policy), policy)
+        self._note(queue, policy)
+
+    def _note(self, queue: int, policy: Policy) -> None:
+        if diversity_of(policy) is not None:
+            self._diverse.add(queue)
+        else:
+            self._diverse.discard(queue)
+
+    def remove(self, queue: int) -> None:
+        """End a queue."""
+        self._table.put(queue, new_queue(ALL_MATCHES), ALL_MATCHES)
+        self._diverse.discard(queue)
+
+    def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> list[Delivery]:
+        """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
+        if self._diverse and event is not None and not self._diverse.isdisjoint(rows.queue.tolist()):
+            self._contents.add(int(rows.word[0]) >> CODE_BITS, event.attributes)
+        found = self._table.arrive(
+            rows.queue,
+            rows.word,
+            rows.expires,
+            rows.score,
+            time,
+            min(now, LAST_INSTANT),
+            int(closed),
+            self._contents.table,
+            CODE_BITS,
+        )
+        return list(map(Delivery, *(column.tolist() for column in found))) if len(found.queue) else []
+
+    def get(self, queue: int, policy: Policy) -> Queue:
+        """Return a queue as the step functions know it, without contents."""
+        return self._table.get(queue, policy)
+
+    def put(self, queue: int, state: Queue, policy: Policy) -> None:
+        """Let a queue go on from a state."""
+        self._table.put(queue, state, policy)
+        self._note(queue, policy)
+
+    def put_contents(self, events: Iterable[tuple[int, Event]]) -> None:
+        """Take in what diverse selection compares of some events, by their words."""
+        for word, event in events:
+            self._contents.add(word >> CODE_BITS, event.attributes)
+
+    @property
+    def next_due(self) -> int | None:
+        """When a queue acts by itself, at the earliest."""
+        return self._table.next_due
+
+    def held(self) -> list[int]:
+        """Return the words of all events held."""
+        found: list[int] = np.unique(self._table.words()).tolist()
+        return found
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Let events have other numbers."""
+        old = np.array(sorted(numbers), np.int64)
+        self._table.renumber(old, np.array([numbers[one] for one in old.tolist()], np.int64), CODE_BITS)
+        self._contents.renumber(numbers)
+
+    def forget(self, needed: Iterable[int]) -> None:
+        """Forget the contents of other events."""
+        self._contents.keep(set(needed))
+
+    @property
+    def nbytes(self) -> int:
+        """What the queues take in memory."""
+        return self._table.nbytes
+
+
+class _ContentTable:
+    """What diverse selection compares of events, as arrays that grow at their ends."""
+
+    def __init__(self) -> None:
+        self._codes: dict[int, tuple[Array, Array]] = {}
+        self._numbers = np.zeros(0, np.int64)
+        self._starts = np.zeros(1, np.int64)
+        self._attributes = np.zeros(0, np.int64)
+        self._values = np.zeros(0, np.int64)
+        self._events = 0
+
+    @property
+    def table(self) -> tuple[Array, Array, Array, Array]:
+        """The numbers of events, ascending, where their attributes begin, these and their values, as codes."""
+        used = int(self._starts[self._events])
+        return (
+            self._numbers[: self._events],
+            self._starts[: self._events + 1],
+            self._attributes[:used],
+            self._values[:used],
+        )
+
+    def add(self, number: int, attributes: Mapping[str, Value]) -> None:
+        """Take an event in."""
+        if number not in self._codes:
+            self._codes[number] = content_codes(attributes)
+            if self._events and number < self._numbers[self._events - 1]:
+                self._rebuild()
+            else:
+                self._append(number)
+
+    def _append(self, number: int) -> None:
+        attributes, values = self._codes[number]
+        start = int(self._starts[self._events])
+        end = start + len(attributes)
+        if self._events == len(self._numbers):
+            self._numbers = _longer(self._numbers, self._events + 1)
+            self._starts = _longer(self._starts, len(self._numbers))
+        if end > len(self._values):
+            self._attributes, self._values = _longer(self._attributes, end), _longer(self._values, end)
+        self._numbers[self._events] = number
+        self._attributes[start:end], self._values[start:end] = attributes, values
+        self._events += 1
+        self._starts[self._events] = end
+
+    def _rebuild(self) -> None:
+        self._events = 0
+        for number in sorted(self._codes):
+            self._append(number)
+
+    def keep(self, needed: set[int]) -> None:
+        """Forget the events of other numbers."""
+        if self._codes:
+            self._codes = {number: codes for number, codes in self._codes.items() if number in needed}
+            self._rebuild()
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Let events have other numbers."""
+        self._codes = {numbers.get(number, number): codes for number, codes in self._codes.items()}
+        self._rebuild()
+
+
+def _longer(array: Array, least: int) -> Array:
+    grown = np.zeros(max(16, 2 * least), array.dtype)
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,276 @@
+"""From the subscriptions that one event matches to the rows of the queues that it is offered to.
+
+A few matches are ranked one by one, in plain Python. Many go through the kernel that ranks batches, for which the
+subscriptions are lines of a table that grows and shrinks; the arithmetic is the same to the last bit. Subscribers for
+whom only the most specific matches count, or with very many subscriptions, are always ranked one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from rankcast.delivery.batch_layout import NEVER, Array, microseconds
+from rankcast.model.events import Event
+from rankcast.model.relevance import Relevance
+from rankcast.model.times import TICK
+from rankcast.ranking.batch import Features
+from rankcast.ranking.batch_kernels import rank_matches
+from rankcast.ranking.batch_table import LONGEST, NONE, RANK_BY, Functions
+from rankcast.serving.matched_codes import WIDEST, MatchedCodes
+from rankcast.serving.queues import NO_ROWS, Rows
+from rankcast.serving.subscriber_state import ServedQueue, SubscriberState
+
+FEW = 2
+"""Matches that are ranked faster one by one than the kernel is called."""
+
+SPARE = 64
+"""Relevance functions that nobody uses any more, beside as many as are used, before they are forgotten."""
+
+_LINE = {
+    "queue": np.int64,
+    "profile": np.int32,
+    "rank": np.float64,
+    "weight": np.float64,
+    "refresh": np.int64,
+    "relevance": np.int32,
+    "general_start": np.int64,
+    "general_end": np.int64,
+}
+
+
+class SubscriptionRanking:
+    """Subscriptions by number, and how an event that matches some of them ranks for their subscribers."""
+
+    def __init__(self, codes: MatchedCodes) -> None:
+        self._codes = codes
+        self._owners: list[ServedQueue | None] = []
+        self._positions: list[int] = []
+        self._lines = {name: np.zeros(0, kind) for name, kind in _LINE.items()}
+        self._bits = np.zeros(0, np.int64)
+        self._one_by_one = np.zeros(0, np.bool_)
+        self._are_special = 0
+        self._free: dict[int, list[int]] = {}
+        self._profiles: dict[tuple[int, int, int], int] = {}
+        self._functions = Functions()
+        self._uses: Counter[Relevance] = Counter()
+        self._stale = True
+        self._room = 0
+        self._tables: tuple[Array, ...] = ()
+
+    def add(self, owner: SubscriberState) -> None:
+        """Number the subscriptions of a subscriber, which has its queues."""
+        subscriptions = owner.subscriber.subscriptions
+        free = self._free.get(len(subscriptions))
+        owner.first = free.pop() if free else len(self._owners)
+        if owner.first == len(self._owners):
+            self._owners += [None] * len(subscriptions)
+            self._positions += range(len(subscriptions))
+            self._grow(len(self._owners))
+        profile = self._profile(owner)
+        special = owner.subscriber.most_specific or len(subscriptions) > WIDEST
+        for at, (number, one) in enumerate(zip(owner.numbers, subscriptions, strict=True)):
+            queue = owner.queues[None if one.deliver is None else one.id]
+            self._owners[number] = queue
+            relevance = NONE if one.relevance is None else self._function(one.relevance)
+            refresh = LONGEST if one.refresh is None else min(LONGEST, one.refresh // TICK)
+            ranks, weights = owner.preferences.ranks, owner.preferences.weights
+            line = (queue.number, profile, ranks[one.id], weights[one.id], refresh, relevance)
+            for name, value in zip(self._lines, line, strict=False):
+                self._lines[name][number] = value
+            self._bits[number] = 1 << at if at < WIDEST else 0
+            self._one_by_one[number] = special
+        self._are_special += special
+
+    def remove(self, owner: SubscriberState) -> None:
+        """Forget the subscriptions of a subscriber."""
+        size = len(owner.subscriber.subscriptions)
+        for number in owner.numbers:
+            self._owners[number] = None
+        self._are_special -= owner.subscriber.most_specific or size > WIDEST
+        if size:
+            self._free.setdefault(size, []).append(owner.first)
+        self._uses.subtract(one.relevance for one in owner.subscriber.subscriptions if one.relevance is not None)
+        self._uses += Counter()  # without those that nobody uses
+        if len(self._functions) > 2 * len(self._uses) + SPARE:
+            self._collect_functions()
+
+    def _collect_functions(self) -> None:
+        """Forget the relevance functions that nobody uses, and number the others again."""
+        self._functions, self._stale = Functions(), True
+        for number, queue in enumerate(self._owners):
+            one = None if queue is None else queue.owner.subscriber.subscriptions[self._positions[number]]
+            if one is not None and one.relevance is not None:
+                self._lines["relevance"][number] = self._functions.add(one.relevance)
+
+    def owner(self, number: int) -> tuple[ServedQueue, int]:
+        """Return the queue that a subscription competes in, and its position among its subscriber's."""
+        queue = self._owners[number]
+        assert queue is not None
+        return queue, self._positions[number]
+
+    def _grow(self, size: int) -> None:
+        if size > len(self._bits):
+            room = max(64, 2 * size)
+            self._lines = {name: _longer(column, room) for name, column in self._lines.items()}
+            self._bits, self._one_by_one = _longer(self._bits, room), _longer(self._one_by_one, room)
+            self._stale = True
+
+    def _profile(self, owner: SubscriberState) -> int:
+        decay = owner.subscriber.decay
+        half_life = timedelta(0) if decay is None else decay.half_life
+        rest = half_life - timedelta(days=half_life.days)
+        key = (RANK_BY[owner.subscriber.rank_by], half_life.days, rest // TICK)
+        if key not in self._profiles:
+            self._profiles[key] = len(self._profiles)
+            self._stale = True
+        return self._profiles[key]
+
+    def _function(self, relevance: Relevance) -> int:
+        self._uses[relevance] += 1
+        known = len(self._functions)
+        number = self._functions.add(relevance)
+        self._stale = self._stale or len(self._functions) > known
+        return number
+
+    # ------------------------------------------------------------------------------------------------------- ranking
+
+    def grouped(self, numbers: Iterable[int]) -> dict[ServedQueue, tuple[int, ...]]:
+        """Return the positions of matching subscriptions by the queues they compete in."""
+        found: dict[ServedQueue, tuple[int, ...]] = {}
+        for number in sorted(numbers):
+            queue, position = self.owner(number)
+            found[queue] = (*found.get(queue, ()), position)
+        return found
+
+    def rows(self, event: Event, numbers: Array, word: int, time: datetime, *, by_kernel: bool) -> Rows:
+        """Return the rows of an event that matches some subscriptions; its word has no code yet."""
+        if not by_kernel or len(numbers) <= FEW:
+            return self._rows_one_by_one(event, numbers.tolist(), word, time)
+        if not self._are_special:
+            return self._rows_by_kernel(event, numbers, word, time)
+        special = self._one_by_one[numbers]
+        rest = self._rows_one_by_one(event, numbers[special].tolist(), word, time)
+        if special.all():
+            return rest
+        plain = self._rows_by_kernel(event, numbers[~special], word, time)
+        return Rows(*(np.concatenate(columns) for columns in zip(plain, rest, strict=True)))
+
+    def _rows_one_by_one(self, event: Event, numbers: Sequence[int], word: int, time: datetime) -> Rows:
+        rows: list[tuple[int, int, int]] = []
+        scores: list[float] = []
+        for queue, positions in self.grouped(numbers).items():
+            ranked = queue.ranked(event, positions)
+            if ranked is None:
+                continue
+            code = self.code(queue, ranked.matched, positions)
+            rows.append((queue.number, word | code, microseconds(queue.expires(event, ranked, time))))
+            scores.append(queue.owner.preferences.score(ranked.rank, time))
+        if not rows:
+            return NO_ROWS
+        queue_column, words, expires = np.array(rows, np.int64).T
+        return Rows(
+            np.ascontiguousarray(queue_column),
+            np.ascontiguousarray(words),
+            np.ascontiguousarray(expires),
+            np.array(scores),
+        )
+
+    def code(self, queue: ServedQueue, matched: tuple[str, ...], positions: tuple[int, ...]) -> int:
+        """Return the code of the subscriptions that rank an event, which are among those at some positions."""
+        if len(matched) < len(positions):
+            owned, ranking = queue.owner.subscriber.subscriptions, set(matched)
+            positions = tuple(at for at in positions if owned[at].id in ranking)
+        return self._codes.code(positions)
+
+    def _rows_by_kernel(self, event: Event, numbers: Array, word: int, time: datetime) -> Rows:
+        if self._stale:
+            self._refresh()
+        count = len(numbers)
+        if count > self._room:
+            self._make_room(2 * count)
+        ticks = microseconds(time)
+        self._time[0], self._stated[0], self._offsets[1] = ticks, microseconds(event.expires), count
+        arguments: list[Array] = [self._offsets, numbers, self._time, self._stated, *self._lines.values()]
+        arguments += (*self._tables, *self._features(event), *self._scratch)
+        found = rank_matches(*arguments)
+        starts: Array = self._out[4]
+        matched = self._out[5][: starts[found]]
+        queue, score, expires = (self._out[at][:found].copy() for at in (0, 2, 3))
+        bits = self._bits[matched]
+        if len(bits) > found:
+            bits = np.bitwise_or.reduceat(bits, starts[:found])
+        if self._profiles_decay and np.isnan(score).any():
+            for row in np.flatnonzero(np.isnan(score)).tolist():
+                owner = self.owner(int(matched[starts[row]]))[0].owner
+                score[row] = owner.preferences.score(float(self._out[1][row]), time)
+        return Rows(queue, word | bits, expires, score)
+
+    def _refresh(self) -> None:
+        """Make the tables of what is not by subscription again."""
+        profiles = np.array(list(self._profiles) or [(0, 0, 0)], np.int64)
+        self._profiles_decay = bool((profiles[:, 1:] != 0).any())
+        functions = self._functions.arrays()
+        self._tables = (
+            np.zeros(0, np.int64),
+            profiles[:, 0].astype(np.int8),
+            np.ascontiguousarray(profiles[:, 1:]),
+            *functions.values(),
+        )
+        self._numbers, self._vectors = tuple(self._functions.numbers), tuple(self._functions.vectors)
+        self._offsets = np.zeros(2, np.int64)
+        self._time, self._stated = np.zeros(1, np.int64), np.full(1, NEVER)
+        self._no_vectors = (
+            np.zeros((0, 1), np.int64),
+            np.zeros((0, 1), np.int64),
+            np.zeros((0, 1)),
+            np.zeros(0),
+        )
+        self._stale = False
+
+    def _make_room(self, count: int) -> None:
+        out = (
+            np.empty(count, np.int64),
+            np.empty(count),
+            np.empty(count),
+            np.empty(count, np.int64),
+            np.empty(count + 1, np.int64),
+            np.empty(count, np.int64),
+        )
+        self._out = out
+        self._scratch = (
+            np.empty(count, np.int64),
+            np.empty(count, np.bool_),
+            np.empty(count),
+            np.empty(count, np.int64),
+            *out,
+        )
+        self._room = count
+
+    def _features(self, event: Event) -> tuple[Array, ...]:
+        """Return what relevance functions look at in an event."""
+        values = np.array([_number(event.attributes.get(name)) for name in self._numbers]).reshape(-1, 1)
+        if not self._vectors:
+            return values, *self._no_vectors
+        found = ((name, event.vector(name)) for name in self._vectors)
+        vectors = {name: (np.array([0, len(one)]), np.array(one)) for name, one in found if one is not None}
+        made = Features.of(self._functions, 1, {}, vectors)
+        return values, made.first, made.size, made.length, made.values
+
+
+def _number(value: object) -> float:
+    """Return an attribute as relevance functions take it, NaN when it is no finite number."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return math.nan
+    number = float(value)
+    return number if math.isfinite(number) else math.nan
+
+
+def _longer(column: Array, size: int) -> Array:
+    grown = np.zeros(size, column.dtype)
+    grown[: len(column)] = column
+    return grown

@@ -1,0 +1,45 @@
+"""What serving tells: matches and notifications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from rankcast.model.events import Event
+from rankcast.model.subscriptions import SubscriberId, SubscriptionId
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One event that satisfies subscriptions of one subscriber, and its rank there.
+
+    `subscription` is the one whose own policy it is offered to; None stands for the subscriber's.
+    """
+
+    subscriber: SubscriberId
+    event: Event
+    rank: float
+    matched: tuple[SubscriptionId, ...]
+    subscription: SubscriptionId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One event delivered to one subscriber: its rank there, the subscriptions it satisfied, and the instant.
+
+    `subscription` is the one whose own policy delivers it; None stands for the subscriber's policy. `gathered` is when
+    it is handed over to a subscriber whose notifications are gathered.
+    """
+
+    subscriber: SubscriberId
+    event: Event
+    rank: float
+    matched: tuple[SubscriptionId, ...]
+    time: datetime
+    subscription: SubscriptionId | None = None
+    gathered: datetime | None = None
+
+    @property
+    def handed_over(self) -> datetime:
+        """When it is handed over."""
+        return self.gathered or self.time

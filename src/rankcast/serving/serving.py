@@ -1,0 +1,447 @@
+"""Subscribers and their queues: events come for subscriptions, and notifications go out when they are due.
+
+    serving.subscribe(SubscriberRecord(subscriber))
+    found = serving.arrive(event, numbers, now, closed=True)   # numbers of subscriptions that the event matches
+    found = serving.advance(now, closed=True)                  # time passes without an event
+
+Each subscription has a number, under which its owner keeps it in a matching index or a routing table. An event that
+matches some is ranked for their subscribers (`ranking`) and offered to their queues (`queues`): one call of the engine
+for all of them. What is rare (a change, a list read on demand, what would become of an event) is done by the step
+functions on a queue as they know it.
+
+Time never goes back. What is handed over comes in the order of its instants, and of one instant as subscribers came.
+Cost: of an event that of its matches, some microseconds for each delivery; see the engine.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import count
+
+import numpy as np
+
+from rankcast.delivery.batch_layout import Array, microseconds
+from rankcast.delivery.candidates import Candidate
+from rankcast.delivery.contents import Content, content_for
+from rankcast.delivery.gathering import current
+from rankcast.delivery.kernels_shards import CODE_BITS
+from rankcast.delivery.outlook import Outlook, outlook
+from rankcast.delivery.packing import SETS
+from rankcast.delivery.policies import changed_queue, renamed_queue
+from rankcast.delivery.queue_slots import instant_of
+from rankcast.delivery.queues import Queue
+from rankcast.matching.naive import matches as is_matched
+from rankcast.model.events import Event, Identity
+from rankcast.model.notifying import AT_ONCE
+from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
+from rankcast.model.times import LATEST
+from rankcast.ranking.preferences import Preferences, Ranked
+from rankcast.serving.held_events import HeldEvents
+from rankcast.serving.matched_codes import CODES, MatchedCodes
+from rankcast.serving.queues import NO_ROWS, ColumnarQueues, Delivery, Queues, Rows, SteppedQueues
+from rankcast.serving.ranking import SubscriptionRanking
+from rankcast.serving.results import Match, Notification
+from rankcast.serving.subscriber_state import MOST_RANKS, QueueState, ServedQueue, SubscriberRecord, SubscriberState
+
+
+@dataclass(slots=True)
+class Served:
+    """What an event or the passing of time led to: what is handed over and, if asked for, what was matched."""
+
+    notifications: list[Notification] = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list)
+
+
+class Serving:
+    """The subscribers of one engine."""
+
+    def __init__(self, *, columnar: bool = True) -> None:
+        """Begin without subscribers, in the columnar engine or, until `use_kernels`, by the step functions."""
+        self.subscribers: dict[SubscriberId, SubscriberState] = {}
+        self._events = HeldEvents()
+        self._codes = MatchedCodes()
+        self._ranking = SubscriptionRanking(self._codes)
+        self._served: list[ServedQueue | None] = []
+        self._free: list[int] = []
+        self._places = count()
+        self._handovers: list[tuple[datetime, int, SubscriberId]] = []
+        self._is_columnar = columnar
+        self._queues: Queues = ColumnarQueues() if columnar else SteppedQueues(self._content_of)
+
+    @property
+    def is_columnar(self) -> bool:
+        """Whether the queues are in the columnar engine."""
+        return self._is_columnar
+
+    def use_kernels(self) -> None:
+        """Go on in the columnar engine."""
+        if self._is_columnar:
+            return
+        before, after = self._queues, ColumnarQueues()
+        for number, served in enumerate(self._served):
+            after.add(number, ALL_MATCHES if served is None else served.policy)
+            if served is not None:
+                self._put(after, served, before.get(number, served.policy))
+        self._queues, self._is_columnar = after, True
+
+    def _content_of(self, policy: Policy, word: int) -> Content:
+        return content_for(policy, self._events[word].attributes) if diversity_of(policy) is not None else ()
+
+    # -------------------------------------------------------------------------------------------------- subscribers
+
+    def subscribe(self, record: SubscriberRecord) -> SubscriberState:
+        """Take a subscriber in, new or with all that was kept of it."""
+        subscriber = record.subscriber
+        state = SubscriberState(
+            next(self._places), subscriber, Preferences.of(subscriber), gathered=list(record.gathered)
+        )
+        self.subscribers[subscriber.id] = state
+        kept = {one.subscription: one for one in record.queues}
+        for name, policy in subscriber.policies.items():
+            self._open(state, name, policy, kept.get(name))
+        self._put_in_order(state)
+        self._ranking.add(state)
+        self._set_handover(state)
+        return state
+
+    def unsubscribe(self, subscriber: SubscriberId) -> SubscriberState:
+        """Forget a subscriber, with everything held for it; return what it was."""
+        state = self.subscribers.pop(subscriber)
+        self._ranking.remove(state)
+        for queue in state.queues.values():
+            self._close(queue)
+        state.gathered = []
+        self._set_handover(state)
+        return state
+
+    def update(self, after: Subscriber, now: datetime) -> SubscriberState:
+        """Let a subscriber be as it is from now on: what its queues hold is matched and ranked again, or leaves.
+
+        Its subscriptions have other numbers then.
+        """
+        state = self.subscribers[after.id]
+        self._ranking.remove(state)
+        state.subscriber, state.preferences = after, Preferences.of(after)
+        policies = after.policies
+        for name in [name for name in state.queues if name not in policies]:
+            self._close(state.queues.pop(name))
+        state.gathered = [note for note in state.gathered if note.subscription in policies]
+        self._set_handover(state)
+        for name, policy in policies.items():
+            queue = state.queues.get(name)
+            if queue is None:
+                self._open(state, name, policy, None)
+            else:
+                self._change(queue, policy, now)
+        self._put_in_order(state)
+        self._ranking.add(state)
+        return state
+
+    def _open(
+        self, state: SubscriberState, name: SubscriptionId | None, policy: Policy, kept: QueueState | None
+    ) -> None:
+        """Give a subscriber a queue."""
+        number = self._free.pop() if self._free else len(self._served)
+        queue = state.queues[name] = ServedQueue(number, state, name, policy)
+        self._served[number : number + 1] = [queue]
+        self._queues.add(number, policy)
+        if kept is not None:
+            self._restore(queue, kept)
+
+    def _close(self, queue: ServedQueue) -> None:
+        self._queues.remove(queue.number)
+        self._served[queue.number] = None
+        self._free.append(queue.number)
+
+    @staticmethod
+    def _put_in_order(state: SubscriberState) -> None:
+        """Put a subscriber's queues in the order of its policies."""
+        state.queues = {name: state.queues[name] for name in state.subscriber.policies}
+        for position, queue in enumerate(state.queues.values()):
+            queue.order = (state.place, position)
+
+    def _change(self, queue: ServedQueue, policy: Policy, now: datetime) -> None:
+        """Let a queue have another policy, and match and rank what it holds again."""
+        held = self._queues.get(queue.number, queue.policy)
+        queue.policy, queue.ranks, queue.names = policy, {}, {}
+        competing = list(queue.owner.competing(queue.subscription))
+
+        def rerank(candidate: Candidate) -> Candidate | None:
+            word = _word(candidate)
+            event = self._events[word]
+            positions = tuple(at for at, one in competing if is_matched(one, event))
+            ranked = queue.ranked(event, positions) if positions else None
+            if ranked is None:
+                return None
+            code = self._ranking.code(queue, ranked.matched, positions)
+            score = queue.owner.preferences.score(ranked.rank, candidate.time)
+            content = content_for(policy, event.attributes)
+            return replace(candidate, identity=word >> CODE_BITS << CODE_BITS | code, score=score, content=content)
+
+        self._put(self._queues, queue, changed_queue(held, policy, now, rerank))
+
+    def _put(self, queues: Queues, served: ServedQueue, queue: Queue) -> None:
+        queues.put(served.number, queue, served.policy)
+        if isinstance(queues, ColumnarQueues) and diversity_of(served.policy) is not None:
+            queues.put_contents((_word(one), self._events[_word(one)]) for one in queue.held)
+
+    # -------------------------------------------------------------------------------------------------------- events
+
+    def arrive(self, event: Event, numbers: Array, now: datetime, *, closed: bool, tell: bool = False) -> Served:
+        """Let time pass to `now` and an event arrive that matches some subscriptions, each named once.
+
+        With `closed`, nothing more arrives at `now`. With `tell`, what the event matches is told too.
+        """
+        served, moment = Served(), microseconds(now)
+        if not len(numbers):
+            self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now)
+            return served
+        time = event.time or now
+        ticks = microseconds(time)
+        number = self._numbered(event, ticks)
+        rows = self._ranking.rows(event, numbers, number << CODE_BITS, time, by_kernel=self._is_columnar)
+        earlier = self._events.numbers(event.identity)
+        if len(earlier) > 1:
+            rows = self._without_held(rows, set(earlier[:-1]))
+        if tell:
+            served.matches = self._told(event, rows, time)
+        self._finish(served, self._queues.arrive(event, rows, ticks, moment, closed=closed), now)
+        if self._events.are_many:
+            self._forget_events()
+        return served
+
+    def advance(self, now: datetime, *, closed: bool) -> list[Notification]:
+        """Let time pass to `now`; return what is handed over by itself."""
+        served, moment = Served(), microseconds(now)
+        if self._handovers or self._queues.next_due is not None:
+            self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now)
+        return served.notifications
+
+    def finish(self) -> list[Notification]:
+        """End the input: complete open periods and windows as if time went on for ever."""
+        served = Served()
+        self._finish(served, self._queues.arrive(None, NO_ROWS, 0, microseconds(LATEST), closed=True), LATEST)
+        return served.notifications
+
+    @property
+    def next_instant(self) -> datetime | None:
+        """When a queue may have something to do by itself, or something gathered is to be handed over."""
+        due = self._queues.next_due
+        instants = [] if due is None else [instant_of(due)]
+        if self._handovers:
+            instants.append(self._handovers[0][0])
+        return min(instants, default=None)
+
+    def matches(self, event: Event, numbers: Iterable[int]) -> list[Match]:
+        """Return whom an event interests and how much, in the order subscribers came; nothing is delivered."""
+        found = []
+        for queue, positions in sorted(self._ranking.grouped(numbers).items(), key=_queue_order):
+            ranked = queue.ranked(event, positions)
+            if ranked is not None:
+                found.append(queue.match(event, ranked))
+        return found
+
+    def _without_held(self, rows: Rows, earlier: set[int]) -> Rows:
+        """Leave out the queues that hold an event of the same identity."""
+        is_kept = np.array([not self._holds(queue, earlier) for queue in rows.queue.tolist()], bool)
+        return Rows(*(column[is_kept] for column in rows))
+
+    def _holds(self, number: int, events: set[int]) -> bool:
+        queue = self._served[number]
+        assert queue is not None
+        held = self._queues.get(number, queue.policy).held
+        return any(_word(one) >> CODE_BITS in events for one in held)
+
+    def _told(self, event: Event, rows: Rows, time: datetime) -> list[Match]:
+        """Return the matches of rows."""
+        found = []
+        for number, word, score in zip(rows.queue.tolist(), rows.word.tolist(), rows.score.tolist(), strict=True):
+            queue = self._served[number]
+            assert queue is not None
+            ranked = Ranked(self._rank(queue, event, word, score), self._matched(queue, word))
+            found.append((queue.order, queue.match(event, ranked)))
+        return [match for _, match in sorted(found, key=lambda one: one[0])]
+
+    def _matched(self, queue: ServedQueue, word: int) -> tuple[SubscriptionId, ...]:
+        """Return the subscriptions that rank an event in a queue that knows it."""
+        code = word & CODES
+        found = queue.names.get(code)
+        if found is None:
+            owned = queue.owner.subscriber.subscriptions
+            found = tuple(owned[at].id for at in self._codes.positions(word))
+            if code < SETS:  # the number of a set may mean another one later
+                if len(queue.names) == MOST_RANKS:
+                    queue.names.clear()
+                queue.names[code] = found
+        return found
+
+    def _rank(self, queue: ServedQueue, event: Event, word: int, score: float) -> float:
+        """Return the rank of an event that a queue knows."""
+        if queue.owner.preferences.decay is None:
+            return score
+        found = queue.ranked(event, self._codes.positions(word))
+        assert found is not None
+        return found.rank
+
+    def _finish(self, served: Served, delivered: list[Delivery], now: datetime) -> None:
+        """Hand over what was delivered, and what was gathered until now."""
+        handed: list[Notification] = []
+        if delivered:
+            moment = microseconds(now)
+            made = [self._notification(one, now if one.time == moment else instant_of(one.time)) for one in delivered]
+            if len(made) > 1:
+                made.sort(key=_order)
+            for queue, note in made:
+                if queue.owner.subscriber.notify is AT_ONCE:
+                    handed.append(note)
+                else:
+                    handed += queue.owner.hand_over([note])
+                    self._set_handover(queue.owner)
+        while self._handovers and self._handovers[0][0] <= now:
+            instant, place, name = heapq.heappop(self._handovers)
+            state = self.subscribers.get(name)
+            if state is not None and state.place == place and state.timer == instant:
+                handed += state.hand_over_gathered(now)
+                self._set_handover(state)
+        if len(handed) > 1 and any(note.handed_over != now for note in handed):
+            handed.sort(key=_handed_over)
+        served.notifications = handed
+
+    def _notification(self, one: Delivery, time: datetime) -> tuple[ServedQueue, Notification]:
+        number, word, _, score = one
+        queue = self._served[number]
+        assert queue is not None
+        event = self._events.events[word >> CODE_BITS]
+        owner = queue.owner
+        rank = score if owner.preferences.decay is None else self._rank(queue, event, word, score)
+        matched = queue.names.get(word & CODES) or self._matched(queue, word)
+        return queue, Notification(owner.subscriber.id, event, rank, matched, time, queue.subscription)
+
+    def _set_handover(self, state: SubscriberState) -> None:
+        """Note when a subscriber is handed what is gathered; an older note in the heap no longer counts."""
+        instant = state.gathered[0].handed_over if state.gathered else None
+        if instant is not None and instant != state.timer:
+            heapq.heappush(self._handovers, (instant, state.place, state.subscriber.id))
+        state.timer = instant
+        if len(self._handovers) > 2 * len(self.subscribers) + 16:
+            timed = (one for one in self.subscribers.values() if one.timer is not None)
+            self._handovers = [(one.timer, one.place, one.subscriber.id) for one in timed if one.timer is not None]
+            heapq.heapify(self._handovers)
+
+    def _forget_events(self) -> None:
+        """Forget the events that no queue holds."""
+        held = list(self._queues.held())
+        needed = {word >> CODE_BITS for word in held}
+        self._events.keep(needed)
+        self._queues.forget(needed)
+        self._codes.keep(held)
+
+    # --------------------------------------------------------------------------------------------- queue by queue
+
+    def holds(self, queue: ServedQueue, identity: Identity) -> bool:
+        """Whether a queue holds an event of an identity."""
+        numbers = self._events.numbers(identity)
+        return bool(numbers) and self._holds(queue.number, set(numbers))
+
+    def read(self, queue: ServedQueue, now: datetime) -> list[Notification]:
+        """Return the current list of a queue, the best first; nothing is changed."""
+        found = current(self._queue(queue), now)
+        matches = [self.match_of(queue, one) for one in found]
+        return [
+            Notification(match.subscriber, match.event, match.rank, match.matched, now, match.subscription)
+            for match in matches
+        ]
+
+    def match_of(self, queue: ServedQueue, candidate: Candidate) -> Match:
+        """Return what an event that a queue holds means there."""
+        word = _word(candidate)
+        event = self._events[word]
+        return queue.match(event, Ranked(self._rank(queue, event, word, candidate.score), self._matched(queue, word)))
+
+    def outlook(self, queue: ServedQueue, event: Event, ranked: Ranked, now: datetime) -> Outlook:
+        """Return what would become of an event that arrived now; nothing is changed."""
+        time = event.time or now
+        score = queue.owner.preferences.score(ranked.rank, time)
+        content = content_for(queue.policy, event.attributes)
+        number = self._numbered(event, microseconds(time))
+        candidate = Candidate(number << CODE_BITS, time, score, queue.expires(event, ranked, time), content)
+        found = outlook(self._queue(queue), candidate, now)
+        self._events.discard(number, microseconds(time))
+        return found
+
+    def _queue(self, queue: ServedQueue) -> Queue:
+        """Return a queue as the step functions know it, with contents if it diversifies."""
+        found = self._queues.get(queue.number, queue.policy)
+        if diversity_of(queue.policy) is None or not self._is_columnar:
+            return found
+        return changed_queue(
+            found, queue.policy, datetime.min.replace(tzinfo=LATEST.tzinfo), self._with_content(queue.policy)
+        )
+
+    def _with_content(self, policy: Policy) -> Callable[[Candidate], Candidate]:
+        return lambda one: replace(one, content=content_for(policy, self._events[_word(one)].attributes))
+
+    # ------------------------------------------------------------------------------------------------- written down
+
+    def records(self) -> list[SubscriberRecord]:
+        """Return all that is known of the subscribers, in the order they came."""
+        return [
+            SubscriberRecord(
+                state.subscriber, tuple(map(self._queue_state, state.queues.values())), tuple(state.gathered)
+            )
+            for state in self.subscribers.values()
+        ]
+
+    def _queue_state(self, queue: ServedQueue) -> QueueState:
+        found = self._queue(queue)
+        held = tuple(self.match_of(queue, one) for one in found.held)
+        named = renamed_queue(found, lambda word: self._events[word].identity)  # type: ignore[index]
+        return QueueState(queue.subscription, named, held)
+
+    def _restore(self, queue: ServedQueue, kept: QueueState) -> None:
+        """Let a queue go on from what was kept of it."""
+        positions = {one.id: at for at, one in enumerate(queue.owner.subscriber.subscriptions)}
+        matches = {match.event.identity: match for match in kept.held}
+        words: dict[Identity | int, int] = {}
+        for one in kept.queue.held:
+            match = matches[one.identity]  # type: ignore[index]
+            number = self._number(match.event, microseconds(one.time))
+            words[one.identity] = number << CODE_BITS | self._codes.code(
+                tuple(sorted(positions[name] for name in match.matched))
+            )
+        self._put(self._queues, queue, renamed_queue(kept.queue, words.__getitem__))
+
+    def _number(self, event: Event, time: int) -> int:
+        """Return the number of an event that was kept: the same for all queues that hold it."""
+        for number in self._events.numbers(event.identity):
+            if self._events.events[number] == event:
+                return number
+        return self._numbered(event, time)
+
+    def _numbered(self, event: Event, time: int) -> int:
+        """Take an event in; return its number."""
+        number, renumbered = self._events.add(event, time)
+        if renumbered:
+            self._queues.renumber(renumbered)
+        return number
+
+
+def _word(candidate: Candidate) -> int:
+    assert isinstance(candidate.identity, int)
+    return candidate.identity
+
+
+def _handed_over(note: Notification) -> datetime:
+    return note.handed_over
+
+
+def _queue_order(found: tuple[ServedQueue, object]) -> tuple[int, int]:
+    return found[0].order
+
+
+def _order(made: tuple[ServedQueue, Notification]) -> tuple[int, int]:
+    return made[0].order

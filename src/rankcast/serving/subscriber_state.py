@@ -1,0 +1,142 @@
+"""What is known of each subscriber: its preferences, its queues, and what waits to be handed over.
+
+All subscriptions of a subscriber share one queue, but those that have a policy of their own: each of these has a queue
+of its own. What is delivered is handed over as the subscriber wants to be notified: at once, gathered, or not at all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from rankcast.delivery.gathering import handed_over
+from rankcast.delivery.queues import Queue
+from rankcast.model.events import Event
+from rankcast.model.notifying import AtOnce, Gathered
+from rankcast.model.policies import Policy
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionId
+from rankcast.ranking.preferences import Preferences, Ranked
+from rankcast.serving.results import Match, Notification
+
+MOST_RANKS = 64
+"""Combinations of filters whose rank a queue remembers: most subscribers have few subscriptions."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """A queue, whose it is (None: shared by a subscriber's subscriptions), and the matches of the events in it."""
+
+    subscription: SubscriptionId | None
+    queue: Queue
+    held: tuple[Match, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberRecord:
+    """A subscriber, its queues, and what waits to be handed over: all of its state, to be written down."""
+
+    subscriber: Subscriber
+    queues: tuple[QueueState, ...] = ()
+    gathered: tuple[Notification, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class SubscriberState:
+    """One subscriber.
+
+    `place` orders subscribers, `first` is the number of its first subscription (the others follow), `gathered` is what
+    waits to be handed over, in the order of the instants at which it is, and `timer` is the first of these.
+    """
+
+    place: int
+    subscriber: Subscriber
+    preferences: Preferences
+    first: int = 0
+    queues: dict[SubscriptionId | None, ServedQueue] = field(default_factory=dict)
+    gathered: list[Notification] = field(default_factory=list)
+    timer: datetime | None = None
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of its subscriptions."""
+        return range(self.first, self.first + len(self.subscriber.subscriptions))
+
+    def number(self, subscription: SubscriptionId) -> int | None:
+        """Return the number of a subscription."""
+        for number, one in zip(self.numbers, self.subscriber.subscriptions, strict=True):
+            if one.id == subscription:
+                return number
+        return None
+
+    def hand_over(self, delivered: list[Notification]) -> list[Notification]:
+        """Return what of some deliveries is handed over at once; gather the rest, or leave it to be read."""
+        notify = self.subscriber.notify
+        if isinstance(notify, AtOnce):
+            return delivered
+        if isinstance(notify, Gathered):
+            known = len(self.gathered)
+            self.gathered += (replace(note, gathered=handed_over(notify, note.time)) for note in delivered)
+            if known and self.gathered[known - 1].handed_over > self.gathered[known].handed_over:
+                self.gathered.sort(key=_handed_over)  # after a change of the period
+        return []
+
+    def hand_over_gathered(self, now: datetime) -> list[Notification]:
+        """Hand over what was gathered in periods that have ended."""
+        ended = bisect_right(self.gathered, now, key=_handed_over)
+        handed, self.gathered = self.gathered[:ended], self.gathered[ended:]
+        return handed
+
+    def competing(self, name: SubscriptionId | None) -> Iterable[tuple[int, Subscription]]:
+        """Return the subscriptions that compete in one of its queues, with their positions."""
+        return (
+            (at, one)
+            for at, one in enumerate(self.subscriber.subscriptions)
+            if (one.deliver is None if name is None else one.id == name)
+        )
+
+
+def _handed_over(note: Notification) -> datetime:
+    return note.handed_over
+
+
+@dataclass(slots=True, eq=False)
+class ServedQueue:
+    """One queue of a subscriber: the one that its subscriptions share, or that of a subscription with its own policy.
+
+    `subscription` is None or the id of the latter, `order` is where it stands among all queues, and `number` names it
+    among all. `ranks` has the ranks that depend on the filters alone, by the positions of those that match, and `names`
+    the subscriptions by the codes of what an event matched.
+    """
+
+    number: int
+    owner: SubscriberState
+    subscription: SubscriptionId | None
+    policy: Policy
+    order: tuple[int, int] = (0, 0)
+    ranks: dict[tuple[int, ...], Ranked | None] = field(default_factory=dict)
+    names: dict[int, tuple[SubscriptionId, ...]] = field(default_factory=dict)
+
+    def ranked(self, event: Event, positions: tuple[int, ...]) -> Ranked | None:
+        """Rank an event, given the subscriptions whose filters it satisfies; None when it is relevant to none.
+
+        Without relevance functions that depends on the filters alone, and is worked out once.
+        """
+        preferences, owned = self.owner.preferences, self.owner.subscriber.subscriptions
+        if preferences.relevances:
+            return preferences.ranked(event, [owned[at].id for at in positions])
+        if positions not in self.ranks:
+            if len(self.ranks) == MOST_RANKS:
+                self.ranks.clear()
+            self.ranks[positions] = preferences.ranked(event, [owned[at].id for at in positions])
+        return self.ranks[positions]
+
+    def match(self, event: Event, ranked: Ranked) -> Match:
+        """Return what an event of this rank means here."""
+        return Match(self.owner.subscriber.id, event, ranked.rank, ranked.matched, self.subscription)
+
+    def expires(self, event: Event, ranked: Ranked, time: datetime) -> datetime | None:
+        """Return when an event expires here: as it says itself, or when it needs a refresh."""
+        preferences = self.owner.preferences
+        return preferences.expires(ranked.matched, time, event.expires) if preferences.refreshes else event.expires
