@@ -268,6 +268,53 @@ def spark(
     _finish(report, as_json=json)
 
 
+@bench_app.command(epilog="Example: rankcast bench hub --against 6ff0991 --case fixed --case one-match --json")
+def hub(
+    against: Annotated[
+        str | None, typer.Option(metavar="COMMIT", help="Measure this commit, too, in turn; it is set up in .bench.")
+    ] = None,
+    case: Annotated[
+        list[str] | None, typer.Option("--case", "-c", metavar="NAME", help="What to measure; may be repeated.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes; promises nothing.")] = False,
+    scale: Annotated[
+        float | None, typer.Option(min=1e-4, max=1, help="Share of the full sizes: 1 unless told, 0.02 with --quick.")
+    ] = None,
+    runs: Annotated[int, typer.Option(min=5, help="How often each is measured.")] = 5,
+    json: AsJson = False,
+) -> None:
+    """Publish and subscribe in a hub, match, start: now and, with --against, before, as medians of CPU time.
+
+    The memory of queues is measured only by name (memory-topkw, memory-sliding) and at full scale takes very long.
+    """
+    from rankcast.cli.streams import write_json
+    from rankcast.cli.terminal import console, table
+    from rankcast_lab.bench.hub import QUICK_SCALE, HubSettings, run, to_json
+
+    with told(quiet=json) as say:
+        scale = scale or (QUICK_SCALE if quick else 1.0)
+        settings = HubSettings(tuple(case or ()), against, scale, runs, say)
+        rows = run(settings)
+    if json:
+        write_json(to_json(rows, settings))
+        return
+    names = ("Before", "Now", "Unit", "Now / before")
+    columns = {"Case": "left", **dict.fromkeys(names, "right"), "Required": "left", "Holds": "left"}
+    verdicts = {True: "yes", False: "NO", None: "-"}
+    cells = (
+        (
+            row.case,
+            *map(_number, (row.before, row.now)),
+            row.unit,
+            _number(row.ratio),
+            row.required,
+            verdicts[row.holds],
+        )
+        for row in rows
+    )
+    console().print(table("Hub" if against is None else f"Hub, against {against}", columns, cells))
+
+
 def _run(name: str, subscriptions: int | None, events: int | None, seed: int, *, as_json: bool) -> None:
     from rankcast_lab.bench.registry import bench_named
 
