@@ -2,7 +2,8 @@
 
 The other version is a work tree of its commit in the repository's `.bench`, made once, with the environment that its
 own set-up makes. A case runs in one process per version; both are made ready, and then measure one after the other, so
-that what else the machine does concerns both. Values are medians, times are CPU time; `hub_measuring` does the work.
+that what else the machine does concerns both. Values are medians, a ratio that of
+the ratios of single runs; times are CPU time. `hub_measuring` does the work.
 """
 
 from __future__ import annotations
@@ -114,14 +115,15 @@ def run(settings: HubSettings) -> list[HubRow]:
 def row_of(name: str, values: Mapping[str, Sequence[float]]) -> HubRow:
     """Return the row of a case from what was measured under each version.
 
-    >>> found = row_of("fixed", {"now": [3e-4, 1e-4, 2e-4], "before": [4e-4, 4e-4, 9e-4]})
+    >>> found = row_of("fixed", {"now": [3e-4, 1e-4, 2e-4], "before": [4e-4, 4e-4, 4e-4]})
     >>> found.before, found.now, found.ratio, found.required, found.holds
     (400.0, 200.0, 0.5, 'ratio at most 0.6', True)
     """
     case = CASES[name]
     medians = {version: FACTORS.get(case.unit, 1.0) * median(found) for version, found in values.items()}
     now, before = medians[NOW], medians.get(BEFORE)
-    ratio = None if before is None else now / before
+    pairs = zip(values[NOW], values.get(BEFORE, ()), strict=False)  # nothing before: no pairs
+    ratio = None if before is None else median(one / other for one, other in pairs)
     required, holds = "", None
     if case.most is not None:
         required, holds = f"at most {case.most:g}", now <= case.most
