@@ -6,8 +6,7 @@ import pytest
 from rankcast.covering.topk import Cover
 from rankcast.samples.covering import Ranges
 from rankcast_lab.engines.bulk import forwarded
-from rankcast_lab.studies.covering_top_k_depths import Depth, depths
-from rankcast_lab.studies.covering_top_k_runs import Sample
+from rankcast_lab.studies.covering_top_k import Depth, Sample, depths
 
 
 class TestAncestors:

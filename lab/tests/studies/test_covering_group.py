@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from rankcast.cli.main import app
 from rankcast.covering import Checking, Strategy
-from rankcast_lab.studies import covering_group, covering_group_comparison, covering_group_scenarios
-from rankcast_lab.studies.covering_group_comparison import Growth, grown
+from rankcast_lab.studies import covering_group
+from rankcast_lab.studies.covering_group import Growth, grown
 from rankcast_lab.studies.findings import Settings
 
 QUICK = Settings(quick=True)
@@ -17,9 +17,9 @@ QUICK = Settings(quick=True)
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(covering_group_scenarios, "ROWS", (10, 100))
-    monkeypatch.setattr(covering_group_scenarios, "GAPS", (0.005, 0.02))
-    monkeypatch.setattr(covering_group_comparison, "QUICK_SUBSCRIPTIONS", 40)
+    monkeypatch.setattr(covering_group, "ROWS", (10, 100))
+    monkeypatch.setattr(covering_group, "GAPS", (0.005, 0.02))
+    monkeypatch.setattr(covering_group, "QUICK_SUBSCRIPTIONS", 40)
 
 
 def test_it_runs_and_writes_a_page_with_two_pictures(tmp_path):
@@ -38,33 +38,31 @@ def test_it_runs_and_writes_a_page_with_two_pictures(tmp_path):
 
 
 def test_the_same_seed_gives_the_same_data():
-    first, second = (covering_group_scenarios.redundant_covers(QUICK, np.random.default_rng(seed)) for seed in (3, 3))
+    first, second = (covering_group.redundant_covers(QUICK, np.random.default_rng(seed)) for seed in (3, 3))
     assert first == second
 
 
 def test_d_shrinks_with_the_minimised_set_and_the_sound_estimate_asks_for_more():
-    for one in covering_group_scenarios.redundant_covers(QUICK, np.random.default_rng(1)):
+    for one in covering_group.redundant_covers(QUICK, np.random.default_rng(1)):
         assert one.after < one.before
         assert one.after <= one.sound_after
 
 
 def test_points_tried_grow_as_the_gap_shrinks():
-    narrow, wide = covering_group_scenarios.extreme_non_covers(QUICK, np.random.default_rng(1))
+    narrow, wide = covering_group.extreme_non_covers(QUICK, np.random.default_rng(1))
     assert min(narrow.guesses) > max(wide.guesses)
     assert narrow.exact_wrong == wide.exact_wrong == 0
 
 
 def test_the_chain_is_judged_by_its_simulation():
-    chain = covering_group_scenarios.simulated_chain(QUICK, np.random.default_rng(2))
+    chain = covering_group.simulated_chain(QUICK, np.random.default_rng(2))
     assert covering_group._chain_finding(chain).holds
     wrong = type(chain)(chain.expected, chain.expected + 0.2, chain.runs)
     assert not covering_group._chain_finding(wrong).holds
 
 
 def test_growth_is_the_number_of_active_ones_after_so_many():
-    drawn = covering_group_comparison.comparison(
-        np.random.default_rng(1), 60, 10, covering_group_comparison.RANGES["wide"]
-    )
+    drawn = covering_group.comparison(np.random.default_rng(1), 60, 10, covering_group.RANGES["wide"])
     filters, schema = drawn.filters(), drawn.schema(closed=True)
     whole, exhausted = grown(filters, (20, 60), Checking(), schema)
     first, _ = grown(filters[:20], (20,), Checking(), schema)

@@ -11,7 +11,7 @@ from rankcast.cli.main import app
 from rankcast.language.parser import parse_filter
 from rankcast.testing.strategies import attributes, filters
 from rankcast_lab.studies import covering_matching
-from rankcast_lab.studies.covering_matching_walks import FirstMatchWalk, Graph, posets
+from rankcast_lab.studies.covering_matching import FirstMatchWalk, Graph, posets
 
 
 @given(st.lists(filters(), min_size=6, max_size=6), st.lists(attributes(), max_size=6))

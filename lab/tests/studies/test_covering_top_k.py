@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from rankcast.cli.main import app
 from rankcast.samples.covering import Ranges
-from rankcast_lab.studies.covering_top_k_depths import Depth, depths
-from rankcast_lab.studies.covering_top_k_runs import Sample, hop_by_hop, over_seeds, sampled
+from rankcast_lab.studies.covering_top_k import Depth, Sample, depths, hop_by_hop, over_seeds, sampled
 
 REPRODUCED = {
     "10,000: RegularCover, %": 1.50,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast_lab.studies import diversity_cost, diversity_examples, diversity_table
-from rankcast_lab.studies.diversity_search import largest_sum
+from rankcast_lab.studies import diversity
+from rankcast_lab.studies.diversity import largest_sum
 
 
 @given(st.lists(st.integers(0, 50), max_size=9), st.integers(0, 6))
@@ -23,30 +23,30 @@ def test_the_search_finds_the_largest_sum_over_pairs(numbers, k):
 
 
 def test_the_examples_hold_as_published():
-    found = diversity_examples.findings()
+    found = diversity.example_findings()
     assert [finding.holds for finding in found] == [True] * 7 + [None]
 
 
 def test_sliding_delivery_has_delivered_e2_before_the_first_window_is_full():
-    assert diversity_examples.slid() == [[1], [2], [3], [4]]
+    assert diversity.slid() == [[1], [2], [3], [4]]
 
 
 def test_a_line_of_the_table_is_judged_as_a_mean_of_100_sets():
-    right = diversity_table.Cell(20, 4, (193.0, 331.0, 349.0), (60.0, 25.0, 20.0), 0.95)
-    wrong = diversity_table.Cell(20, 4, (193.0, 331.0 + 8, 349.0), (60.0, 25.0, 20.0), 0.95)
-    assert [finding.holds for finding in diversity_table.findings([right])] == [True, True, True, None, True, True]
-    assert [finding.holds for finding in diversity_table.findings([wrong])][:3] == [True, False, True]
+    right = diversity.Cell(20, 4, (193.0, 331.0, 349.0), (60.0, 25.0, 20.0), 0.95)
+    wrong = diversity.Cell(20, 4, (193.0, 331.0 + 8, 349.0), (60.0, 25.0, 20.0), 0.95)
+    assert [finding.holds for finding in diversity.table_findings([right])] == [True, True, True, None, True, True]
+    assert [finding.holds for finding in diversity.table_findings([wrong])][:3] == [True, False, True]
 
 
 def test_means_are_not_sums():
-    cell = diversity_table.Cell(20, 4, (193.2, 330.6, 349.2), (60.0, 25.0, 20.0), 0.95)
-    assert diversity_table.findings([cell])[3].measured == "32.2 / 55.1 / 58.2"
+    cell = diversity.Cell(20, 4, (193.2, 330.6, 349.2), (60.0, 25.0, 20.0), 0.95)
+    assert diversity.table_findings([cell])[3].measured == "32.2 / 55.1 / 58.2"
 
 
 @pytest.mark.parametrize(("growth", "holds"), [(1.0, True), (2.0, False)])
 def test_time_is_called_linear_only_where_it_is(growth, holds):
-    heuristic = {(buffer, k): (buffer * k) ** growth for buffer in diversity_cost.BUFFERS for k in diversity_cost.KS}
-    found = diversity_cost.findings(diversity_cost.Costs(heuristic, {4: 1.0, 6: 50.0}), compared=False)
+    heuristic = {(buffer, k): (buffer * k) ** growth for buffer in diversity.BUFFERS for k in diversity.KS}
+    found = diversity.cost_findings(diversity.Costs(heuristic, {4: 1.0, 6: 50.0}), compared=False)
     assert [finding.holds for finding in found] == [None, holds, holds, True, None]
 
 

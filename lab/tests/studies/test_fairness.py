@@ -5,14 +5,15 @@ import pytest
 
 from quick_studies import quick_study
 from rankcast.samples.covering import Ranges
-from rankcast_lab.studies.fairness import FULL, findings
-from rankcast_lab.studies.fairness_runs import (
+from rankcast_lab.studies.fairness import (
     AFTER,
+    FULL,
     Fairness,
     Piece,
     Scheme,
     audience_of,
     expected,
+    findings,
     measured,
     staleness,
 )

@@ -4,8 +4,7 @@ import pytest
 
 from quick_studies import quick_study
 from rankcast.overlay.strategies import Strategy
-from rankcast_lab.studies.overlay_latency import FULL, findings, k_of
-from rankcast_lab.studies.overlay_latency_runs import STRATEGIES, Case, Latency, measured
+from rankcast_lab.studies.overlay_latency import FULL, STRATEGIES, Case, Latency, findings, k_of, measured
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ from rankcast.samples.placement import Workload
 from rankcast_lab.bench.placement_runs import NAMES, SearchBudget, measured
 from rankcast_lab.studies import placement_multi_level, placement_one_level, placement_scale
 from rankcast_lab.studies.placement_multi_level import Draw, Latency, draw_findings
-from rankcast_lab.studies.placement_tiny import tiny_findings
-from rankcast_lab.studies.placement_trap import misleading_problem
+from rankcast_lab.studies.placement_one_level import misleading_problem, tiny_findings
 
 
 def study(name, folder):

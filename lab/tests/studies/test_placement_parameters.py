@@ -7,8 +7,7 @@ from typer.testing import CliRunner
 
 from rankcast.cli.main import app
 from rankcast.placement.problem import Latency
-from rankcast_lab.studies.placement_parameters import findings
-from rankcast_lab.studies.placement_parameters_runs import GREEDY, GREEDY_ONLINE, PROGRAMME, SEARCH, Sweeps
+from rankcast_lab.studies.placement_parameters import GREEDY, GREEDY_ONLINE, PROGRAMME, SEARCH, Sweeps, findings
 
 
 def test_a_quick_run_has_rows_and_a_picture(tmp_path):

@@ -16,19 +16,23 @@ from rankcast.matching.naive import matches
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event, Identity
 from rankcast.ranking.diversity import list_diversity
-from rankcast_lab.studies import preferences_findings
-from rankcast_lab.studies.preferences_data import (
+from rankcast_lab.studies import preferences
+from rankcast_lab.studies.preferences import (
     MATCHING,
     PUBLISHED_RANK,
+    Case,
+    Measurements,
     Reader,
+    Result,
     Scenario,
+    Timing,
+    cases,
     distances_of,
     has_the_published_mean,
     is_fitted,
     readers,
+    results,
 )
-from rankcast_lab.studies.preferences_findings import Measurements
-from rankcast_lab.studies.preferences_runs import Case, Result, Timing, cases, results
 from rankcast_lab.workloads.preferences import Constants, generated_films
 
 
@@ -144,7 +148,7 @@ def measurements(change=lambda case, result: result):
 
 
 def verdicts(measured):
-    return {finding.quantity: finding.holds for finding in preferences_findings.findings(measured)}
+    return {finding.quantity: finding.holds for finding in preferences.findings(measured)}
 
 
 def test_every_statement_can_hold():

@@ -3,25 +3,102 @@
 The tables of the paper are not at hand in numbers; what its text states is compared. The workloads are drawn from what
 it says of them, the network from published statistics, so bandwidths are in other units: ratios are compared.
 Paper: Yu, Agarwal and Yang, Subscriber Assignment for Wide-Area Content-Based Publish/Subscribe, section 6.
+
+A problem that misleads greedy placement, however well it sorts: built so, not drawn. Two rows of tiny squares, one
+above the other. All filters together have so many boxes; as many squares of the lower row come first, and greedy
+placement gives each a box of its own, as a new box costs next to nothing. Then come the squares of the upper row, each
+midway between two of the lower row: every box has to reach up to them, and the whole space is covered. One flat box
+around each row would do. The smaller the squares, the larger the ratio, without any limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.audit import Rule
+from rankcast.placement.audit import Rule, union_measure
+from rankcast.placement.interests import Interests
 from rankcast.placement.problem import Problem
+from rankcast.placement.tree import BrokerTree
 from rankcast.placement.warming import warm_up
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from rankcast.samples.placement import DELAY, Workload, placement_problem
 from rankcast_lab.bench.placement_runs import NAMES, Run, SearchBudget, measured
+from rankcast_lab.engines.exhaustive import least_traffic
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
-from rankcast_lab.studies.placement_tiny import tiny_findings
-from rankcast_lab.studies.placement_trap import misleading_problem
+
+# A problem that misleads
+
+ALPHA = 3
+
+
+def misleading_problem(side: float, brokers: int = 2, copies: int = 20) -> Problem:
+    """Return the problem with squares of a side; so many subscribers want each square, the lower row first."""
+    lower = (np.arange(brokers * ALPHA) + 0.5) / (brokers * ALPHA)
+    upper = np.arange(brokers * ALPHA) / (brokers * ALPHA)
+    corners = np.concatenate([np.column_stack([lower, np.zeros_like(lower)]), np.column_stack([upper, upper * 0 + 1])])
+    tree = BrokerTree.star([0.0], np.ones((brokers, 1)))
+    wanted = np.tile(np.arange(len(corners)).reshape(2, -1)[:, None], (1, copies, 1)).reshape(-1)
+    sites = np.array([[1.0]])
+    return Problem(
+        tree,
+        Interests.of_boxes(corners, corners + side),
+        wanted,
+        sites,
+        np.array([2.0]),
+        np.zeros(len(wanted), np.int64),
+        beta=1.2,
+        beta_max=1.2,
+        alpha=ALPHA,
+    )
+
+
+# Tiny problems
+
+TINY_SUBSCRIBERS, TINY_BROKERS = 7, 3
+TINY_ALGORITHMS = (Algorithm.GREEDY_ONLINE, Algorithm.GREEDY_OFFLINE, Algorithm.PROGRAMME, Algorithm.LOCAL_SEARCH)
+TINY_MOVES = 2_000
+
+
+def tiny_problem(random: np.random.Generator) -> Problem:
+    """Draw boxes in a unit square, anywhere, for subscribers who may all have any broker; one or two boxes a filter."""
+    low = random.random((TINY_SUBSCRIBERS, 2))
+    return Problem(
+        BrokerTree.star([0.0], np.ones((TINY_BROKERS, 1))),
+        Interests.of_boxes(low, low + random.random((TINY_SUBSCRIBERS, 2)) / 2),
+        np.arange(TINY_SUBSCRIBERS),
+        np.array([[1.0]]),
+        np.array([2.0]),
+        np.zeros(TINY_SUBSCRIBERS, np.int64),
+        beta=1.3,
+        beta_max=1.3,
+        alpha=int(random.integers(1, 3)),
+    )
+
+
+def tiny_findings(problems: int, seed: int) -> Iterator[Finding]:
+    """Yield the mean and the worst ratio of traffic to the least possible, over placements within all limits."""
+    ratios: Mapping[Algorithm, list[float]] = {algorithm: [] for algorithm in TINY_ALGORITHMS}
+    for number in range(problems):
+        problem = tiny_problem(np.random.default_rng((seed, number)))
+        least = least_traffic(problem, partial(union_measure, density=problem.density))
+        if least is None:
+            continue
+        for algorithm, found in ratios.items():
+            audit = measured(problem, algorithm, seed, SearchBudget(TINY_MOVES)).audit
+            if audit.is_feasible:
+                found.append(audit.bandwidth / least)
+    for algorithm, found in ratios.items():
+        name = f"{problems} tiny problems: {NAMES[algorithm]} / least possible"
+        yield Finding(f"{name}, mean", None, float(np.mean(found)), None)
+        yield Finding(f"{name}, worst", None, max(found), None)
+
+
+# The study
 
 SUBSCRIBERS, BROKERS = 100_000, 100
 QUICK_SUBSCRIBERS = 1_000
