@@ -31,7 +31,7 @@ search: setup ## Search for counterexamples of the properties with ever new exam
 
 # Twenty kills take some ten minutes; KILLS and SEED say how many and when.
 soak: setup ## Kill a running stream again and again, and compare what it puts out
-	@$(with_java) .venv/bin/python -m pytest -m soak tests/spark && \
+	@$(with_java) .venv/bin/python -m pytest -m soak tests/spark lab/tests/spark && \
 	  .venv/bin/python scripts/soak.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
 
 lint: setup ## Check style (ruff), without changing files

@@ -32,16 +32,9 @@ SHOWN_K = 10
 """Of the picture of one sale."""
 
 VIEWS = 10
-PUBLISHED_NETFLOW = {
-    1: (905, 1019),
-    2: (1139, 1307),
-    5: (1662, 1685),
-    10: (2299, 2200),
-    20: (3263, 3264),
-    50: (6152, 5910),
-    100: (9774, 9147),
-    200: (15964, 15326),
-}
+PUBLISHED_EXACT = (905, 1139, 1662, 2299, 3263, 6152, 9774, 15964)
+PUBLISHED_BOUNDED = (1019, 1307, 1685, 2200, 3264, 5910, 9147, 15326)
+PUBLISHED_NETFLOW = dict(zip(KS, zip(PUBLISHED_EXACT, PUBLISHED_BOUNDED, strict=True), strict=True))
 """Deliveries of one subscription on a network trace: exact and bounded queue."""
 
 
