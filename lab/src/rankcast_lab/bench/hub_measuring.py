@@ -17,6 +17,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -209,22 +210,26 @@ def child_seconds(command: list[str], **environment: str) -> Once:
     return once
 
 
-def start(*, cold: bool) -> Callable[[float, Path], Once]:
-    """Start a process that serves its first event, in times of one that imports numpy; cold: with nothing compiled."""
+def start_warm(_: float, __: Path) -> Once:
+    """Start a process that serves its first event, in times of one that imports numpy."""
+    first, numpy = child_seconds([sys.executable, "-c", START]), child_seconds([sys.executable, "-c", NUMPY])
+    first()
+    return lambda: first() / numpy()
 
-    def ready(_: float, __: Path) -> Once:
-        numpy = child_seconds([sys.executable, "-c", NUMPY])
 
-        def once() -> float:
-            with tempfile.TemporaryDirectory(prefix="rankcast-bench-") as empty:
-                cache = {"NUMBA_CACHE_DIR": empty} if cold else {}
-                return child_seconds([sys.executable, "-c", START], **cache)() / numpy()
+def start_cold(_: float, __: Path) -> Once:
+    """Do so as after an installation: a copy of the package, of which no kernel has been compiled anywhere."""
+    numpy = child_seconds([sys.executable, "-c", NUMPY])
 
-        if not cold:
-            once()
-        return once
+    def once() -> float:
+        with tempfile.TemporaryDirectory(prefix="rankcast-bench-") as name:
+            copy = Path(name) / "rankcast"
+            shutil.copytree(Path(rc.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            subprocess.run([sys.executable, "-m", "compileall", "-q", copy], check=True)  # as an installer does
+            first = child_seconds([sys.executable, "-c", START], PYTHONPATH=name, NUMBA_CACHE_DIR=f"{name}/kernels")
+            return first() / numpy()
 
-    return ready
+    return once
 
 
 def memory(policy: Callable[[int, int], Any]) -> Callable[[float, Path], Once]:
@@ -266,8 +271,8 @@ CASES: Mapping[str, Callable[[float, Path], Once]] = {
     "subscribe-many": subscribing(100_000, lambda hub, wanted: subscribe_all(hub, wanted, rc.Sliding(5, 100))),
     "subscribe": subscribing(20_000, subscribe_each),
     "match": match_files,
-    "start-cold": start(cold=True),
-    "start-warm": start(cold=False),
+    "start-cold": start_cold,
+    "start-warm": start_warm,
     "memory-topkw": memory(rc.TopKWindow),
     "memory-sliding": memory(rc.Sliding),
 }
