@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the named checks of the repository (all without arguments), each under a heading.
+# Runs the named checks of the repository (all but tests-lab without arguments), each under a heading.
 #
 # Every check runs even when an earlier one fails, so that one run shows everything; the exit status is 1 if any failed.
 set -uo pipefail
@@ -8,16 +8,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 readonly PYTHON=.venv/bin/python
 failed=()
 
+# Tests of the package, or of the folders given, in two processes; a folder's tests stay in one.
+run_tests() { "$PYTHON" -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder "$@"; }
+
 check() {
     local name=$1
     printf '\n== %s\n' "$name"
     case $name in
         lint) "$PYTHON" -m ruff check ;;
         format) "$PYTHON" -m ruff format --check ;;
-        types) "$PYTHON" -m mypy --strict src ;;
+        types) "$PYTHON" -m mypy --strict src lab/src ;;
         imports) .venv/bin/lint-imports --no-logo ;;
-        tests) "$PYTHON" -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder ;;
-        *) printf 'check: unknown check %s (known: lint format types imports tests)\n' "$name" >&2; false ;;
+        tests) run_tests ;;
+        tests-lab) run_tests lab/src lab/tests ;;
+        *) printf 'check: unknown check %s (known: lint format types imports tests tests-lab)\n' "$name" >&2; false ;;
     esac || failed+=("$name")
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes .venv ready: a virtual environment with the locked dependencies and an editable rankcast.
+# Makes .venv ready: a virtual environment with the locked dependencies, and rankcast and its lab, editable.
 #
 # A repeat with nothing changed returns at once: .venv/.ready holds the fingerprint of everything the environment was
-# made from (lock, project file, this script, place of the repository). It is written last. .venv/.unfinished
+# made from (lock, project files, this script, place of the repository). It is written last. .venv/.unfinished
 # exists while packages are written, so that an interrupted set-up starts again from nothing instead of trusting a
 # half-unpacked package.
 set -euo pipefail
@@ -19,7 +19,7 @@ fail() {
 }
 
 fingerprint() {
-    cksum requirements.lock pyproject.toml scripts/setup.sh
+    cksum requirements.lock pyproject.toml lab/pyproject.toml scripts/setup.sh
     pwd -P
 }
 
@@ -88,6 +88,6 @@ locked() { awk -v name="$1" '/^[^ #]/ { wanted = index($0, name "==") == 1 } wan
 } ||
     fail "the locked dependencies could not be installed (see above); run the command again to retry"
 # hatchling and editables come with the lock, so this needs no network.
-"${pip[@]}" install --no-deps --no-build-isolation -e . || fail "rankcast itself could not be installed (see above)"
+"${pip[@]}" install --no-deps --no-build-isolation -e . -e ./lab || fail "rankcast itself could not be installed (see above)"
 rm -f "$UNFINISHED"
 fingerprint >"$READY"

@@ -11,9 +11,9 @@ from rankcast.cli.main import app
 from rankcast.matching.reader import Reader
 from rankcast.model.cloudevents import event_from_json
 from rankcast.model.errors import Problem
+from rankcast.samples.feeds import FEEDS, flats
 from rankcast.storage.event_files import read_events
 from rankcast.storage.subscriber_files import load_subscribers
-from rankcast.workloads.feeds import FEEDS, flats
 
 COMMANDS = ("match", "explain", "generate", "check", "cover", "place", "demo", "version")
 

@@ -16,10 +16,10 @@ from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.overlay.strategies import Strategy
+from rankcast.samples.feeds import FEEDS
 from rankcast.testing.arrivals import Arrivals, HubOfArrivals, arrivals, check_arrivals
 from rankcast.testing.conformance import Case, HubEngine, IndexEngine, cases, check
 from rankcast.testing.overlay_engine import OverlayEngine
-from rankcast.workloads.feeds import FEEDS
 
 ENGINES = {"hub": HubEngine(), "index": IndexEngine(), "growing-index": IndexEngine(incremental=True)}
 OVERLAYS = {f"overlay-{strategy.value}": OverlayEngine(strategy) for strategy in Strategy}

@@ -16,7 +16,6 @@ from rankcast.placement.audit import Rule, union_measure, verify
 from rankcast.placement.baselines import balance, closest, closest_without_balance
 from rankcast.placement.density import UNIFORM
 from rankcast.placement.exchanges import exchanged
-from rankcast.placement.exhaustive import least_traffic
 from rankcast.placement.flow import feasible_factor
 from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
 from rankcast.placement.interests import Interests
@@ -25,7 +24,8 @@ from rankcast.placement.problem import Problem
 from rankcast.placement.stage import Stage
 from rankcast.placement.thinning import Thinned
 from rankcast.placement.tree import BrokerTree
-from rankcast.workloads.placement import Workload, layered_tree, network, placement_problem, problem_on
+from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
+from rankcast_lab.engines.exhaustive import least_traffic
 
 STARTS = {
     "online": lambda problem, random: greedy_online(problem),

@@ -15,7 +15,6 @@ from rankcast.placement import linear_programme
 from rankcast.placement.audit import Rule, verify
 from rankcast.placement.boxes import corners
 from rankcast.placement.density import UNIFORM, Density
-from rankcast.placement.exhaustive import least_traffic
 from rankcast.placement.filter_assignment import Sampling, assign_filters
 from rankcast.placement.filter_candidates import Candidates, Products, intervals, superinterests
 from rankcast.placement.flow import feasible_factor
@@ -26,7 +25,8 @@ from rankcast.placement.problem import Problem
 from rankcast.placement.slp import placed_by_programme
 from rankcast.placement.stage import Stage
 from rankcast.placement.tree import BrokerTree
-from rankcast.workloads.placement import Workload, layered_tree, network, placement_problem, problem_on
+from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
+from rankcast_lab.engines.exhaustive import least_traffic
 
 SMALL = Sampling(load_sample=5, superinterests=3, guess=1.0, iterations=500)
 

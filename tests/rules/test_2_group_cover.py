@@ -8,20 +8,16 @@ from rankcast.covering import (
     Checking,
     ConflictTable,
     Estimate,
-    MinimisedRows,
     Reason,
     Strategy,
     Union,
-    covering_row,
     exact_cover,
     minimised_cover_set,
     open_share,
-    random_cover,
 )
 from rankcast.language.parser import parse_filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
-from rankcast.workloads.group_cover import NARROW, comparison, extreme_non_cover, partition, redundant_cover
 
 INTEGERS = Schema({"x": ValueType.INT, "y": ValueType.INT})
 REQUIRED_Y = Schema({"x": ValueType.INT, "y": ValueType.INT}, required=frozenset("y"))
@@ -33,11 +29,6 @@ def check(tested, *others, schema=None, checking=None):
     for number, text in enumerate(others):
         union.add(number, parse_filter(text))
     return union.check(parse_filter(tested), checking or Checking(), np.random.default_rng(1))
-
-
-def table_of(case):
-    tested, rows = case.tested, case.rows
-    return ConflictTable.closed(tested.lows[0], tested.highs[0], rows.lows, rows.highs)
 
 
 def closed(box, *rows):
@@ -86,12 +77,6 @@ class TestAlgorithm2:
         first_round = ConflictTable(made.start, made.end, made.starts[[0, 2]], made.ends[[0, 2]])
         assert minimised_cover_set(first_round).left == 0
 
-    def test_redundant_rows_go_and_the_cover_stays(self):
-        case = redundant_cover(np.random.default_rng(1), 40, 15)
-        kept = minimised_cover_set(table_of(case)).kept
-        assert set(kept.tolist()) >= set(np.flatnonzero(~case.redundant).tolist())
-        assert case.redundant[kept].mean() < 0.2
-
 
 class TestThePrintedBoundIsNone:
     HALVES = ConflictTable(np.array([0]), np.array([1000]), np.array([[0], [505]]), np.array([[495], [1000]]))
@@ -102,23 +87,6 @@ class TestThePrintedBoundIsNone:
 
     def test_the_smallest_cell_between_consecutive_end_points_is_a_bound(self):
         assert np.exp(open_share(self.HALVES, np.arange(2), Estimate.SOUND)) == pytest.approx(0.01)
-
-    def test_so_a_random_yes_is_wrong_far_more_often_than_delta_says(self):
-        generator, delta, runs = np.random.default_rng(1), 1e-3, 400
-        wrong = dict.fromkeys(Estimate, 0)
-        for _ in range(runs):
-            made = table_of(extreme_non_cover(generator, 50, 5, gap=0.005))
-            for estimate in Estimate:
-                wrong[estimate] += random_cover(made, delta, generator, estimate).covered
-        assert wrong[Estimate.PRINTED] > 20 * delta * runs
-        assert wrong[Estimate.SOUND] <= 3
-
-    def test_and_the_default_never_trusts_it(self):
-        generator = np.random.default_rng(1)
-        for _ in range(100):
-            found = exact_cover(table_of(extreme_non_cover(generator, 50, 5, gap=0.005)), 10**5, 100, generator)
-            assert not found.covered
-            assert found.reason in (Reason.WITNESS, Reason.SEARCHED)
 
 
 class TestTheStepsOfTheDefault:
@@ -155,32 +123,6 @@ class TestTheStepsOfTheDefault:
     def test_the_papers_answer_is_a_strategy_labelled_probabilistic(self):
         answer = check(self.WHOLE, *self.CELLS, checking=Checking(Strategy("probabilistic"), delta=1e-3))
         assert (answer.covered, answer.reason) == (True, Reason.POINTS)
-
-
-class TestTheExactSearch:
-    @pytest.mark.parametrize("attributes", [10, 20])
-    def test_a_box_cut_into_310_parts_is_decided_within_a_million_row_visits(self, attributes):
-        made = table_of(partition(np.random.default_rng(1), 310, attributes))
-        assert covering_row(made) is None
-        found = exact_cover(made, 10**6, 100, np.random.default_rng(1))
-        assert (found.covered, found.reason) == (True, Reason.SEARCHED)
-        assert len(found.rows) == 310
-
-    def test_and_with_one_part_less_it_is_found_open(self):
-        made = table_of(partition(np.random.default_rng(1), 310, 10))
-        rest = ConflictTable(made.start, made.end, made.starts[:-1], made.ends[:-1])
-        found = exact_cover(rest, 10**6, 0, np.random.default_rng(1), MinimisedRows(np.arange(309), 309))
-        assert not found.covered
-        assert ((made.starts[-1] <= found.point) & (found.point < made.ends[-1])).all()
-
-    def test_a_hundred_thousand_visits_decide_the_checks_of_the_comparison(self):
-        made = comparison(np.random.default_rng(1), 400, 10, NARROW)
-        union, generator = Union(made.schema(closed=True)), np.random.default_rng(1)
-        for number, wanted in enumerate(made.filters()):
-            answer = union.check(wanted, Checking(), generator)
-            assert answer.reason is not Reason.EXHAUSTED
-            if not answer.covered:
-                union.add(number, wanted)
 
 
 class TestAttributesMayBeMissing:

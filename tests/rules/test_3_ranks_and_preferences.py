@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import rankcast as rc
 from rankcast.delivery.contents import Contents
 from rankcast.delivery.diverse_selection import diverse_selection, selection_of_arrays
-from rankcast.delivery.topkw_dense import DenseTopKWindow, QueueKind
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, PriorityCycleError
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
@@ -154,11 +153,6 @@ class TestRule3Relevance:
             assert (
                 len({relevance_of(event("1", x=one, y=other), wanted) for one, other in ((x, y), (-x, y), (y, x))}) == 1
             )
-        for x, y in pairs[:50]:
-            stream = np.array([[x, y], [9.0, 9.0], [y, -x]])
-            for points, ideal in ((stream, [[0.0, 0.0]]), (np.column_stack([stream, np.zeros(3)]), [[0.0, 0.0, 0.0]])):
-                found = DenseTopKWindow(ideal, k=1, window=3).publish(points)
-                assert found.event.tolist() == [0, 2], "an exact tie goes to the newer"
 
     def test_forward_decay_depends_on_the_event_s_own_time_only(self):
         hourly = Decay(seconds(3600))
@@ -275,9 +269,3 @@ class TestRule4Diversity:
         first, second = coded.values[:2], coded.values[2:]
         equal = dict(zip(coded.attributes[:2].tolist(), (first == second).tolist(), strict=True))
         assert sorted(equal.values()) == [False, True]
-
-
-@pytest.mark.parametrize("queue", QueueKind)
-def test_newer_wins_exact_ties_in_every_queue(queue):
-    found = DenseTopKWindow([[0.0]], k=1, window=3, queue=queue).publish(np.ones((5, 1)))
-    assert found.event.tolist() == [0, 1, 2, 3, 4]

@@ -18,7 +18,7 @@ from rankcast.cli.terminal import console
 from rankcast.hub import Hub
 from rankcast.model.diversity import Diversity
 from rankcast.ranking.diversity import list_diversity as by_pairs
-from rankcast.workloads.feeds import flats
+from rankcast.samples.feeds import flats
 
 EVENTS, SUBSCRIBERS = 600, 24
 

@@ -21,6 +21,7 @@ from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import TICK
 from rankcast.ranking.preferences import Preferences
+from rankcast.samples.feeds import FEEDS
 from rankcast.spark import matching, shipping
 from rankcast.spark.audience import Audience, QueueKey, loaded
 from rankcast.spark.chunks import chunks_of
@@ -32,7 +33,6 @@ from rankcast.spark.shipping import SavedAudience, _packed
 from rankcast.storage.event_files import write_events
 from rankcast.storage.typed_events import event_to_record
 from rankcast.testing.strategies import VECTOR, events, subscribers, times, vectors
-from rankcast.workloads.feeds import FEEDS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

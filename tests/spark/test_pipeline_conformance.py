@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rankcast.model.notifying import AT_ONCE
+from rankcast.samples.feeds import FEEDS
 from rankcast.testing.arrivals import arrivals, check_arrivals
 from rankcast.testing.conformance import Case, cases, check
 from rankcast.testing.spark_engine import SparkEngine
-from rankcast.workloads.feeds import FEEDS
 
 
 def _at_once(case):

@@ -1,6 +1,5 @@
 """Placement on Spark: the same placement, filters and yardstick as on one machine, for the same seed."""
 
-import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -11,11 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from placement_builders import line_problem, problems
-from rankcast.bench import placement_spark
-from rankcast.cli.main import app
 from rankcast.model.errors import PlacementError
 from rankcast.placement.audit import verify
 from rankcast.placement.boxes import corners
@@ -221,18 +217,3 @@ def test_the_example_of_the_guide_works(spark):
     found = namespace["found"]
     assert verify(found.problem, found.placement).is_feasible
     assert sorted(found.assignments()["broker"].to_pylist()) == [0, 0, 1, 1]
-
-
-def test_the_bench_compares_both_paths_and_measures_every_stage(spark, monkeypatch):
-    monkeypatch.setattr(placement_spark, "BROKERS", 6)
-    monkeypatch.setattr(placement_spark, "WARM_UP", 60)
-    result = CliRunner().invoke(
-        app, ["bench", "placement-spark", "--quick", "--workload", "own", "--subscriptions", "300", "--json"]
-    )
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert [(one["engine"], one["equal"]) for one in found["comparisons"]] == [("spark", True)]
-    seconds = {one["quantity"]: one["value"] for one in found["figures"] if one["unit"] == "s"}
-    parts = ("read and number", "demands", "fit filters of leaves", "programme, flow and search on the driver")
-    assert sum(seconds[f"spark, {part}"] for part in parts) == pytest.approx(seconds["spark, whole"])
-    assert found["requirements"] == []  # promised of two million subscribers

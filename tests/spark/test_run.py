@@ -19,10 +19,10 @@ from rankcast.cli.main import app
 from rankcast.cli.replay import Replay
 from rankcast.model.notifying import Gathered
 from rankcast.model.subscriptions import Subscriber
+from rankcast.samples.feeds import DEFAULT_START, feed_named
 from rankcast.spark.subscriber_tables import append_subscribers
 from rankcast.storage.event_files import read_events, write_events
 from rankcast.storage.subscriber_files import load_subscribers, save_subscribers
-from rankcast.workloads.feeds import DEFAULT_START, feed_named
 
 FLATS = feed_named("flats")
 PATIENCE = 600

@@ -18,7 +18,7 @@ from rankcast.model.errors import InvalidValueError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.intervals import END, START, Domain, IntervalSet
 from rankcast.model.schema import Schema
-from rankcast.studies.plotting import BLUE, GREEN, ORANGE, PURPLE, RED, save_picture, tidy
+from rankcast.plotting import BLUE, GREEN, ORANGE, PURPLE, RED, save_picture, tidy
 
 Border: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 """What part of the plane is drawn: from where to where, across and up."""

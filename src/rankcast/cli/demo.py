@@ -20,7 +20,7 @@ from rankcast.matching.explain import Explanation, explain
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber
 from rankcast.ranking.preferences import preference_ranks
-from rankcast.workloads.feeds import flats
+from rankcast.samples.feeds import flats
 
 STRANGERS = 300
 """Generated subscribers beside the named ones."""

@@ -14,7 +14,7 @@ from rankcast.cli.demo_people import PEOPLE, Person
 from rankcast.model.diversity import Diversity
 from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.subscriptions import RankBy, Subscriber
-from rankcast.workloads.feeds import flats
+from rankcast.samples.feeds import flats
 
 TELLING = ("agency", "district", "furnished", "rooms")
 """The attributes by which flats are told apart where diversity is wanted, and where it is measured."""

@@ -19,7 +19,7 @@ class DemoSetupError(RankcastError):
 
 def run_spark_demo(events: int, subscribers: int, seed: int, out: Path, *, as_json: bool) -> None:
     """Run the demo on Spark and save its pictures."""
-    for package, extra in (("pyspark", "spark"), ("matplotlib", "studies")):
+    for package, extra in (("pyspark", "spark"), ("matplotlib", "plot")):
         if find_spec(package) is None:
             raise DemoSetupError(f"{package} is not installed: pip install 'rankcast[{extra}]'; {INSTEAD}")
     # Only now: these import what may not be there.

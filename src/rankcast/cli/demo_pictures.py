@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rankcast.cli.demo_figures import Figures
-from rankcast.studies.plotting import BLUE, ORANGE, mark_numbers, save_picture, tidy
+from rankcast.plotting import BLUE, ORANGE, mark_numbers, save_picture, tidy
 
 GREY = "#BBBBBB"
 

@@ -25,11 +25,11 @@ from rankcast.cli.demo_figures import Figures, Rows, codes_of, figures, read_row
 from rankcast.cli.terminal import console, progress
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber
+from rankcast.samples.feeds import flats
 from rankcast.spark.audience import Audience
 from rankcast.spark.matching import match
 from rankcast.spark.pipeline import Pipeline
 from rankcast.storage.event_files import write_events
-from rankcast.workloads.feeds import flats
 
 PARTITIONS = 8
 POLL_SECONDS = 0.5

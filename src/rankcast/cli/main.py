@@ -11,23 +11,52 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from rankcast.cli.bench import bench_app
 from rankcast.cli.streams import complain, complain_of, make_streams_safe
-from rankcast.cli.study import study
 from rankcast.model.errors import InvalidFileError, RankcastError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 INTERRUPTED = 130
 READER_GONE = 141
 
+COMMANDS_GROUP = "rankcast.commands"
+"""The entry point group of commands from other distributions."""
+
+LAB_COMMANDS, LAB_INSTALL = ("bench", "study"), "pip install ./lab"
+"""The commands of `lab/`, which an installed wheel is without."""
+
 
 class GuardedGroup(TyperGroup):
-    """The commands, with every expected failure turned into one message and an exit code."""
+    """The commands, with every expected failure turned into one message and an exit code.
+
+    Other distributions add commands by entry points, a Typer app each. These are looked up for a name that is no
+    command here, and for the list of all: no other command pays for them.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*super().list_commands(ctx), *sorted(_added_commands())]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name."""
+        if (command := super().get_command(ctx, cmd_name)) is not None:
+            return command
+        if (added := _added_commands().get(cmd_name)) is not None:
+            return typer.main.get_command(added.load())
+        if cmd_name in LAB_COMMANDS:
+            complain(
+                f"`rankcast {cmd_name}` is not installed: it is in the repository of rankcast; there: {LAB_INSTALL}"
+            )
+            raise typer.Exit(2)
+        return None
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
@@ -59,6 +88,12 @@ def _forget_standard_output() -> None:
     os.dup2(nowhere, sys.stdout.fileno())
 
 
+def _added_commands() -> Mapping[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {one.name: one for one in entry_points(group=COMMANDS_GROUP)}
+
+
 app = typer.Typer(
     name="rankcast",
     cls=GuardedGroup,
@@ -70,8 +105,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(bench_app, name="bench")
-app.command(epilog="Example: rankcast study topkw-deliveries --quick --out studies")(study)
 
 SubscriberFile = Annotated[
     Path, typer.Option("--subscribers", "-s", metavar="FILE", help="Subscriber file (.yaml or .json).")
@@ -307,8 +340,8 @@ def cover(
     that the k best need; group cover keeps back also what several cover together. The schema of the file counts: an
     attribute that it does not require may be missing from events.
     """
-    from rankcast.bench.plotting import check_plot
     from rankcast.cli.cover import Asked, checked_attributes, checked_strategies, cover_file
+    from rankcast.plotting import check_plot
 
     if plot is not None:
         check_plot(plot)
@@ -370,7 +403,10 @@ def place(
     the exit code is 1 when even that breaks one.
     """
     from rankcast.cli.place import Wishes, checked_algorithms, place_file
+    from rankcast.plotting import figure_class
 
+    if plots is not None:
+        figure_class()  # rather now than after a long search
     if moves is not None and seconds is not None:
         raise typer.BadParameter("--moves and --seconds both say how long to search; expected one of them")
     wishes, algorithms = Wishes(out, plots, seed, moves, design, seconds), checked_algorithms(algorithm or ())
@@ -405,8 +441,8 @@ def simulate(
     With --plan, a placement runs instead, and the traffic into each broker is held against the planned one; the exit
     code is 1 when they differ by more than chance explains.
     """
-    from rankcast.bench.plotting import check_plot
     from rankcast.cli.simulate import simulate_file
+    from rankcast.plotting import check_plot
 
     if plot is not None:
         check_plot(plot)

@@ -14,13 +14,13 @@ from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.interests import Interests
 from rankcast.placement.magnitudes import wrong_place, wrong_range
 from rankcast.placement.problem import NAMED
+from rankcast.samples.placement_coding import Words
+from rankcast.samples.placement_subscribers import Audience, Wanted, audience
 from rankcast.storage.documents import Document
 from rankcast.storage.event_files import read_events
 from rankcast.storage.placement_plans import is_below_the_publisher
 from rankcast.storage.shapes import refuse
 from rankcast.storage.subscriber_files import load_subscribers
-from rankcast.workloads.placement_coding import Words
-from rankcast.workloads.placement_subscribers import Audience, Wanted, audience
 
 KINDS = ("numbers", "times", "words")
 """What an attribute of a deployment can be instead of a range of numbers."""

@@ -26,6 +26,8 @@ from rankcast.placement.magnitudes import wrong_measure, wrong_range
 from rankcast.placement.problem import Latency, distinct_sites, limits_of_delay
 from rankcast.placement.problem import Problem as Placing
 from rankcast.placement.tree import PUBLISHER, BrokerTree
+from rankcast.samples.placement import DELAY, Workload, placement_problem
+from rankcast.samples.placement_subscribers import without_axis
 from rankcast.storage.documents import Document, DocumentFormat, parse_document
 from rankcast.storage.shapes import (
     AMOUNT,
@@ -41,8 +43,6 @@ from rankcast.storage.shapes import (
     refuse,
 )
 from rankcast.storage.texts import read_text
-from rankcast.workloads.placement import DELAY, Workload, placement_problem
-from rankcast.workloads.placement_subscribers import without_axis
 
 _LATENCIES = [one.value for one in Latency]
 _LATENCY = {"title": f"one of {', '.join(_LATENCIES)}", "enum": _LATENCIES}

@@ -20,7 +20,7 @@ from rankcast.placement.audit import Audit
 from rankcast.placement.boxes import Array, corners
 from rankcast.placement.problem import Problem
 from rankcast.placement.solution import Placement
-from rankcast.studies.plotting import BLUE, ORANGE, RED, save_picture, tidy
+from rankcast.plotting import BLUE, ORANGE, RED, save_picture, tidy
 
 ANGLES = tuple(math.radians(degrees) for degrees in (90, 210, 330))
 ACROSS = 4

@@ -31,10 +31,10 @@ from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
 from rankcast.overlay.simulate import check_links
 from rankcast.overlay.strategies import Strategy
 from rankcast.overlay.topologies import DELAY, Link, Topology, balanced_tree, chain, random_tree, star
+from rankcast.samples.covering import WIDTHS
 from rankcast.storage.documents import Document, DocumentFormat, parse_document
 from rankcast.storage.durations import format_duration, parse_duration
 from rankcast.storage.texts import invalid_file, read_text
-from rankcast.workloads.covering import WIDTHS
 
 Kind = TypeVar("Kind", bound=Enum)
 Made = TypeVar("Made")

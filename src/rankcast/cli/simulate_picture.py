@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from rankcast.overlay.simulate import Simulation
 from rankcast.overlay.topologies import Topology
-from rankcast.studies.plotting import BLUE, ORANGE, RED, save_picture
+from rankcast.plotting import BLUE, ORANGE, RED, save_picture
 
 Places: TypeAlias = Mapping[str, tuple[float, float]]
 

@@ -19,7 +19,7 @@ from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription,
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.messages import Advertise
 from rankcast.overlay.simulate import Simulation
-from rankcast.workloads.covering import ranges
+from rankcast.samples.covering import ranges
 
 AFTERWARDS = timedelta(seconds=30)
 """How long what has failed is given at the end: longer than any timer of a broker."""

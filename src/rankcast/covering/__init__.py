@@ -2,11 +2,10 @@
 
 `relation` answers for two filters. The rest answers for many at once, as boxes of integer ranges: `lines` gives the
 places of an attribute integer labels, `boxes` turns filters into boxes, `rows` keeps them as arrays. On that stand two
-branches. Top-k covering: `order` tells who is above whom, `topk` which subscriptions must be forwarded, `bulk` works
-that out at once, `poset` is the graph of all of them; `relations` relates one filter to many, `specificity` finds those
-of many that contain others. Group cover: `conflicts` has the tables and decisions of the paper by name, `group` asks
-them for filters, `active` keeps active and passive subscriptions, `chains` says what wrong answers cost along a chain
-of brokers. What begins with `kernels_` is compiled.
+branches. Top-k covering: `order` tells who is above whom, `topk` which subscriptions must be forwarded, `poset` is the
+graph of all of them; `specificity` finds those of many that contain others. Group cover: `conflicts` has the tables and
+decisions of the paper by name, `group` asks them for filters, `active` keeps active and passive subscriptions. What
+begins with `kernels_` is compiled.
 
 Names are loaded when they are first used: two filters can be compared without compiling anything.
 """
@@ -17,8 +16,6 @@ from rankcast.lazily import loading
 
 if TYPE_CHECKING:
     from rankcast.covering.active import ActiveSet
-    from rankcast.covering.bulk import forwarded, levels_above
-    from rankcast.covering.chains import chain_probability, held_back
     from rankcast.covering.conflicts import (
         ConflictTable,
         Decision,
@@ -39,11 +36,9 @@ if TYPE_CHECKING:
     from rankcast.covering.order import Group, Order, Ranking
     from rankcast.covering.poset import Poset
     from rankcast.covering.relation import Relation, covers
-    from rankcast.covering.relations import RELATIONS, RelationTable
     from rankcast.covering.topk import Change, Cover, CoverSet
 
 __all__ = [
-    "RELATIONS",
     "ActiveSet",
     "Answer",
     "Change",
@@ -60,18 +55,13 @@ __all__ = [
     "Ranking",
     "Reason",
     "Relation",
-    "RelationTable",
     "Strategy",
     "Union",
-    "chain_probability",
     "covered_rows",
     "covering_row",
     "covers",
     "exact_cover",
-    "forwarded",
     "has_open_part",
-    "held_back",
-    "levels_above",
     "minimised_cover_set",
     "open_share",
     "points_needed",
@@ -83,8 +73,6 @@ __getattr__, __dir__ = loading(
     __name__,
     {
         "rankcast.covering.active": ("ActiveSet",),
-        "rankcast.covering.bulk": ("forwarded", "levels_above"),
-        "rankcast.covering.chains": ("chain_probability", "held_back"),
         "rankcast.covering.conflicts": (
             "ConflictTable",
             "Decision",
@@ -105,7 +93,6 @@ __getattr__, __dir__ = loading(
         "rankcast.covering.order": ("Group", "Order", "Ranking"),
         "rankcast.covering.poset": ("Poset",),
         "rankcast.covering.relation": ("Relation", "covers"),
-        "rankcast.covering.relations": ("RELATIONS", "RelationTable"),
         "rankcast.covering.topk": ("Change", "Cover", "CoverSet"),
     },
 )

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.matching.builder import Entry, build_segment
-from rankcast.matching.columnar import segment_of_ranges
 from rankcast.matching.index import Index
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.searcher import Searcher
@@ -31,6 +30,5 @@ def warm_up() -> None:
     reader.match_one(event)  # with the kernel for times of change
     wait_for(np.zeros(1, np.uint8), 1)
     searcher.match_batch(pa.RecordBatch.from_pylist([event, {"n": 2**60}]))
-    rows = 300  # enough for the wide kernel to be built
-    ends = np.arange(rows)
-    segment_of_ranges(["n"], np.arange(rows + 1), np.zeros(rows, np.int32), ends - rows, ends)
+    enough = 300  # for the wide kernel to be built
+    build_segment(Entry.of(number, Filter.of(attr("n").between(-number, number))) for number in range(enough))

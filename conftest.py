@@ -1,0 +1,76 @@
+"""Hypothesis profiles, shared by every test, and a guard against stale kernels.
+
+``dev`` is the default; ``ci`` applies where the environment says ``CI=true``; ``HYPOTHESIS_PROFILE`` names any of them
+and wins. No profile has a deadline: the first call of a numba kernel compiles it, which says nothing about the code
+under test.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
+
+ROOT = Path(__file__).parent
+
+settings.register_profile("dev", max_examples=100, deadline=None, print_blob=True)
+# Derandomised: a red build is red again on the next run, and an unrelated change does not meet a new counterexample.
+settings.register_profile("ci", max_examples=100, deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("thorough", max_examples=5_000, deadline=None, print_blob=True)
+# One round of `make search`, which goes on with other seeds for as long as it is told to.
+settings.register_profile("search", max_examples=1_000, deadline=None, print_blob=True)
+
+# Several processes for the tests say 80 here; tables are tested as wide as where nobody says how wide a terminal is.
+os.environ.pop("COLUMNS", None)
+
+_default = "ci" if os.environ.get("CI", "").lower() == "true" else "dev"
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or _default)
+
+
+def _forget_stale_kernels() -> None:
+    """Remove compiled kernels when any kernel's source has changed.
+
+    numba's cache looks at the file of the outermost function only, so a change to a function that is inlined from
+    another file would go unnoticed, and the tests would run yesterday's code.
+    """
+    packages = [ROOT / "src" / "rankcast", ROOT / "lab" / "src" / "rankcast_lab"]
+    modules = sorted(path for package in packages for path in package.rglob("*.py"))
+    sources = [path for path in modules if "numba" in (text := path.read_text()) or "rankcast.compiling" in text]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    stamp = packages[0] / "__pycache__" / "kernels.sha256"
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    for compiled in (path for package in packages for path in package.rglob("*.nb[ci]")):
+        compiled.unlink(missing_ok=True)  # another test run may have been quicker
+    stamp.parent.mkdir(exist_ok=True)
+    stamp.write_text(digest)
+
+
+_forget_stale_kernels()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Take Spark's tests first: they take longest."""
+    items.sort(key=lambda item: _folder(item.nodeid) != "spark")
+
+
+class _ByFolder(LoadScopeScheduling):
+    """Keeps the tests of a folder in one process: they compile the same kernels, and Spark's share one session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _folder(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Divide tests among processes by folder."""
+    return _ByFolder(config, log)
+
+
+def _folder(nodeid: str) -> str:
+    """Return the folder below tests that a test lies in; all examples in docstrings count as one."""
+    first, second, *_ = nodeid.removeprefix("lab/").split("/")
+    return second if first == "tests" else "docstrings"

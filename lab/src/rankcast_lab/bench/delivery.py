@@ -1,0 +1,173 @@
+"""`rankcast bench delivery`: batched queues against the step functions, on the same rows in one run.
+
+Every queue gets its events one by one, a millisecond apart, with random scores; rows come in batches, sorted by queue.
+Windows are filled first, and what is measured then is the steady state. The step functions get the rows of a few
+queues; what both deliver to these is compared. One thread, CPU time, the best batch of several.
+
+`subscriptions` is the number of queues, `events` the number of rows that each has in a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+import numpy as np
+
+from rankcast.delivery.batch import BatchedQueues, Rows
+from rankcast.delivery.batch_layout import EPOCH, NEVER, microseconds
+from rankcast.delivery.candidates import Candidate, Delivered
+from rankcast.delivery.policies import new_queue
+from rankcast.delivery.queues import Queue, step
+from rankcast.model.events import Identity
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.times import TICK
+from rankcast_lab.bench.registry import Settings
+from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
+from rankcast_lab.bench.timing import timed
+
+K, WINDOW = 10, 100
+SPACING = 1_000
+"""Microseconds between two events of a queue."""
+
+SPAN = timedelta(microseconds=WINDOW * SPACING)
+
+POLICIES: Mapping[str, Policy] = {
+    "sliding": Sliding(K, WINDOW),
+    "continuous": Continuous(K),
+    "topkw-count": TopKWindow(K, WINDOW),
+    "topkw-time": TopKWindow(K, SPAN),
+    "periodic": Periodic(K, SPAN),
+    "all": AllMatches(),
+}
+PROMISED = ("sliding", "continuous", "topkw-count", "topkw-time")
+
+STAGGER = 37
+"""Queues begin at different times, so that in every batch the periods of some of them end."""
+
+DEFAULT_QUEUES = 100_000
+DEFAULT_ROWS = 10
+WARM_UP_ROWS = 120
+"""Rows of each queue before anything is measured: more than a window."""
+
+LONGEST_LIFE = 150
+"""Of expiring events, in events: half of the window's events expire before they would leave."""
+
+STEPPED = 20
+"""Queues that the step functions get as well."""
+
+REPEATS = 5
+LEAST_ROWS_PER_SECOND, LEAST_TIMES_FASTER = 2e6, 50.0
+MOST_BYTES = 4096.0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A stream for many queues, made batch by batch."""
+
+    queues: int
+    rows: int
+    seed: int
+    expiring: bool
+
+    def batch(self, number: int) -> Rows:
+        """Return a batch, always the same for its number."""
+        generator = np.random.default_rng((self.seed, number))
+        count = self.queues * self.rows
+        first = number * self.rows
+        position = np.tile(np.arange(first, first + self.rows), self.queues)
+        queue = np.repeat(np.arange(self.queues), self.rows)
+        time = (position + queue * STAGGER % WINDOW) * SPACING
+        life = generator.integers(1, LONGEST_LIFE * SPACING, count) if self.expiring else None
+        expires = np.full(count, NEVER) if life is None else time + life
+        return Rows(queue, position * self.queues + queue, time, expires, generator.random(count))
+
+
+class Steps:
+    """The step functions over a few queues."""
+
+    def __init__(self, policy: Policy, count: int) -> None:
+        self.queues: list[Queue] = [new_queue(policy) for _ in range(count)]
+
+    def take(self, arrivals: list[tuple[int, Candidate]]) -> list[tuple[int, Delivered]]:
+        """Let candidates arrive in their queues."""
+        found: list[tuple[int, Delivered]] = []
+        for queue, candidate in arrivals:
+            self.queues[queue], delivered = step(self.queues[queue], candidate, candidate.time, closed=False)
+            found += ((queue, one) for one in delivered)
+        return found
+
+
+def run(settings: Settings) -> Report:
+    """Measure every policy, with and without expiry."""
+    report = Report("delivery")
+    queues = settings.subscriptions[0] if settings.subscriptions else DEFAULT_QUEUES
+    for name, policy in POLICIES.items():
+        for expiring in (False, True):
+            work = Work(queues, settings.events or DEFAULT_ROWS, settings.seed, expiring)
+            _measure(f"{name}{' expiring' if expiring else ''} {queues:,}", policy, work, settings, report)
+            _judge(name, report)
+    return report
+
+
+def _measure(case: str, policy: Policy, work: Work, settings: Settings, report: Report) -> None:
+    settings.say(f"{case}: filling the windows")
+    stepped = min(STEPPED, work.queues)
+    batched, steps = BatchedQueues.of([policy] * work.queues), Steps(policy, stepped)
+    warm_up = math.ceil(WARM_UP_ROWS / work.rows)
+    best = {"batched": math.inf, "steps": math.inf}
+    compared, difference = 0, ""
+    delivered = 0
+    for number in range(warm_up + REPEATS):
+        rows = work.batch(number)
+        arrivals = list(_arrivals(rows, stepped))
+        seconds, found = timed(partial(batched.take, rows))
+        step_seconds, truth = timed(partial(steps.take, arrivals))
+        if number >= warm_up:
+            settings.say(f"{case}: measuring")
+            best["batched"] = min(best["batched"], seconds / len(rows.queue) * 1e6)
+            best["steps"] = min(best["steps"], step_seconds / len(arrivals) * 1e6)
+            delivered += len(found.queue)
+        compared += len(arrivals)
+        expected = [
+            (queue, int(one.candidate.identity.id), microseconds(one.time), one.candidate.score) for queue, one in truth
+        ]
+        own = found.queue < stepped
+        answered = list(zip(*(column[own].tolist() for column in found), strict=True))
+        if answered != expected and not difference:
+            difference = f"batch {number}: {len(answered):,} deliveries, expected {len(expected):,} or others"
+    megabytes = batched.nbytes / 1e6
+    report.rows.append(Row(case, "batched", best["batched"], megabytes=megabytes))
+    report.rows.append(Row(case, "steps", best["steps"]))
+    report.comparisons.append(Comparison(case, "batched", "steps", compared, not difference, difference))
+    packed = sum(array.nbytes for array in batched.to_arrays().values()) / work.queues
+    report.figures += (
+        Figure(case, "rows per second", 1e6 / best["batched"], "rows/s"),
+        Figure(case, "delivered of the rows", delivered / (REPEATS * work.queues * work.rows), ""),
+        Figure(case, "packed state of a queue", packed, "bytes"),
+    )
+
+
+def _arrivals(rows: Rows, queues: int) -> Iterator[tuple[int, Candidate]]:
+    """Give the rows of the first queues as the step functions take them."""
+    own = rows.queue < queues
+    for queue, event, time, expires, score in zip(*(column[own].tolist() for column in rows), strict=True):
+        identity = Identity("", f"{event:018}")
+        yield (
+            queue,
+            Candidate(identity, EPOCH + time * TICK, score, None if expires == NEVER else EPOCH + expires * TICK),
+        )
+
+
+def _judge(name: str, report: Report) -> None:
+    """Judge the case that was measured last."""
+    case = report.rows[-1].case
+    figures = {one.quantity: one.value for one in report.figures if one.case == case}
+    if name in PROMISED:
+        ratio = report.ratio(case, "steps", "batched")
+        report.require(f"{case}: rows per second", Bound.AT_LEAST, LEAST_ROWS_PER_SECOND, figures["rows per second"])
+        report.require(f"{case}: steps / batched", Bound.AT_LEAST, LEAST_TIMES_FASTER, ratio)
+    report.require(f"{case}: bytes of a queue", Bound.AT_MOST, MOST_BYTES, figures["packed state of a queue"])

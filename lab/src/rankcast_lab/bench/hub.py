@@ -1,0 +1,242 @@
+"""`rankcast bench hub`: the hub of this version and, with `--against COMMIT`, of another, measured in turn.
+
+The other version is a work tree of its commit in the repository's `.bench`, made once, with the environment that its
+own set-up makes. A case runs in one process per version; both are made ready, and then measure one after the other, so
+that what else the machine does concerns both. Values are medians, a ratio that of
+the ratios of single runs; times are CPU time. `hub_measuring` does the work.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rankcast.model.errors import RankcastError, UnknownIdError, shown
+from rankcast_lab.bench.registry import Say
+from rankcast_lab.bench.report import machine
+
+MEASURING = Path(__file__).with_name("hub_measuring.py")
+FEWEST_RUNS = 5
+QUICK_SCALE = 0.02
+NOW, BEFORE = "now", "before"
+LEAKING = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+"""Variables of this process's environment that must not reach another one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing that is measured; what is required of it is the value itself, or its ratio now / before, or nothing.
+
+    A case that is not `repeated` is measured once and for this version only: it takes too long.
+    """
+
+    what: str
+    unit: str = "µs"
+    most_ratio: float | None = None
+    most: float | None = None
+    repeated: bool = True
+
+
+CASES: Mapping[str, Case] = {
+    "publish-10k": Case("publish to 10,000 subscribers, some 150 matches", most_ratio=0.1),
+    "publish-100k": Case("publish to 100,000 subscribers, some 150 matches", most_ratio=0.1),
+    "fixed": Case("publish a dict of ten attributes, one match", most_ratio=0.6),
+    "one-match": Case("publish an event that is made already, one match", most_ratio=1.0),
+    "match-one": Case("match a dict of 30 strings with the index", most_ratio=0.4),
+    "ideal-points": Case("publish to four ideal points without a filter, top 10 of 20,000", most_ratio=0.1),
+    "subscribe-many": Case("subscribe 100,000 text filters together, each", most_ratio=0.4),
+    "subscribe": Case("subscribe text filters one by one, each", most_ratio=1.0),
+    "match": Case("`rankcast match`, 2,000 events and subscribers", "s", most_ratio=0.1),
+    "start-cold": Case("first event of a new process, nothing compiled", "x numpy", most=4.0),
+    "start-warm": Case("first event of a new process", "x numpy", most=4.0),
+    "memory-topkw": Case("a full queue, top 10 of 20,000", "bytes", repeated=False),
+    "memory-sliding": Case("a full queue, sliding 10 of 20,000", "bytes", repeated=False),
+}
+
+FACTORS = {"µs": 1e6}
+"""By which the values of a unit are multiplied: all are measured in seconds, bytes or times."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubRow:
+    """What was found for a case. `holds` is None where nothing is required or can be said."""
+
+    case: str
+    what: str
+    unit: str
+    before: float | None
+    now: float
+    ratio: float | None
+    required: str
+    holds: bool | None
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class HubSettings:
+    """What to measure: names of cases (none: all that are repeated), against which commit, how large, how often."""
+
+    cases: tuple[str, ...] = ()
+    against: str | None = None
+    scale: float = 1.0
+    runs: int = FEWEST_RUNS
+    say: Say = lambda _: None
+
+    def chosen(self) -> list[str]:
+        """Return the cases that are meant."""
+        for name in self.cases:
+            if name not in CASES:
+                raise UnknownIdError(f"there is no case {shown(name)} of the hub; expected one of {', '.join(CASES)}")
+        return list(dict.fromkeys(self.cases)) or [name for name, case in CASES.items() if case.repeated]
+
+
+def run(settings: HubSettings) -> list[HubRow]:
+    """Measure the cases one after the other."""
+    names = settings.chosen()
+    pythons = {NOW: Path(sys.executable)}
+    if settings.against is not None:
+        settings.say(f"setting up {settings.against}")
+        pythons[BEFORE] = python_of(settings.against)
+    with TemporaryDirectory(prefix="rankcast-bench-") as made:
+        folder = Path(made)
+        if "match" in names:
+            _write_files(folder, round(2_000 * settings.scale) or 1)
+        return [_measured(name, pythons, folder, settings) for name in names]
+
+
+def row_of(name: str, values: Mapping[str, Sequence[float]]) -> HubRow:
+    """Return the row of a case from what was measured under each version.
+
+    >>> found = row_of("fixed", {"now": [3e-4, 1e-4, 2e-4], "before": [4e-4, 4e-4, 4e-4]})
+    >>> found.before, found.now, found.ratio, found.required, found.holds
+    (400.0, 200.0, 0.5, 'ratio at most 0.6', True)
+    """
+    case = CASES[name]
+    medians = {version: FACTORS.get(case.unit, 1.0) * median(found) for version, found in values.items()}
+    now, before = medians[NOW], medians.get(BEFORE)
+    pairs = zip(values[NOW], values.get(BEFORE, ()), strict=False)  # nothing before: no pairs
+    ratio = None if before is None else median(one / other for one, other in pairs)
+    required, holds = "", None
+    if case.most is not None:
+        required, holds = f"at most {case.most:g}", now <= case.most
+    elif case.most_ratio is not None:
+        required = f"ratio at most {case.most_ratio:g}"
+        holds = None if ratio is None else ratio <= case.most_ratio
+    return HubRow(name, case.what, case.unit, before, now, ratio, required, holds, len(values[NOW]))
+
+
+def to_json(rows: Iterable[HubRow], settings: HubSettings) -> dict[str, Any]:
+    """Return the rows as plain data, with what a reader should know of the run."""
+    about = {"bench": "hub", "against": settings.against, "scale": settings.scale, "load": os.getloadavg()[0]}
+    return {**about, "rows": [asdict(row) for row in rows], "machine": machine()}
+
+
+def _measured(name: str, pythons: Mapping[str, Path], folder: Path, settings: HubSettings) -> HubRow:
+    case = CASES[name]
+    versions = list(pythons) if case.repeated else [NOW]
+    with ExitStack() as stack:
+        settings.say(f"{name}: making ready")
+        workers = {
+            version: stack.enter_context(_Worker(version, pythons[version], name, settings.scale, folder))
+            for version in versions
+        }
+        for worker in workers.values():
+            worker.read()
+        values: dict[str, list[float]] = {version: [] for version in versions}
+        runs = settings.runs if case.repeated else 1
+        for number in range(runs):
+            settings.say(f"{name}: run {number + 1} of {runs}")
+            for version in versions if number % 2 else reversed(versions):  # neither is always the first
+                values[version].append(workers[version].measured())
+    return row_of(name, values)
+
+
+class _Worker:
+    """A process that has made one case ready under one version, and measures when it is told to."""
+
+    def __init__(self, version: str, python: Path, case: str, scale: float, folder: Path) -> None:
+        self._name = f"{case} ({version})"
+        self._process = subprocess.Popen(
+            [python, "-P", MEASURING, case, str(scale), folder],
+            env=_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def measured(self) -> float:
+        """Let it measure once."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return float(self.read())
+
+    def read(self) -> str:
+        """Return its next line."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            said = self._process.communicate()[1].strip().splitlines()
+            raise RankcastError(f"{self._name}: the process that measures failed: {said[-1] if said else 'no word'}")
+        return line.strip()
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in LEAKING}
+
+
+def _write_files(folder: Path, count: int) -> None:
+    command = [sys.executable, "-c", "from rankcast.cli.main import app; app()", "generate", "flats", "--seed", "1"]
+    command += ["--events", str(count), "--out", str(folder / "events.jsonl")]
+    command += ["--subscribers", str(count), "--subscribers-out", str(folder / "people.yaml")]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def python_of(commit: str) -> Path:
+    """Return the Python of a commit's own environment, which is set up if need be."""
+    root = Path(_git(Path(__file__).parent, "rev-parse", "--show-toplevel", failed="this is no checkout of rankcast"))
+    whole = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", failed=_missing(root, commit))
+    folder = root / ".bench" / whole[:12]
+    if not (folder / "scripts" / "setup.sh").exists():
+        failed = f"{folder}: git could not make a work tree of {commit} there"
+        _git(root, "worktree", "add", "--force", "--detach", str(folder), whole, failed=failed)
+    done = subprocess.run(
+        [folder / "scripts" / "setup.sh"], env=_environment(), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise RankcastError(f"{folder}: its set-up failed: {said[-1] if said else 'no word'}")
+    return folder / ".venv" / "bin" / "python"
+
+
+def _missing(root: Path, commit: str) -> str:
+    is_shallow = _git(root, "rev-parse", "--is-shallow-repository", failed="git does not work here") == "true"
+    hint = "; this clone is shallow: git fetch --unshallow" if is_shallow else ""
+    return f"--against: there is no commit {shown(commit)} in this repository{hint}"
+
+
+def _git(folder: Path, *arguments: str, failed: str) -> str:
+    """Return what git says; raise RankcastError with a message when it fails."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise RankcastError("git is not installed, and --against needs it") from None
+    if done.returncode:
+        raise RankcastError(failed)
+    return done.stdout.strip()

@@ -1,0 +1,67 @@
+"""The delivery bench on small work: every policy is measured and compared, and a wrong kernel is found out."""
+
+import json
+import math
+
+import pytest
+from typer.testing import CliRunner
+
+from rankcast.cli.main import app
+from rankcast.delivery.batch import BatchedQueues, Deliveries
+from rankcast_lab.bench import delivery
+from rankcast_lab.bench.registry import Settings
+
+SMALL = Settings(subscriptions=(12,), events=30)
+
+
+@pytest.fixture(autouse=True)
+def few_repeats(monkeypatch):
+    monkeypatch.setattr(delivery, "REPEATS", 2)
+    monkeypatch.setattr(delivery, "STEPPED", 5)
+
+
+def test_every_policy_is_measured_and_compared_with_and_without_expiry():
+    report = delivery.run(SMALL)
+    cases = {f"{name}{expiring} 12" for name in delivery.POLICIES for expiring in ("", " expiring")}
+    assert {(row.case, row.engine) for row in report.rows} == {
+        (case, engine) for case in cases for engine in ("batched", "steps")
+    }
+    assert all(math.isfinite(row.microseconds_per_event) for row in report.rows)
+    assert {one.case for one in report.comparisons} == cases
+    assert all(one.equal and one.events == 5 * 6 * 30 for one in report.comparisons), report.comparisons
+    shares = {one.case: one.value for one in report.figures if one.quantity == "delivered of the rows"}
+    assert shares["all 12"] == 1
+    assert all(0 < share < 0.5 for case, share in shares.items() if not case.startswith("all"))
+
+
+def test_requirements_are_judged_for_the_policies_that_something_is_promised_about():
+    report = delivery.run(SMALL)
+    judged = [one.quantity for one in report.requirements]
+    assert sum(quantity.endswith(": rows per second") for quantity in judged) == 8
+    assert sum(quantity.endswith(": steps / batched") for quantity in judged) == 8
+    sizes = {one.quantity: one for one in report.requirements if one.quantity.endswith(": bytes of a queue")}
+    assert len(sizes) == 12
+    assert all(one.holds for one in sizes.values())
+    assert sizes["sliding 12: bytes of a queue"].measured > 3_500
+
+
+def test_a_wrong_kernel_is_found_out_and_the_exit_code_says_so(monkeypatch):
+    honest = BatchedQueues.take
+
+    def losing_one(self, rows):
+        return Deliveries(*(column[1:] for column in honest(self, rows)))
+
+    monkeypatch.setattr(BatchedQueues, "take", losing_one)
+    monkeypatch.setattr(delivery, "POLICIES", {"sliding": delivery.POLICIES["sliding"]})
+    result = CliRunner().invoke(app, ["bench", "delivery", "--queues", "6", "--rows", "40", "--json"])
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["correct"] is False
+    assert "sliding 6: batched is wrong: batch 0" in result.stderr
+
+
+def test_the_same_number_gives_the_same_batch_sorted_by_queue():
+    work = delivery.Work(queues=4, rows=3, seed=2, expiring=True)
+    first, again = work.batch(1), work.batch(1)
+    assert all((one == other).all() for one, other in zip(first, again, strict=True))
+    assert first.queue.tolist() == sorted(first.queue)
+    assert (first.expires > first.time).all()
