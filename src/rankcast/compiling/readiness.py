@@ -106,8 +106,11 @@ def require(packages: Iterable[str] = SERVING) -> None:
             break
 
 
-def warm_up(package: str) -> None:
-    """Run the kernels of a package, which compiles those that are not compiled, and note what was run."""
+def warm_up(package: str) -> int:
+    """Run the kernels of a package, which compiles those that are not compiled, and note what was run.
+
+    Returns how many there are, counting each signature of a kernel.
+    """
     import_module(f"rankcast.{package}.warming").warm_up()
     called = import_module("rankcast.compiling.dispatchers").called
     start = f"rankcast.{package}."
@@ -115,6 +118,7 @@ def warm_up(package: str) -> None:
     name = _listing(package)
     keep(name, pickle.dumps(overloads), name.rpartition("-")[0], name)
     _done.add(package)
+    return len(overloads)
 
 
 def is_compiled(package: str) -> bool:

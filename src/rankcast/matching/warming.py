@@ -1,6 +1,9 @@
-"""Compiles every kernel ahead of the first event: from source once per machine, from numba's cache after that."""
+"""Runs every kernel of the package, so that it is compiled, or loaded, before there is any event."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +14,7 @@ from rankcast.matching.index import Index
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.searcher import Searcher
 from rankcast.matching.turns import wait_for
-from rankcast.model.expressions import attr
+from rankcast.model.expressions import all_of, attr
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
 
@@ -31,6 +34,20 @@ def warm_up() -> None:
     reader.match_one(event)  # with the kernel for times of change
     wait_for(np.zeros(1, np.uint8), 1)
     searcher.match_batch(pa.RecordBatch.from_pylist([event, {"n": 2**60}]))
+    _match_columns()
     rows = 300  # enough for the wide kernel to be built
     ends = np.arange(rows)
     segment_of_ranges(["n"], np.arange(rows + 1), np.zeros(rows, np.int32), ends - rows, ends)
+
+
+def _match_columns() -> None:
+    """Match batches of whole columns: of numbers, one alone and several side by side, and of everything else."""
+    for names, value in product((("n",), ("n", "m")), (1, 1.5)):
+        wanted = Filter.of(all_of(*(attr(name) > 1 for name in names)))
+        segment = build_segment([Entry.of(0, wanted)])
+        Searcher(segment).match_batch(pa.RecordBatch.from_pylist([dict.fromkeys(names, value)]))
+    row: dict[str, Value] = {"s": "aba", "b": True, "t": datetime(1970, 1, 1, tzinfo=UTC), "f": 1.5, "n": 1}
+    equal = [attr(name) == value for name, value in row.items()]
+    segment = build_segment([Entry.of(0, Filter.of(all_of(*equal, attr("s").contains("a"), attr("s").suffix("a"))))])
+    for rows in ([row], [row, {}]):
+        Searcher(segment).match_batch(pa.RecordBatch.from_pylist(rows))
