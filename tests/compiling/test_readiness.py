@@ -20,9 +20,9 @@ readiness._thread.join()
 assert readiness.loaded(["ranking"]) and not readiness.loaded()
 from rankcast.compiling import dispatchers
 from rankcast.ranking.warming import warm_up
-known = set(dispatchers.called)
+known = set(dispatchers.callable_now)
 warm_up()
-print(dispatchers.compilations, len(known), known == set(dispatchers.called))
+print(dispatchers.compilations, len(known), known == set(dispatchers.callable_now))
 """
 
 ENDING_EARLY = """

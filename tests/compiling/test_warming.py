@@ -9,9 +9,9 @@ AFTER_WARMING_UP = """
 from rankcast.compiling import dispatchers, readiness
 for package in {packages}:
     readiness.warm_up(package)
-known = set(dispatchers.called)
+known = set(dispatchers.callable_now)
 {work}
-new = set(dispatchers.called) - known
+new = set(dispatchers.callable_now) - known
 assert not new, new
 """
 

@@ -33,7 +33,7 @@ _rebuilt: Callable[..., Any] = compiler.CompileResult._rebuild
 
 
 class Overload(NamedTuple):
-    """A kernel and a signature that it was called with from Python."""
+    """A kernel that Python can call, and a signature of it."""
 
     module: str
     name: str
@@ -50,8 +50,8 @@ class Overload(NamedTuple):
         return True
 
 
-called: dict[tuple[str, str, str], Overload] = {}
-"""What was compiled or loaded in this process because Python called it."""
+callable_now: dict[tuple[str, str, str], Overload] = {}
+"""What was compiled or loaded in this process, but for what only kernels call."""
 
 compilations = 0
 """How often this process had to compile a kernel."""
@@ -75,8 +75,6 @@ def dispatcher_of(kernel: Kernel) -> Any:
 class Cache(caching._Cache):
     """The code of one kernel on disk."""
 
-    _pending = 0  # kernels that are being compiled, one because of the other; under numba's lock
-
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._fingerprint = ""
@@ -95,21 +93,17 @@ class Cache(caching._Cache):
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return the code for a signature, or None."""
         function = self._kernel.function
-        if not Cache._pending:
+        if "no_cpython_wrapper" not in self._kernel.options and not _has_literals(signature):
             overload = Overload(function.__module__, function.__qualname__, signature)
-            called[overload.module, overload.name, repr(signature)] = overload
+            callable_now[overload.module, overload.name, repr(signature)] = overload
         target_context.refresh()
         path = find(self._names(signature, target_context)[-1])
-        found = None if path is None else _read(path, target_context)
-        if found is None:
-            Cache._pending += 1
-        return found
+        return None if path is None else _read(path, target_context)
 
     def save_overload(self, signature: Any, data: Any) -> None:
         """Write the code for a signature."""
         global compilations  # noqa: PLW0603 (a counter for tests and for progress)
         compilations += 1
-        Cache._pending -= 1
         if data.library.has_dynamic_globals:
             log.warning("%s: refers to an address, and cannot be kept compiled", self._kernel.function)
             return
@@ -125,6 +119,11 @@ class Cache(caching._Cache):
         current = f"{start}{self._fingerprint}."
         key = digest(repr((signature, target.codegen().magic_tuple())).encode(), VERSIONS.encode())
         return start, current, f"{current}{key}.nbc"
+
+
+def _has_literals(signature: Any) -> bool:
+    """Tell whether numbers are written out in a call, which only kernels do."""
+    return any(isinstance(one, numba.types.Literal) for one in signature)
 
 
 def _read(path: Path, target: Any) -> Any:

@@ -112,7 +112,7 @@ def warm_up(package: str) -> int:
     Returns how many there are, counting each signature of a kernel.
     """
     import_module(f"rankcast.{package}.warming").warm_up()
-    called = import_module("rankcast.compiling.dispatchers").called
+    called = import_module("rankcast.compiling.dispatchers").callable_now
     start = f"rankcast.{package}."
     overloads = [one for one in called.values() if f"{one.module}.".startswith(start)]
     name = _listing(package)
