@@ -16,9 +16,11 @@ nothing. The list is named after the source of rankcast, the processor and versi
 
 The thread begins after a moment: a short script is over before that, and pays nothing. It ends with the process, and at
 once: it looks at every import and between kernels whether the interpreter exits. Other threads go on meanwhile, with
-pauses of some 10 milliseconds, 40 at most: importing numba and reading machine code are many short steps. The compiling
-process is left to finish, for who comes next; it has a low priority, gives up after `PATIENCE`, and holds a lock that
-the system takes back when it dies. If it fails, that is logged, and kernels stay unloaded.
+pauses of some 10 milliseconds, since importing numba and reading machine code are many short steps; but numba brings
+some 100,000 objects, and when Python's garbage collector first goes through all of them, every thread waits for that
+(55 milliseconds on a busy machine). The compiling process is left to finish, for who comes next; it has a low priority,
+gives up after `PATIENCE`, and holds a lock that the system takes back when it dies. If it fails, that is logged, and
+kernels stay unloaded.
 """
 
 from __future__ import annotations
