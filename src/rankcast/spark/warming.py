@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from rankcast.delivery.event_tables import Ragged
 from rankcast.delivery.packing import Chunk
 from rankcast.delivery.shards import Shard
 from rankcast.matching.warming import warm_up as warm_up_matching
@@ -50,4 +49,4 @@ def _run(*, deliver: bool) -> None:
         for chunk in chunks:
             shard.take(Chunk.from_bytes(chunk))
         notification_rows(shard.finish(), 0, 1, audience)
-        draws(0, table.source, table.id, Ragged.of_texts(["1"]), rows.event, rows.queue)
+        draws(0, table.source, table.id, audience.queues.subscriber, rows.event, rows.queue)
