@@ -27,6 +27,8 @@ from rankcast.compiling import Borrowed, Kernel, Postponed
 from rankcast.compiling.cache import digest, find, keep, log
 
 VERSIONS = f"{sys.version} numba {numba.__version__} llvmlite {llvmlite.__version__} numpy {np.__version__}"
+_SETTINGS = repr([getattr(numba.config, name, None) for name in ("BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT")])
+"""What the environment can say that changes machine code."""
 _making = threading.RLock()
 _dumped: Callable[..., bytes] = serialize.dumps
 _rebuilt: Callable[..., Any] = compiler.CompileResult._rebuild
@@ -117,7 +119,7 @@ class Cache(caching._Cache):
             self._fingerprint = digest(*_reached(self._kernel, set()))
         start = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}."
         current = f"{start}{self._fingerprint}."
-        key = digest(repr((signature, target.codegen().magic_tuple())).encode(), VERSIONS.encode())
+        key = digest(repr((signature, target.codegen().magic_tuple())).encode(), VERSIONS.encode(), _SETTINGS.encode())
         return start, current, f"{current}{key}.nbc"
 
 

@@ -18,7 +18,7 @@ def warm_up() -> None:
     functions: tuple[Relevance, ...] = (near := Closeness((Target("x", 0.0),)), Cosine("v", (1.0,)))
     everything = Filter.of(Constant(True))
     wanted = [Subscription(SubscriptionId(str(at)), everything, relevance=one) for at, one in enumerate(functions)]
-    ranking = Ranking.of([Subscriber(SubscriberId("1"), tuple(wanted))], [0])
+    ranking = Ranking.of([Subscriber(SubscriberId("1"), tuple(wanted))], [0, 0])
     starts = np.array([0, 1])
     features = Features.of(ranking, 1, {"x": np.zeros(1)}, {"v": (starts, np.ones(1))})
     rank_batch(ranking, np.array([0, 2]), np.arange(2), np.zeros(1, np.int64), np.ones(1, np.int64), features)
