@@ -1,13 +1,11 @@
-"""Hypothesis profiles, shared by every test, and a guard against stale kernels.
+"""Hypothesis profiles, shared by every test.
 
 ``dev`` is the default; ``ci`` applies where the environment says ``CI=true``; ``HYPOTHESIS_PROFILE`` names any of them
 and wins. No profile has a deadline: the first call of a numba kernel compiles it, which says nothing about the code
 under test.
 """
 
-import hashlib
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,28 +26,6 @@ os.environ.pop("COLUMNS", None)
 
 _default = "ci" if os.environ.get("CI", "").lower() == "true" else "dev"
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or _default)
-
-
-def _forget_stale_kernels() -> None:
-    """Remove compiled kernels when any kernel's source has changed.
-
-    numba's cache looks at the file of the outermost function only, so a change to a function that is inlined from
-    another file would go unnoticed, and the tests would run yesterday's code.
-    """
-    packages = [ROOT / "src" / "rankcast", ROOT / "lab" / "src" / "rankcast_lab"]
-    modules = sorted(path for package in packages for path in package.rglob("*.py"))
-    sources = [path for path in modules if "numba" in (text := path.read_text()) or "rankcast.compiling" in text]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-    stamp = packages[0] / "__pycache__" / "kernels.sha256"
-    if stamp.exists() and stamp.read_text() == digest:
-        return
-    for compiled in (path for package in packages for path in package.rglob("*.nb[ci]")):
-        compiled.unlink(missing_ok=True)  # another test run may have been quicker
-    stamp.parent.mkdir(exist_ok=True)
-    stamp.write_text(digest)
-
-
-_forget_stale_kernels()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

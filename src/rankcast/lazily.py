@@ -1,7 +1,8 @@
-"""Packages whose names are loaded when they are first used, so that importing them costs nothing that is not needed.
+"""Names and modules that are loaded when they are first used, so that importing costs nothing that is not needed.
 
 A package says `__getattr__, __dir__ = loading(__name__, homes)`; type checkers see the same names imported from their
-homes under `TYPE_CHECKING`.
+homes under `TYPE_CHECKING`. A module that needs a large one now and then says `large = module("large")`, and imports it
+under `TYPE_CHECKING`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from types import ModuleType
+
+
+class _Later(ModuleType):
+    """Stands for a module until something of it is asked for."""
+
+    def __getattr__(self, name: str) -> object:
+        value: object = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
+
+
+def module(name: str) -> ModuleType:
+    """Return what stands for a module, which is imported when it is first used."""
+    return _Later(name)
 
 
 def loading(

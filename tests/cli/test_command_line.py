@@ -15,7 +15,7 @@ from rankcast.samples.feeds import FEEDS, flats
 from rankcast.storage.event_files import read_events
 from rankcast.storage.subscriber_files import load_subscribers
 
-COMMANDS = ("match", "explain", "generate", "check", "cover", "place", "demo", "version")
+COMMANDS = ("match", "explain", "generate", "check", "cover", "place", "demo", "warm-up", "version")
 
 PEOPLE = """\
 version: 1
@@ -528,3 +528,30 @@ def test_bad_input_is_a_message_and_exit_code_1_never_a_traceback(people, tmp_pa
     assert isinstance(result.exception, SystemExit)  # any other exception would be a traceback
     assert result.exit_code == 1
     assert (result.stdout if arguments[0] == "check" else result.stderr).strip()
+
+
+class TestWarmUp:
+    def test_it_tells_what_was_compiled_and_where_it_is(self):
+        package, place = lines(run("warm-up", "ranking", "--json").stdout)
+        assert package["package"] == "ranking"
+        assert package["kernels"] >= 5
+        assert list(Path(place["cache"]).glob("ranking.*.kernels"))
+
+    def test_a_package_without_kernels_is_wrong_usage(self):
+        result = run("warm-up", "storage")
+        assert result.exit_code == 2
+        assert "storage has no kernels" in result.stderr
+
+    def test_an_extra_that_is_not_installed_is_left_out(self, monkeypatch):
+        def missing(package):
+            raise ModuleNotFoundError("No module named 'scipy'", name="scipy")
+
+        monkeypatch.setattr("rankcast.cli.warm_up.warm_up", missing)
+        result = run("warm-up", "placement")
+        assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "placement: left out; scipy is not installed")
+
+    def test_nowhere_to_keep_kernels_is_a_message_and_exit_code_1(self, monkeypatch):
+        monkeypatch.setattr("rankcast.cli.warm_up.writable", lambda: None)
+        result = run("warm-up")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "NUMBA_CACHE_DIR" in result.stderr

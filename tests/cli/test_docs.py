@@ -38,4 +38,4 @@ def test_every_command_is_described() -> None:
     page = PAGE.read_text()
     for command in app.registered_commands:
         assert command.callback is not None
-        assert f"rankcast {command.callback.__name__}" in page
+        assert f"rankcast {command.name or command.callback.__name__}" in page

@@ -194,7 +194,7 @@ def test_a_merge_that_could_not_be_handed_over_is_tried_again():
 
 def test_kernels_can_be_compiled_ahead():
     warm_up()
-    assert search.signatures
-    assert search_one.signatures
-    assert match_parts.signatures
-    assert match_parts_holding.signatures
+    assert search.load().signatures
+    assert search_one.load().signatures
+    assert match_parts.load().signatures
+    assert match_parts_holding.load().signatures

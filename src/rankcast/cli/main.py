@@ -483,6 +483,24 @@ def demo(
     run_demo(events or SMALL_EVENTS, seed, as_json=json)
 
 
+@app.command("warm-up", epilog="Example: rankcast warm-up matching delivery")
+def warm_up(
+    packages: Annotated[
+        list[str] | None, typer.Argument(metavar="[PACKAGE]", help="Packages whose kernels are wanted; all by default.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Compile all kernels ahead of time, for an image or a cluster.
+
+    Compiled kernels are kept beside the installed package, or where NUMBA_CACHE_DIR says, and found there by every
+    process, also when the folder is read-only by then. They are good for processors of the same model; elsewhere they
+    are compiled again when they are first needed. Prints what was compiled and where it is.
+    """
+    from rankcast.cli.warm_up import warm_packages
+
+    raise typer.Exit(warm_packages(packages or [], as_json=json))
+
+
 @app.command(epilog="Example: rankcast version --json")
 def version(json: AsJson = False) -> None:
     """Show the version."""

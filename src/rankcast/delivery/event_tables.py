@@ -9,15 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.kernels_tables import copy_ragged, digests, same_texts
+from rankcast.lazily import module
 from rankcast.model.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa = module("pyarrow")
+    pc = module("pyarrow.compute")
 
 
 @dataclass(frozen=True, slots=True)

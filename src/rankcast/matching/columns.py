@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from rankcast.lazily import module
 from rankcast.matching.cuts import split_integers
 from rankcast.matching.rows import Array
 from rankcast.matching.tables import ByteTable
 from rankcast.model.errors import InvalidEventError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa = module("pyarrow")
+    pc = module("pyarrow.compute")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from rankcast.matching.automaton import Automaton
 from rankcast.matching.columns import family_columns, flattened
@@ -35,7 +34,10 @@ from rankcast.matching.tables import ByteTable
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.values import Value, checked_value
 
-_DENSE = {pa.int64(): rank_integers, pa.float64(): rank_floats}
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DENSE = {"int64": rank_integers, "double": rank_floats}
 """Kernels that rank whole columns, by the columns' type."""
 
 
@@ -204,12 +206,12 @@ class Encoder:
         Each column's ranks are written where they stay.
         """
         held = self.dimensions
-        if any(column.null_count or column.type not in _DENSE for _, _, column in columns):
+        if any(column.null_count or str(column.type) not in _DENSE for _, _, column in columns):
             return None
         ranks = np.empty((count, len(columns)), np.int32)
         for place, (at, _, column) in enumerate(columns):
             first, last = held.number_start[at : at + 2]
-            kernel = _DENSE[column.type]
+            kernel = _DENSE[str(column.type)]
             if not kernel(held.number_keys, held.number_rests, first, last, np.asarray(column), ranks[:, place]):
                 return None
         dimensions = np.array([at for at, _, _ in columns], np.int32)

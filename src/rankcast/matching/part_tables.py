@@ -11,17 +11,18 @@ takes them for, so their types are checked when a table is made: nothing checks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import carray  # type: ignore[attr-defined]  # exported by a star import
 
-from rankcast.compiling import inlined
+from rankcast.compiling import borrowed, inlined
 from rankcast.matching.intrinsics import pointer
 
 Array: TypeAlias = np.ndarray[Any, Any]
+
+carray: Callable[..., Array] = borrowed("numba", "carray")
 
 Kinds: TypeAlias = Mapping[str, tuple[type[np.generic], int]]
 """The type of every array of a table, and how many columns it has (0 for an array of one dimension), in order."""

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from rankcast.matching.cuts import split_number
 from rankcast.matching.encoder import checked
@@ -21,6 +20,9 @@ from rankcast.matching.rows import Array, starts_of
 from rankcast.matching.searcher import Searcher
 from rankcast.matching.snapshots import Part, Parts, Snapshot
 from rankcast.model.values import Value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 if TYPE_CHECKING:
     from rankcast.matching.index import Index

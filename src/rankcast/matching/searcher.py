@@ -11,16 +11,18 @@ array([7])
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from rankcast.matching.events import EncodedEvents
 from rankcast.matching.kernels_search import FOUND_ROOM, LARGE, OPEN, OPENED_ROOM, scratch, search, search_one
 from rankcast.matching.prepared import Prepared
 from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FIRST_ROOM = 1 << 12
 """Results that fit beyond one per row, when space has to grow."""

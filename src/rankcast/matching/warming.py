@@ -1,6 +1,9 @@
-"""Compiles every kernel ahead of the first event: from source once per machine, from numba's cache after that."""
+"""Runs every kernel of the package, so that it is compiled, or loaded, before there is any event."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +13,7 @@ from rankcast.matching.index import Index
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.searcher import Searcher
 from rankcast.matching.turns import wait_for
-from rankcast.model.expressions import attr
+from rankcast.model.expressions import all_of, attr
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
 
@@ -32,3 +35,17 @@ def warm_up() -> None:
     searcher.match_batch(pa.RecordBatch.from_pylist([event, {"n": 2**60}]))
     enough = 300  # for the wide kernel to be built
     build_segment(Entry.of(number, Filter.of(attr("n").between(-number, number))) for number in range(enough))
+    _match_columns()
+
+
+def _match_columns() -> None:
+    """Match batches of whole columns: of numbers, one alone and several side by side, and of everything else."""
+    for names, value in product((("n",), ("n", "m")), (1, 1.5)):
+        wanted = Filter.of(all_of(*(attr(name) > 1 for name in names)))
+        segment = build_segment([Entry.of(0, wanted)])
+        Searcher(segment).match_batch(pa.RecordBatch.from_pylist([dict.fromkeys(names, value)]))
+    row: dict[str, Value] = {"s": "aba", "b": True, "t": datetime(1970, 1, 1, tzinfo=UTC), "f": 1.5, "n": 1}
+    equal = [attr(name) == value for name, value in row.items()]
+    segment = build_segment([Entry.of(0, Filter.of(all_of(*equal, attr("s").contains("a"), attr("s").suffix("a"))))])
+    for rows in ([row], [row, {}]):
+        Searcher(segment).match_batch(pa.RecordBatch.from_pylist(rows))

@@ -15,7 +15,7 @@ INTERESTS, ALIKE = 8, 40
 """More interests than boxes, so that filters are fitted; many of each, so that local search begins with a few."""
 
 
-def warm_up(algorithms: Iterable[Algorithm]) -> None:
+def warm_up(algorithms: Iterable[Algorithm] = tuple(Algorithm)) -> None:
     """Run each algorithm on a small problem: after that it compiles nothing, whatever the problem."""
     low = np.arange(float(INTERESTS))[:, None]
     wanted = np.repeat(np.arange(INTERESTS), ALIKE)

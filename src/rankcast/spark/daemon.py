@@ -19,7 +19,7 @@ def _prepare() -> None:
     """Import what tasks need, and have the kernels ready."""
     for module in _WANTED:
         importlib.import_module(module)
-    importlib.import_module("rankcast.spark.warming").warm_up()
+    importlib.import_module("rankcast.spark.warming").warm_up_match()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Has the kernels of the match stage compiled, or read from numba's cache, before there is any event."""
+"""Has the kernels of matching and of the Spark pipeline compiled, or loaded, before there is any event."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from rankcast.delivery.packing import Chunk
+from rankcast.delivery.shards import Shard
 from rankcast.matching.warming import warm_up as warm_up_matching
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
@@ -13,18 +15,38 @@ from rankcast.model.filters import Filter
 from rankcast.model.relevance import Cosine
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.spark.audience import Audience
-from rankcast.spark.chunks import chunks_of
+from rankcast.spark.chunks import Apart, chunks_of
 from rankcast.spark.event_batches import OpenEvents
+from rankcast.spark.fair_draws import draws
 from rankcast.spark.matching import ranked
+from rankcast.spark.unpacked_rows import notification_rows
 
 
 def warm_up() -> None:
-    """Match and rank one event for one subscriber, and pack the row."""
+    """Match, rank, pack, deliver and unpack an event."""
+    _run(deliver=True)
+
+
+def warm_up_match() -> None:
+    """Match, rank and pack an event, as every job does; delivery takes longer to compile, and not all jobs deliver."""
+    _run(deliver=False)
+
+
+def _run(*, deliver: bool) -> None:
     warm_up_matching()
-    wanted = Subscription(SubscriptionId("1"), Filter.of(Constant(True)), relevance=Cosine("v", (1.0,)))
-    audience = Audience.of([Subscriber(SubscriberId("1"), (wanted,))])
+    everything = Filter.of(Constant(True))
+    plain = Subscription(SubscriptionId("1"), everything)
+    near = Subscription(SubscriptionId("1"), everything, relevance=Cosine("v", (1.0,)))
+    audience = Audience.of([Subscriber(SubscriberId("1"), (plain,)), Subscriber(SubscriberId("2"), (near,))])
     event = Event("1", "/", time=datetime(1970, 1, 1, tzinfo=UTC), data={"v": [1.0]})
     events = OpenEvents(np.zeros(1, np.int64), [event], None)
+    table = events.table(audience.queues.wanted_content)
     rows = ranked(events, audience, *events.matched(audience.reader))
-    for packed in chunks_of(events.table(audience.queues.wanted_content), rows, audience, 0, 1, 0):
-        packed.chunk.to_bytes()
+    apart = Apart(events.features(audience.ranking), events.expires)
+    chunks = [packed.chunk.to_bytes() for packed in chunks_of(table, rows, audience, 0, 1, 0, apart=apart)]
+    if deliver:
+        shard = Shard.of(audience.queues.policies_of(0, 1))
+        for chunk in chunks:
+            shard.take(Chunk.from_bytes(chunk))
+        notification_rows(shard.finish(), 0, 1, audience)
+        draws(0, table.source, table.id, audience.queues.subscriber, rows.event, rows.queue)

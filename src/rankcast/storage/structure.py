@@ -11,14 +11,17 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-
+from rankcast.lazily import module
 from rankcast.model.errors import hint, shown
 from rankcast.storage.compiled_schema import Test, compiled
 from rankcast.storage.tokens import Path
+
+if TYPE_CHECKING:
+    import jsonschema
+else:
+    jsonschema = module("jsonschema")
 
 MAX_UNKNOWN_KEYS = 20
 """Unknown keys of one mapping that are reported one by one: looking for the key that was meant takes its time."""
@@ -61,7 +64,7 @@ def structure_findings(document: Any) -> list[Finding]:
         positions = [at for at, subscriber in enumerate(every) if not _tests()[1](subscriber)]
         document = {**document, "subscribers": [every[at] for at in positions]}
     found: dict[Finding, None] = {}
-    for error in Draft202012Validator(subscribers_schema()).iter_errors(document):
+    for error in jsonschema.Draft202012Validator(subscribers_schema()).iter_errors(document):
         path = tuple(error.absolute_path)
         if positions and len(path) > 1 and path[0] == "subscribers":
             path = ("subscribers", positions[int(path[1])], *path[2:])
@@ -69,7 +72,7 @@ def structure_findings(document: Any) -> list[Finding]:
     return list(found)
 
 
-def error_findings(error: ValidationError, path: Path) -> Iterator[Finding]:
+def error_findings(error: jsonschema.ValidationError, path: Path) -> Iterator[Finding]:
     """Yield what to say of one error of a schema whose parts all have a title: what is there, what was expected."""
     schema: Any = error.schema
     instance: Any = error.instance

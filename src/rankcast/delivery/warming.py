@@ -1,0 +1,95 @@
+"""Runs every kernel of the package that an engine calls, so that it is compiled, or loaded, before there is any event.
+
+The kernels of `topkw_dense` are not among them: studies and benchmarks use it, no engine does.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from rankcast.delivery.batch_layout import NEVER
+from rankcast.delivery.contents import content_codes
+from rankcast.delivery.dense_windows import DenseWindow
+from rankcast.delivery.diverse_selection import selection_of_arrays
+from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.packing import Chunk
+from rankcast.delivery.policies import new_queue
+from rankcast.delivery.shards import Shard
+from rankcast.model.diversity import Diversity
+from rankcast.model.events import Event
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.relevance import Closeness, Target
+from rankcast.ranking.dense import Shape
+
+_DIVERSITIES = (Diversity(0.5, {"c": 1.0}), Diversity(0.5, {}))
+_SPAN = timedelta(microseconds=2)
+
+
+def warm_up() -> None:
+    """Deliver a few events by every policy: by shards, by windows that queues share, and one by one."""
+    _warm_shards()
+    _warm_windows()
+    for diversity in _DIVERSITIES:
+        for contents in ([(("c", 1),)] * 3, [(("c", 1),), (("d", 1),), ()]):
+            selection_of_arrays(contents, [0.1, 0.2, 0.3], 2, diversity)
+
+
+def _warm_shards() -> None:
+    policies: list[Policy] = [AllMatches(), Continuous(1), Periodic(1, _SPAN), Sliding(1, 2), TopKWindow(1, _SPAN)]
+    for diversity in _DIVERSITIES:
+        policies += [Periodic(1, _SPAN, diversity), Sliding(1, 2, diversity), TopKWindow(1, 2, diversity)]
+    shard = Shard.of(policies, lateness=1)
+    for time in (10, 11, 12, 20):  # the same events again: repetitions, and at last later ones
+        shard.take(Chunk.from_bytes(_chunk(len(policies), time).to_bytes()))
+        shard.advance(time)
+        shard = Shard.from_bytes(shard.to_bytes())
+    shard.unknown(_chunk(1, 5).events)
+    _ = shard.next_watermark
+    shard.finish()
+
+
+def _chunk(queues: int, time: int, count: int = 4) -> Chunk:
+    """Return events of one time, each wanted by every queue."""
+    codes = [content_codes({"c": at % 2}) for at in range(count)]
+    starts = np.cumsum([0, *(len(attributes) for attributes, _ in codes)])
+    attributes, values = (Ragged(starts, np.concatenate([one[at] for one in codes])) for at in (0, 1))
+    events = EventTable.of(
+        np.full(count, time),
+        Ragged.of_texts(["s"] * count),
+        Ragged.of_texts(map(str, range(count))),
+        contents=(attributes, values),
+        payload=Ragged.of_texts(["p"] * count),
+    )
+    queue, event = np.divmod(np.arange(queues * count, dtype=np.int32), np.int32(count))
+    rows = len(queue)
+    return Chunk(
+        events,
+        queue,
+        event,
+        np.linspace(0.0, 1.0, rows),
+        np.full(rows, NEVER),
+        np.ones(rows, np.int32),
+        variant=np.arange(count),
+        reports_late=True,
+    )
+
+
+def _warm_windows() -> None:
+    near = Closeness((Target("x", 0.0),))
+    start = datetime(1970, 1, 1, tzinfo=UTC)
+    for policy in (Sliding(1, 2), TopKWindow(1, _SPAN)):
+        window = DenseWindow(policy, Shape.of(near))
+        queue = new_queue(policy)
+        column = window.join(near, 1.0, 1.0, queue, {})  # type: ignore[arg-type]  # such a policy has such a queue
+        for at in range(4):
+            now = start + at * _SPAN / 2
+            event = Event.of({"x": float(at), "time": now}, id=str(at), source="s")
+            ranks = window.ranks(event)
+            if ranks is not None:
+                window.arrived(event, ranks, now, closed=True)
+            window.passed(now, closed=True)
+        if column is not None:
+            window.frozen(column)
+            window.leave(column)

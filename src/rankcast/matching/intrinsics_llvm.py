@@ -1,0 +1,74 @@
+"""The instructions behind `intrinsics`, as numba generates them. Imported when a kernel is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+@intrinsic
+def lowest_bit(_: Any, __: Any) -> Any:
+    """Count the zeros at the end."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        # The flag says that the result for zero is undefined: callers never ask, and the check would cost a branch.
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return numba.types.int64(numba.types.uint64), generate
+
+
+@intrinsic
+def count_bits(_: Any, __: Any) -> Any:
+    """Count the ones."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return numba.types.int64(numba.types.uint64), generate
+
+
+@intrinsic
+def prefetch(_: Any, array: Any, line: Any) -> Any:
+    """Say that an address will be read."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = builder.extract_value(held.strides, 0)
+        offset = builder.mul(arguments[1], stride)
+        address = builder.inttoptr(
+            builder.add(builder.ptrtoint(held.data, ir.IntType(64)), offset), ir.IntType(8).as_pointer()
+        )
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        declare: Any = cgutils.get_or_insert_function
+        function = declare(builder.module, kind, "llvm.prefetch.p0")
+        # For reading, into every level of the cache, data.
+        builder.call(function, [address, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return numba.types.void(array, numba.types.int64), generate
+
+
+@intrinsic
+def pointer(_: Any, address: Any) -> Any:
+    """Take a number for an address."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return numba.types.voidptr(numba.types.int64), generate
+
+
+@intrinsic
+def load_now(_: Any, array: Any, place: Any) -> Any:
+    """Load atomically."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.load_atomic(builder.gep(held.data, [arguments[1]]), "monotonic", 1)
+
+    return numba.types.uint8(array, numba.types.int64), generate

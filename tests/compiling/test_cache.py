@@ -1,0 +1,161 @@
+"""Where machine code is kept, and that it is never stale."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rankcast.compiling import cache
+
+OUTER = """
+from rankcast.compiling import compiled
+from helper import raised
+
+@compiled
+def outer(x):
+    return raised(x)
+"""
+HELPER = """
+from rankcast.compiling import inlined
+from numbers_of import STEP
+
+@inlined
+def raised(x):
+    return x + STEP
+"""
+CALL = """
+import logging, sys
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+from rankcast.compiling import cache
+if len(sys.argv) > 1:
+    cache.IN_TREE = cache.Path(sys.argv[1])
+from outer import outer
+found = outer(1)
+from rankcast.compiling import dispatchers
+print(found, dispatchers.compilations)
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path):
+    """A kernel that calls one of another file, which uses a number of a third."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "outer.py").write_text(OUTER)
+    (folder / "helper.py").write_text(HELPER)
+    (folder / "numbers_of.py").write_text("STEP = 1\n")
+    return folder
+
+
+def called(kernels, *arguments, **settings):
+    """Call the kernel in a new process; returns what it found, how many kernels were compiled, and the log."""
+    environment = {**os.environ, "PYTHONPATH": str(kernels), "PYTHONDONTWRITEBYTECODE": "1", **settings}
+    command = [sys.executable, "-c", CALL, *map(str, arguments)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    found, compilations = map(int, run.stdout.split())
+    return found, compilations, run.stderr.splitlines()
+
+
+def test_a_kernel_is_compiled_once_for_all_processes(kernels, tmp_path):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    assert called(kernels, **folder)[:2] == (2, 2)
+    assert called(kernels, **folder)[:2] == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "found", "compiled"),
+    [("helper.py", HELPER.replace("x + STEP", "x - STEP"), 0, 2), ("numbers_of.py", "STEP = 5\n", 6, 2)],
+)
+def test_a_change_in_another_file_is_noticed_and_nothing_outdated_stays(kernels, tmp_path, file, text, found, compiled):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    called(kernels, **folder)
+    kept = len(list(tmp_path.rglob("*.nbc")))
+    (kernels / file).write_text(text)
+    assert called(kernels, **folder)[:2] == (found, compiled)
+    assert len(list(tmp_path.rglob("*.nbc"))) == kept
+
+
+def test_a_comment_is_no_change(kernels, tmp_path):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    called(kernels, **folder)
+    (kernels / "helper.py").write_text(f"# why\n{HELPER}")
+    assert called(kernels, **folder)[:2] == (2, 0)
+
+
+def test_a_damaged_file_is_compiled_again(kernels, tmp_path):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    called(kernels, **folder)
+    for path in tmp_path.rglob("*.nbc"):
+        path.write_bytes(path.read_bytes()[:100])
+    found, compiled, log = called(kernels, **folder)
+    assert (found, compiled) == (2, 2)
+    assert any("cannot be read, so the kernel is compiled again" in line for line in log)
+    assert called(kernels, **folder)[:2] == (2, 0)
+
+
+def below_a_file(tmp_path):
+    """A path that nobody can make a folder of, root included."""
+    (tmp_path / "file").touch()
+    return tmp_path / "file" / "below"
+
+
+@pytest.mark.parametrize("place", ["XDG_CACHE_HOME", "TMPDIR"])
+def test_where_the_installation_is_read_only_another_folder_is_used_and_said_once(kernels, tmp_path, place):
+    nowhere = below_a_file(tmp_path)
+    (tmp_path / "there").mkdir(mode=0o700)
+    settings = {"NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": str(nowhere), place: str(tmp_path / "there")}
+    found, compiled, log = called(kernels, nowhere, **settings)
+    assert (found, compiled, len(log)) == (2, 2, 1)
+    assert f"compiled kernels are kept in {tmp_path / 'there'}" in log[0]
+    assert log[0].startswith("INFO" if place == "XDG_CACHE_HOME" else "WARNING")
+    assert called(kernels, nowhere, **settings)[:2] == (2, 0)
+
+
+def test_what_an_image_was_made_with_is_found_though_it_is_read_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "IN_TREE", tmp_path / "image")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(below_a_file(tmp_path)))
+    cache.IN_TREE.mkdir()
+    (cache.IN_TREE / "kept").touch()
+    assert cache.find("kept") == tmp_path / "image" / "kept"
+
+
+def test_where_nothing_can_be_written_that_is_said_once(tmp_path, monkeypatch, caplog):
+    nowhere = below_a_file(tmp_path)
+    monkeypatch.setattr(cache, "places", lambda: [nowhere])
+    cache.writable.cache_clear()
+    assert cache.writable() is None
+    cache.keep("name", b"", "name", "name")
+    assert [record.message for record in caplog.records] == [
+        f"compiled kernels cannot be kept: none of {nowhere} can be written to"
+    ]
+    cache.writable.cache_clear()
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "places", lambda: [tmp_path])
+    (tmp_path / "planted").touch()
+    assert cache.find("planted") is not None
+    tmp_path.chmod(0o777)
+    assert cache.find("planted") is None
+    cache.writable.cache_clear()
+    assert cache.writable() is None
+    cache.writable.cache_clear()
+
+
+def test_a_global_that_cannot_be_told_apart_is_refused(tmp_path):
+    (tmp_path / "odd.py").write_text(
+        "from rankcast.compiling import compiled\nTABLE = (1, 2)\n\n@compiled\ndef odd(x):\n    return TABLE[x]\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", "import odd; odd.odd(1)"],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert "odd.TABLE is (1, 2); expected a kernel, a module or a number" in run.stderr
+
+
+def test_modules_with_kernels_do_not_import_numba():
+    modules = ("rankcast.matching.index", "rankcast.delivery.shards", "rankcast.covering.poset", "rankcast.hub")
+    code = f"import sys, importlib\nfor one in {modules}: importlib.import_module(one)\nprint('numba' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
