@@ -7,11 +7,9 @@ from itertools import product
 import numpy as np
 
 from rankcast.covering.active import ActiveSet
-from rankcast.covering.bulk import levels_above
 from rankcast.covering.group import Checking, Strategy
 from rankcast.covering.order import Ranking
 from rankcast.covering.poset import Poset
-from rankcast.covering.relations import RelationTable
 from rankcast.covering.topk import Cover, CoverSet
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
@@ -29,14 +27,10 @@ def warm_up() -> None:
         Filter.of(attr("x").between(x, u) & attr("y").between(y, v))
         for (x, y), (u, v) in zip(low.tolist(), high.tolist(), strict=True)
     ]
-    for cover, dimensions in product(Cover, (1, 2)):
-        levels_above(low[:, :dimensions], high[:, :dimensions], cover)
     sets = [CoverSet(cover, 2, ranking) for cover, ranking in product(Cover, Ranking)]
     checks = [Checking(strategy, printed_bound=printed) for strategy, printed in product(Strategy, (False, True))]
-    actives, table, poset = [ActiveSet(checking) for checking in checks], RelationTable(), Poset()
+    actives, poset = [ActiveSet(checking) for checking in checks], Poset()
     for number, wanted in enumerate(filters):
-        table.relations(wanted)
-        table.add(number, wanted)
         poset.add(number, wanted)
         for covers in sets:
             covers.add(number, wanted, float(number % 3))

@@ -269,8 +269,8 @@ class BatchedQueues:
         """Let time pass to `now` and an event of a time arrive in some queues, each named once, or in none.
 
         What is due before `now` comes first. With `closed`, 1 instead of 0, nothing more arrives at `now`, which is
-        evaluated. The columns are int64 and, the scores, float64; they are trusted, as is `now`, which never goes back, and
-        as are the contents, by event number: what is above `shift` bits of an event's word.
+        evaluated. The columns are int64 and, the scores, float64; they are trusted. So is `now`, which never goes back,
+        and so are the contents, by event number: what is above `shift` bits of an event's word.
         """
         diverse = Diverse(shift, *contents, *self._settings) if self._settings.size else _NOT_DIVERSE
         counters = self._counters

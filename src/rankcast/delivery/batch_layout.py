@@ -42,14 +42,14 @@ LONGEST = LAST_INSTANT - FIRST_INSTANT
 # The kinds of queues.
 ALL, CONTINUOUS, SLIDING, COUNT_WINDOW, TIME_WINDOW, PERIODIC = range(6)
 
-# The words of a queue's line. NEXT: no event held leaves by itself before it; for periods, their end. UNSEEN: an instant
-# whose arrivals have entered but which has not been evaluated. HEAD: the first slot in use. TOP: how many are listed
-# among the best. SETTING: by which diversity it selects, from 1 on; 0 for none. ENTERED: how many events have entered.
+# The words of a queue's line. NEXT: no event held leaves by itself before it; for periods, their end. UNSEEN: an
+# instant whose arrivals have entered but which has not been evaluated. HEAD: the first slot in use. TOP: how many are
+# listed among the best. SETTING: by which diversity it selects, from 1 on; 0 for none. ENTERED: how many entered.
 KIND, K, WINDOW, SPAN, CLOCK, START, CAPACITY, HEAD, COUNT, TOP, NEXT, UNSEEN, SETTING, ENTERED = range(14)
 LINE = 14
 
-# The words of a slot. ARRIVAL is the number of an event among all that entered a window; continuous delivery keeps there
-# how many events outrank and outlive this one.
+# The words of a slot. ARRIVAL is the number of an event among all that entered a window; continuous delivery keeps
+# there how many events outrank and outlive this one.
 EVENT, TIME, EXPIRY, SCORE, ARRIVAL = range(5)
 DOMINATORS = ARRIVAL
 SLOT = 5

@@ -1,5 +1,6 @@
-"""What a delivery policy knows of an event: its identity, time, expiry, score and content; which are the best, and which
-can still be among them.
+"""What a delivery policy knows of an event: its identity, time, expiry, score and content.
+
+Also which events are the best, and which can still be among them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a window can do without: `rankcast.delivery.candidates.needed`, for batched queues.
 
-An event is not needed when at least k others come before it and leave no sooner. Taken from the one that stays longest,
-an event is needed if and only if it is among the best k of those taken so far, itself included, which a heap of k knows.
-In a window of so many events in which some expire, an event outstays another if it is newer and expires no sooner; there
-the needed ones that are newer are counted.
+An event is not needed when at least k others come before it and leave no sooner. Taken from the one that stays
+longest, an event is needed if and only if it is among the best k of those taken so far, itself included, which a heap
+of k knows. In a window of so many events in which some expire, an event outstays another if it is newer and expires no
+sooner; there the needed ones that are newer are counted.
 
 Cost: O(n log k) for n events held; O(n) for each event that is needed in a window of events of which some expire.
 """
@@ -95,7 +95,7 @@ def _rise(arena: Array, heap: Array, at: int) -> None:
 
 @inlined
 def _is_among_best(arena: Array, heap: Array, size: int, slot: int) -> bool:
-    """Whether an event is among the best of those offered so far, for whom a heap has room; if so, it is from now on."""
+    """Whether an event is among the best of those offered so far, for whom a heap has room; if so, it is put there."""
     if size < len(heap):
         heap[size] = slot
         _rise(arena, heap, size)

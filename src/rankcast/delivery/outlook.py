@@ -11,7 +11,7 @@ way. An event that is not delivered at once may be later, if nothing better come
 - never when at least k better ones stay as long: the event is `hopeless`, and its queue does not hold it.
 
 A queue holds only what can still be among its best k, so the place of an event is known if it is among these, and else
-only that it is not. With diversity the events chosen depend on each other, so no forecast is made. Cost: that of a step.
+only that it is not. With diversity the events chosen depend on each other, so no forecast is made. Cost: a step.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Outlook:
     """The standing of an event that arrives in a queue.
 
     `k` is how many are chosen, `place` where the event stands among these, if it does, and `competitor` the last of the
-    others that are chosen without it, the one to beat. With `diverse`, they are chosen by rank and diversity. `hopeless`
-    says that k better ones stay as long.
+    others that are chosen without it, the one to beat. With `diverse`, they are chosen by rank and diversity.
+    `hopeless` says that k better ones stay as long.
     """
 
     fate: Fate

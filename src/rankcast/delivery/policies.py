@@ -37,9 +37,9 @@ def changed_queue(
 ) -> Queue:
     """Return a queue under a changed policy, or under changed filters and ranks, from the next instant on.
 
-    `rerank` gives each candidate as it is from now on, or None when it matches no more: score and content are taken from
-    it, and the identity, which may be another number for the same event. Time, expiry and place stay what they are.
-    Without it the candidates stay too, so a policy that compares other attributes for diversity needs it.
+    `rerank` gives each candidate as it is from now on, or None when it matches no more: score and content are taken
+    from it, and the identity, which may be another number for the same event. Time, expiry and place stay what they
+    are. Without it the candidates stay too, so a policy that compares other attributes for diversity needs it.
     """
     match queue, policy:
         case ContinuousQueue(), Continuous():
@@ -63,13 +63,13 @@ def changed_queue(
         case TopKWindowQueue(), TopKWindow():
             alive = replace(queue, policy=policy).without_departed(now)
             again = _reranked(alive.living, rerank)
-            changed = replace(
+            window = replace(
                 alive, living=tuple(again.values()), delivered=_still(alive.delivered, again), unseen=queue.unseen
             )
-            needed = changed.with_what_is_needed()
+            needed = window.with_what_is_needed()
             if len(alive.living) < len(queue.living):
                 return replace(needed, unseen=now)  # a departure is evaluated
-            return _evaluated_when_dropped_leave(changed, needed)
+            return _evaluated_when_dropped_leave(window, needed)
     return new_queue(policy)
 
 

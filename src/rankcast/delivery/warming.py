@@ -5,41 +5,44 @@ The kernels of `topkw_dense` are not among them: studies and benchmarks use it, 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 
+from rankcast.delivery.batch import BatchedQueues
 from rankcast.delivery.batch_layout import NEVER
-from rankcast.delivery.contents import content_codes
-from rankcast.delivery.dense_windows import DenseWindow
+from rankcast.delivery.contents import Contents, content_codes
 from rankcast.delivery.diverse_selection import selection_of_arrays
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.packing import Chunk
-from rankcast.delivery.policies import new_queue
 from rankcast.delivery.shards import Shard
 from rankcast.model.diversity import Diversity
-from rankcast.model.events import Event
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
-from rankcast.model.relevance import Closeness, Target
-from rankcast.ranking.dense import Shape
 
 _DIVERSITIES = (Diversity(0.5, {"c": 1.0}), Diversity(0.5, {}))
 _SPAN = timedelta(microseconds=2)
+_PLAIN: tuple[Policy, ...] = (AllMatches(), Continuous(1), Periodic(1, _SPAN), Sliding(1, 2), TopKWindow(1, _SPAN))
+_POLICIES = (
+    *_PLAIN,
+    *(
+        policy
+        for diversity in _DIVERSITIES
+        for policy in (Periodic(1, _SPAN, diversity), Sliding(1, 2, diversity), TopKWindow(1, 2, diversity))
+    ),
+)
 
 
 def warm_up() -> None:
-    """Deliver a few events by every policy: by shards, by windows that queues share, and one by one."""
+    """Deliver a few events by every policy: by shards, and one by one."""
     _warm_shards()
-    _warm_windows()
+    _warm_single_events()
     for diversity in _DIVERSITIES:
         for contents in ([(("c", 1),)] * 3, [(("c", 1),), (("d", 1),), ()]):
             selection_of_arrays(contents, [0.1, 0.2, 0.3], 2, diversity)
 
 
 def _warm_shards() -> None:
-    policies: list[Policy] = [AllMatches(), Continuous(1), Periodic(1, _SPAN), Sliding(1, 2), TopKWindow(1, _SPAN)]
-    for diversity in _DIVERSITIES:
-        policies += [Periodic(1, _SPAN, diversity), Sliding(1, 2, diversity), TopKWindow(1, 2, diversity)]
+    policies = _POLICIES
     shard = Shard.of(policies, lateness=1)
     for time in (10, 11, 12, 20):  # the same events again: repetitions, and at last later ones
         shard.take(Chunk.from_bytes(_chunk(len(policies), time).to_bytes()))
@@ -76,20 +79,15 @@ def _chunk(queues: int, time: int, count: int = 4) -> Chunk:
     )
 
 
-def _warm_windows() -> None:
-    near = Closeness((Target("x", 0.0),))
-    start = datetime(1970, 1, 1, tzinfo=UTC)
-    for policy in (Sliding(1, 2), TopKWindow(1, _SPAN)):
-        window = DenseWindow(policy, Shape.of(near))
-        queue = new_queue(policy)
-        column = window.join(near, 1.0, 1.0, queue, {})  # type: ignore[arg-type]  # such a policy has such a queue
-        for at in range(4):
-            now = start + at * _SPAN / 2
-            event = Event.of({"x": float(at), "time": now}, id=str(at), source="s")
-            ranks = window.ranks(event)
-            if ranks is not None:
-                window.arrived(event, ranks, now, closed=True)
-            window.passed(now, closed=True)
-        if column is not None:
-            window.frozen(column)
-            window.leave(column)
+def _warm_single_events() -> None:
+    """Serve events one by one, with queues that change in between."""
+    queues = BatchedQueues.of(_POLICIES)
+    queues.serve()
+    every = np.arange(len(_POLICIES))
+    for at in range(12):
+        contents = Contents.of({number: {"c": number % 2} for number in range(at + 1)})
+        word, expires = np.full(len(every), at), np.full(len(every), NEVER if at % 3 else at + 2)
+        queues.arrive(every, word, expires, np.full(len(every), at % 4 / 4), at, at, at % 2, contents)
+    for number, policy in enumerate(_POLICIES):
+        queues.put(number, queues.get(number, policy), policy)
+    queues.renumber(np.array([1]), np.array([2]), 0)

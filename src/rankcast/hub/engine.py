@@ -249,7 +249,7 @@ class Hub:
         )
 
     def subscribe_many(self, subscriptions: Mapping[str, AnySubscriptions], **settings: Any) -> tuple[Subscriber, ...]:
-        """Add many subscribers that differ in their subscriptions alone, all or none; `settings` are as for `subscribe`.
+        """Add many subscribers that differ in their subscriptions alone, all or none; `settings` as for `subscribe`.
 
         Costs less than as many calls of `subscribe`, and is one write to the file of a durable hub.
 

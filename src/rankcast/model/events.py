@@ -167,9 +167,8 @@ def _attributes(event: Event) -> dict[str, Value]:
     }
     attributes: dict[str, Value] = {}
     for name, raw in (*event.extensions.items(), *_payload(event.data), *envelope.items()):
-        kind = type(raw)
-        if (kind is str and raw.isascii()) or kind is bool:  # type: ignore[union-attr]  # most values: nothing to check
-            attributes[name] = raw  # type: ignore[assignment]
+        if type(raw) is str and raw.isascii():  # most values: there is nothing to check
+            attributes[name] = raw
             continue
         value = checked_value(raw, name)
         if value is not None:
@@ -227,13 +226,8 @@ def _payload(data: object) -> Iterator[tuple[str, object]]:
 @lru_cache(maxsize=4096)
 def _is_plain(name: object) -> bool:
     """Whether a name of a payload is seen as it is and leads nowhere else; publishers use the same ones again."""
-    return (
-        isinstance(name, str)
-        and 0 < len(name) <= MAX_NAME_LENGTH
-        and name.isidentifier()
-        and name.isascii()
-        and not _is_hidden(name)
-    )
+    is_name = isinstance(name, str) and name.isidentifier() and name.isascii() and len(name) <= MAX_NAME_LENGTH
+    return is_name and not _is_hidden(str(name))
 
 
 def _is_hidden(path: str) -> bool:

@@ -4,8 +4,8 @@ A publisher's k decides which subscriptions an event comes for; the subscriber's
 of these events are delivered, and when. `rankcast.serving` does all of that, as in a hub; here are the names that a
 broker knows subscriptions by, and what it tells others of them.
 
-Policies take events as they arrive: time is the broker's own, which never goes back here, and an event that comes behind
-a later one is taken then, as by a hub that keeps nothing back.
+Policies take events as they arrive: time is the broker's own, which never goes back here, and an event that comes
+behind a later one is taken then, as by a hub that keeps nothing back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rankcast.serving.subscriber_state import SubscriberRecord
 
 
 class Desk:
-    """The subscribers of a broker, and what their queues deliver; `client_of` tells the link of a subscriber's client."""
+    """The subscribers of a broker, and what their queues deliver; `client_of` tells the link of a subscriber."""
 
     def __init__(self, client_of: Callable[[SubscriberId], str]) -> None:
         self.serving = Serving()

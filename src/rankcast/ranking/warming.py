@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
 from rankcast.model.relevance import Closeness, Cosine, Relevance, Target
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.batch import Features, Ranking, rank_batch, relevant_events
-from rankcast.ranking.dense import RelevanceColumns, Shape
 
 
 def warm_up() -> None:
     """Rank one event by each kind of function."""
-    functions: tuple[Relevance, ...] = (near := Closeness((Target("x", 0.0),)), Cosine("v", (1.0,)))
+    functions: tuple[Relevance, ...] = (Closeness((Target("x", 0.0),)), Cosine("v", (1.0,)))
     everything = Filter.of(Constant(True))
     wanted = [Subscription(SubscriptionId(str(at)), everything, relevance=one) for at, one in enumerate(functions)]
     ranking = Ranking.of([Subscriber(SubscriberId("1"), tuple(wanted))], [0, 0])
@@ -23,9 +21,3 @@ def warm_up() -> None:
     features = Features.of(ranking, 1, {"x": np.zeros(1)}, {"v": (starts, np.ones(1))})
     rank_batch(ranking, np.array([0, 2]), np.arange(2), np.zeros(1, np.int64), np.ones(1, np.int64), features)
     relevant_events(ranking.table, features, 1)
-    shape = Shape.of(near)
-    columns, event = RelevanceColumns(shape), shape.features(Event.of({"x": 1.0}, id="1", source="s"))
-    columns.put(0, near, 1.0, 1.0)
-    if event is not None:
-        columns.ranks(event)
-        columns.ranks_of(0, event.numbers[None], np.array([event.length]), np.zeros(1, np.int64))

@@ -1,8 +1,8 @@
 """The events that queues hold, by numbers that order as (source, id) where times are equal.
 
-Queues know an event by a word: its number, above the bits of what it matched (`CODE_BITS`). Among equal scores and times
-the lower word is better, so of events with one time the numbers have to be in the order of (source, id), whatever the
-order in which they came. The first of its time gets the next number; one that comes before all others of its time gets
+Queues know an event by a word: its number, above the bits of what it matched (`CODE_BITS`). Among equal scores and
+times the lower word is better, so of events with one time the numbers have to be in the order of (source, id),
+whatever the order in which they came. The first of its time gets the next number; one that comes before all others of its time gets
 a number below every other, one behind them all a number above; between two it gets one of the numbers left free there.
 Where none is left all events of that time are renumbered, and queues are told; so are all when numbers end.
 

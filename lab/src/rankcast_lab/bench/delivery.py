@@ -133,7 +133,7 @@ def _measure(case: str, policy: Policy, work: Work, settings: Settings, report: 
             delivered += len(found.queue)
         compared += len(arrivals)
         expected = [
-            (queue, int(one.candidate.identity.id), microseconds(one.time), one.candidate.score) for queue, one in truth
+            (queue, _number(one.candidate), microseconds(one.time), one.candidate.score) for queue, one in truth
         ]
         own = found.queue < stepped
         answered = list(zip(*(column[own].tolist() for column in found), strict=True))
@@ -171,3 +171,8 @@ def _judge(name: str, report: Report) -> None:
         report.require(f"{case}: rows per second", Bound.AT_LEAST, LEAST_ROWS_PER_SECOND, figures["rows per second"])
         report.require(f"{case}: steps / batched", Bound.AT_LEAST, LEAST_TIMES_FASTER, ratio)
     report.require(f"{case}: bytes of a queue", Bound.AT_MOST, MOST_BYTES, figures["packed state of a queue"])
+
+
+def _number(candidate: Candidate) -> int:
+    assert isinstance(candidate.identity, Identity)
+    return int(candidate.identity.id)

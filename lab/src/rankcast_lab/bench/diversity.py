@@ -163,7 +163,7 @@ def _measure_queues(case: str, policy: Policy, work: Work, settings: Settings, r
             best["batched"] = min(best["batched"], seconds / len(rows.queue) * 1e6)
             best["steps"] = min(best["steps"], step_seconds / len(arrivals) * 1e6)
         compared += len(arrivals)
-        expected = [(queue, int(one.candidate.identity.id), microseconds(one.time)) for queue, one in truth]
+        expected = [(queue, _number(one.candidate), microseconds(one.time)) for queue, one in truth]
         own = found.queue < stepped
         columns = (found.queue, found.event, found.time)
         answered = list(zip(*(column[own].tolist() for column in columns), strict=True))
@@ -183,3 +183,8 @@ def _arrivals(rows: Rows, work: Work, queues: int) -> Iterator[tuple[int, Candid
     for queue, event, time, _, score in zip(*(column[own].tolist() for column in rows), strict=True):
         identity = Identity("", f"{event:018}")
         yield queue, Candidate(identity, EPOCH + time * TICK, score, None, work.content(event))
+
+
+def _number(candidate: Candidate) -> int:
+    assert isinstance(candidate.identity, Identity)
+    return int(candidate.identity.id)

@@ -300,7 +300,7 @@ def slid() -> list[list[int]]:
     for event, rank in enumerate(FILM_RANKS, start=1):
         now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=event)
         queue, delivered = step(queue, Candidate(Identity("films", str(event)), now, rank, content=_film(event)), now)
-        found.append([int(one.candidate.identity.id) for one in delivered])
+        found.append([_number(one.candidate) for one in delivered])
     return found
 
 
@@ -434,3 +434,8 @@ def _draw_ks(panel: Any, costs: Costs) -> None:
     mark_numbers(panel.xaxis, [2, 4, 6, 8, 12, 20, 40])
     tidy(panel, "Time against k", "k", "seconds")
     panel.legend(frameon=False)
+
+
+def _number(candidate: Candidate) -> int:
+    assert isinstance(candidate.identity, Identity)
+    return int(candidate.identity.id)
