@@ -12,8 +12,6 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-ROOT = Path(__file__).parent
-
 settings.register_profile("dev", max_examples=100, deadline=None, print_blob=True)
 # Derandomised: a red build is red again on the next run, and an unrelated change does not meet a new counterexample.
 settings.register_profile("ci", max_examples=100, deadline=None, print_blob=True, derandomize=True)

@@ -2,9 +2,10 @@
 
 Queues know an event by a word: its number, above the bits of what it matched (`CODE_BITS`). Among equal scores and
 times the lower word is better, so of events with one time the numbers have to be in the order of (source, id),
-whatever the order in which they came. The first of its time gets the next number; one that comes before all others of its time gets
-a number below every other, one behind them all a number above; between two it gets one of the numbers left free there.
-Where none is left all events of that time are renumbered, and queues are told; so are all when numbers end.
+whatever the order in which they came. The first of its time gets the next number; one that comes before all others of
+its time gets a number below every other, one behind them all a number above; between two it gets one of the numbers
+left free there. Where none is left all events of that time are renumbered, and queues are told; so are all events when
+numbers end.
 
 An event is kept until a look at what queues hold shows that nobody needs it; that is taken when there are twice as many
 as were needed the last time.
