@@ -66,15 +66,3 @@ def _pointer(_: Any, address: Any) -> Any:
 
 pointer = cast("Callable[[int], Any]", intrinsic(_pointer))
 """An address as what `numba.carray` makes an array of; see `part_tables`."""
-
-
-def _load_now(_: Any, array: Any, place: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        held = context.make_array(signature.args[0])(context, builder, arguments[0])
-        return builder.load_atomic(builder.gep(held.data, [arguments[1]]), "monotonic", 1)
-
-    return numba.types.uint8(array, numba.types.int64), generate
-
-
-load_now = cast("Callable[[Any, int], int]", intrinsic(_load_now))
-"""An element of an array of bytes that another thread may change: read from memory every time."""

@@ -9,8 +9,6 @@ from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.columnar import segment_of_ranges
 from rankcast.matching.index import Index
 from rankcast.matching.merging import merge_segments
-from rankcast.matching.searcher import Searcher
-from rankcast.matching.turns import wait_for
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
@@ -22,15 +20,9 @@ def warm_up() -> None:
     segment = build_segment(Entry.of(number, Filter.of(one)) for number, one in enumerate(wanted))
     merged = merge_segments([(segment, np.ones(len(segment), bool))])
     event: dict[str, Value] = {"n": 2, "s": "aba"}
-    searcher = Searcher(merged)
-    searcher.match_one(event)
-    index = Index(segments=[segment])
-    reader = index.reader()
+    reader = Index(segments=[merged]).reader()
     reader.match_one(event)
-    index.remove(0)
-    reader.match_one(event)  # with the kernel for times of change
-    wait_for(np.zeros(1, np.uint8), 1)
-    searcher.match_batch(pa.RecordBatch.from_pylist([event, {"n": 2**60}]))
+    reader.match_batch(pa.RecordBatch.from_pylist([event, {"n": 2**60}]))
     rows = 300  # enough for the wide kernel to be built
     ends = np.arange(rows)
     segment_of_ranges(["n"], np.arange(rows + 1), np.zeros(rows, np.int32), ends - rows, ends)
