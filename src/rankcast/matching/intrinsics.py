@@ -13,14 +13,13 @@ from numba.extending import intrinsic
 
 def _lowest_bit(_: Any, __: Any) -> Any:
     def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        # The flag says that the result for zero is undefined: callers never ask, and the check would cost a branch.
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return numba.types.int64(numba.types.uint64), generate
 
 
 lowest_bit = cast("Callable[[Any], int]", intrinsic(_lowest_bit))
-"""The position of the lowest set bit of a uint64 that is not zero."""
+"""The position of the lowest set bit of a uint64; 64 for zero."""
 
 
 def _count_bits(_: Any, __: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.matching.kernels_search import SEGMENT_KINDS
+from rankcast.matching.kernels_search import ROWS_AT_ONCE, SEGMENT_KINDS
 from rankcast.matching.part_tables import PartTable
 from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
@@ -89,7 +89,7 @@ class Prepared:
         needs = Needs(
             width=len(held),
             words=words,
-            listed=max(words, found_rows - wide_rows, wide_rows if per_check else 0) + 1,
+            listed=max(words + ROWS_AT_ONCE, found_rows - wide_rows, wide_rows if per_check else 0) + 1,
             stamps=len(segment) if has_several else 0,
             rows=len(rows),
         )
