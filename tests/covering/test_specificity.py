@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from grid_filters import GRID_BOXES
 from rankcast.covering import specificity
-from rankcast.covering.relation import covers
+from rankcast.covering.relation import covers, surely_covers
 from rankcast.covering.specificity import Specificity
 from rankcast.language.parser import parse_filter
 from rankcast.model.schema import Schema
@@ -79,6 +79,67 @@ def test_all_that_are_above_one_are_found(way):
             assert found.above(number).tolist() == above
 
     check()
+
+
+def is_plainly_above(wide, narrow):
+    if any(conjunction.has_patterns for one in (wide, narrow) for conjunction in one.conjunctions):
+        return surely_covers(wide, narrow) and not surely_covers(narrow, wide)
+    return is_strictly_above(wide, narrow)
+
+
+def is_above_without_patterns(wide, narrow):
+    has_patterns = any(conjunction.has_patterns for one in (wide, narrow) for conjunction in one.conjunctions)
+    return is_strictly_above(wide, narrow) and not (has_patterns and narrow.conjunctions)
+
+
+@pytest.mark.parametrize(
+    ("most_pairs", "is_above"), [(10_000, is_plainly_above), (0, is_above_without_patterns)], ids=["many", "too many"]
+)
+def test_of_many_patterns_only_what_is_plain_counts(way, monkeypatch, most_pairs, is_above):
+    monkeypatch.setattr(specificity, "FEW_PATTERNS", 0)
+    monkeypatch.setattr(specificity, "MOST_PAIRS", most_pairs)
+
+    @given(MANY | DECLARED, st.data())
+    def check(owned, data):
+        if not any(conjunction.has_patterns for one in owned for conjunction in one.conjunctions):
+            return
+        found = Specificity(dict(enumerate(owned)))
+        some = data.draw(st.sets(st.sampled_from(range(len(owned)))))
+        assert found.general_among(some) == {
+            wide for wide in some if any(is_above(owned[wide], owned[narrow]) for narrow in some)
+        }
+        for number, narrow in enumerate(owned):
+            above = [other for other, wide in enumerate(owned) if is_above(wide, narrow)]
+            assert found.above(number).tolist() == above
+
+    check()
+
+
+@given(filters() | RELATED.map(parse_filter), filters() | RELATED.map(parse_filter))
+def test_what_is_plain_is_true(wide, narrow):
+    if surely_covers(wide, narrow):
+        assert covers(wide, narrow) is True
+
+
+def test_many_patterns_are_compared_where_one_has_the_text_of_the_other_and_once(monkeypatch):
+    compared = []
+    monkeypatch.setattr(specificity, "covers", pytest.fail)
+    monkeypatch.setattr(specificity, "surely_covers", lambda *pair: compared.append(pair) or surely_covers(*pair))
+    texts = [f"s contains 'a{number:03}z'" for number in range(400)] + ["s contains 'a39'", "s like '%a39%_'"]
+    found = Specificity(dict(enumerate(map(parse_filter, texts))))
+    for _ in range(3):
+        assert found.general_among(range(len(texts))) == {400, 401}
+    assert found.general_among(range(390)) == set()
+    assert len(compared) <= 50
+
+
+def test_too_many_patterns_are_not_compared(monkeypatch):
+    monkeypatch.setattr(specificity, "MOST_PAIRS", 10_000)
+    for name in ("covers", "surely_covers"):
+        monkeypatch.setattr(specificity, name, pytest.fail)
+    found = Specificity({number: parse_filter(f"s contains '{'a' * number}'") for number in range(1, 200)})
+    assert found.general_among(range(1, 200)) == set()
+    assert found.above(7).tolist() == []
 
 
 def test_what_a_pattern_leaves_out_of_its_ranges_is_not_needed_to_cover_it(way):

@@ -12,8 +12,11 @@ texts = st.text("abé😀", max_size=8)
 @given(st.lists(texts.filter(bool), max_size=8, unique=True), st.lists(texts, max_size=5))
 @example(["a", "aa", "aaa"], ["aaaa", "", "a"])
 @example(["abab", "bab", "ab"], ["ababab"])
-def test_every_occurring_pattern_is_found_once_per_text(patterns, searched):
+def test_every_occurring_pattern_of_a_group_is_found_once_per_text(patterns, searched):
     table = ByteTable.of_texts(searched)
-    text, pattern = Automaton.of([one.encode() for one in patterns]).find(table.start, table.data)
-    expected = [(i, k) for i, one in enumerate(searched) for k, literal in enumerate(patterns) if literal in one]
-    assert sorted(zip(text.tolist(), pattern.tolist(), strict=True)) == expected
+    literals = [one.encode() for one in patterns]
+    automaton = Automaton.of([[], literals, literals[::2]])
+    for group, first, own in ((0, 0, []), (1, 0, patterns), (2, len(patterns), patterns[::2])):
+        text, pattern = automaton.find(group, table.start, table.data)
+        expected = [(i, first + k) for i, one in enumerate(searched) for k, literal in enumerate(own) if literal in one]
+        assert sorted(zip(text.tolist(), pattern.tolist(), strict=True)) == expected

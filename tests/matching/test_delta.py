@@ -10,7 +10,6 @@ from rankcast.matching import delta as deltas
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate
-from rankcast.matching.searcher import Searcher
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
 from rankcast.testing.strategies import attributes, filters
@@ -50,8 +49,8 @@ def expected(model, found):
     st.sets(st.integers(0, 7)),
     st.lists(st.dictionaries(st.sampled_from("xyzw"), VALUES, max_size=4), min_size=1, max_size=4),
 )
-def test_intervals_of_numbers_are_exact_in_rows_and_in_the_segment_made_of_them(wanted, removed, published):
-    index = Index(delta=100)
+def test_intervals_of_numbers_are_exact_in_rows(wanted, removed, published):
+    index = Index(few=0, delta=100)
     model = dict(enumerate(wanted))
     for number, one in model.items():
         index.add(Entry.of(number, one))
@@ -59,26 +58,74 @@ def test_intervals_of_numbers_are_exact_in_rows_and_in_the_segment_made_of_them(
         index.remove(number)
         del model[number]
     assert index.snapshot.parts == ()
-    reader, searcher = index.reader(), Searcher(index.frozen())
+    reader = index.reader()
     for found in published:
         assert sorted(reader.match_one(found).tolist()) == expected(model, found)
-        assert sorted(searcher.match_one(found).tolist()) == expected(model, found)
+
+
+WORDS = ("", "a", "ab", "abc", "b", "ba", "é", "aé", "\0", "a\0")
+
+
+@st.composite
+def sets_of_strings(draw):
+    """What a filter may ask of one string: ranges, points and patterns, wanted or not, alone or together."""
+    one, word = attr(draw(st.sampled_from("st"))), draw(st.sampled_from(WORDS))
+    other = draw(st.sampled_from(WORDS))
+    made = draw(
+        st.sampled_from(
+            (
+                one == word,
+                one != word,
+                one > word,
+                one <= word,
+                one.is_in(word, other),
+                one.prefix(word),
+                one.suffix(word),
+                one.contains(word),
+                one.suffix(word) & ~one.contains(other),
+                one.contains(word) | (one == other) | (attr("s") > 5),
+                one.exists(),
+                ~one.exists(),
+                one.between(min(word, other), max(word, other)) & ~one.suffix(other),
+            )
+        )
+    )
+    return Filter.of(~made if draw(st.booleans()) else made)
+
+
+@costly
+@given(
+    st.lists(sets_of_strings(), min_size=1, max_size=8),
+    st.lists(
+        st.dictionaries(st.sampled_from("st"), st.sampled_from((*WORDS, 7, True, "abab")), max_size=2), min_size=1
+    ),
+)
+def test_strings_are_exact_in_rows(wanted, published):
+    index = Index(few=0, delta=100)
+    model = dict(enumerate(wanted))
+    for number, one in model.items():
+        index.add(Entry.of(number, one))
+    assert index.snapshot.others == 0
+    reader = index.reader()
+    for found in published:
+        assert sorted(reader.match_one(found).tolist()) == expected(model, found)
 
 
 @costly
 @given(st.lists(filters(max_leaves=4), min_size=1, max_size=6), st.lists(attributes(), min_size=1, max_size=3))
-def test_whatever_is_no_row_is_evaluated_as_it_is(wanted, published):
-    index = Index(delta=100)
+def test_whatever_is_asked_for_is_exact_in_the_delta(wanted, published):
+    index = Index(few=0, delta=100)
     model = dict(enumerate(wanted))
     for number, one in model.items():
         index.add(Entry.of(number, one))
+    assert index.snapshot.parts == ()
     reader = index.reader()
     for found in published:
         assert sorted(reader.match_one(found).tolist()) == expected(model, found)
 
 
 def test_batches_see_rows_and_the_rest():
-    index = Index(delta=100)
+    index = Index(few=0, delta=100)
     index.add(Entry.of(1, Filter.of(attr("x") > 1)))
     index.add(Entry.of(2, Filter.of(attr("s") == "a")))
     index.add(Entry.of(3, Filter.of(attr("x") > 1)))
@@ -95,7 +142,7 @@ def test_an_entry_that_does_not_fit_is_not_cut_short():
     many = attr("a0") > 0
     for at in range(1, 200):
         many &= attr(f"a{at}") > 0
-    index = Index(delta=3)
+    index = Index(few=0, delta=3)
     index.add(Entry.of(1, Filter.of(alternatives)))
     index.add(Entry.of(2, Filter.of(many)))
     reader = index.reader()
@@ -105,18 +152,23 @@ def test_an_entry_that_does_not_fit_is_not_cut_short():
     assert reader.match_one(event | {"a7": 0}).tolist() == []
 
 
-def test_few_entries_are_evaluated_in_python(monkeypatch):
+def test_only_general_patterns_are_evaluated_in_python_and_few_of_them(monkeypatch):
     monkeypatch.setattr(deltas, "OTHERS", 3)
-    index = Index(delta=100)
+    index = Index(few=0, delta=100)
     for number in range(7):
         index.add(Entry.of(number, Filter.of(attr("s") == str(number))))
-    assert len(index.snapshot.newest.others) == 1
-    assert [len(part.segment) for part in index.snapshot.parts] == [3, 3]
-    assert index.reader().match_one({"s": "4"}).tolist() == [4]
+    assert (index.snapshot.others, index.snapshot.rows) == (0, 7)
+    for number in range(7, 14):
+        index.add(Entry.of(number, Filter.of(attr("s").like(f"{number % 7}%_"))))
+    assert index.snapshot.others == 1
+    assert [len(part.segment) for part in index.snapshot.parts] == [10, 3]
+    reader = index.reader()
+    assert reader.match_one({"s": "4"}).tolist() == [4]
+    assert [reader.match_one({"s": f"{number} "}).tolist() for number in range(7)] == [[n] for n in range(7, 14)]
 
 
 def test_a_reader_notices_attributes_that_came_after_it():
-    index = Index(delta=1000)
+    index = Index(few=0, delta=1000)
     reader = index.reader()
     for number in range(300):
         index.add(Entry.of(number, Filter.of(attr(f"a{number}") > 0)))
@@ -124,7 +176,7 @@ def test_a_reader_notices_attributes_that_came_after_it():
 
 
 def test_an_older_snapshot_does_not_know_newer_attributes():
-    index = Index(delta=1000)
+    index = Index(few=0, delta=1000)
     index.add(Entry.of(0, Filter.of(attr("a0") > 0)))
     older, reader = index.snapshot, index.reader()
     for number in range(1, 300):

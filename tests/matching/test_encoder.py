@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 from costly import costly
 from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.cuts import (
+    keys_of_bytes,
+    positions_of_bytes,
     positions_of_numbers,
     rank_floats,
     rank_integers,
-    ranks_of_numbers,
     split_integers,
     split_number,
 )
-from rankcast.matching.searcher import Searcher
+from rankcast.matching.index import Index
+from rankcast.matching.tables import ByteTable
 from rankcast.model.errors import InvalidEventError
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
@@ -68,16 +70,25 @@ def test_numbers_are_placed_among_cuts_alike_one_by_one_and_in_columns(drawn, va
         column = np.array([values[at] for at in own], np.int64 if kind is int else np.float64)
         assert kernel(keys, rests, first, last, column, ranks[:, 1])
         assert ranks.tolist() == [[0, 1 + expected[at], 0] for at in own]
-    small = [at for at, value in enumerate(values) if abs(value) < 2**53]
-    ranks = np.zeros(len(small), np.int32)
-    tables = np.zeros(len(small), np.int32)
-    plain = np.array([float(values[at]) for at in small])
-    assert ranks_of_numbers(np.array((first, last)), keys, rests, tables, plain, ranks)
-    assert ranks.tolist() == [1 + expected[at] for at in small]
+
+
+texts = st.text("ab\0é😀", max_size=12) | st.text("a", max_size=12)
+
+
+@given(st.sets(texts, max_size=20), st.lists(texts, max_size=10), st.integers(0, 2))
+def test_texts_are_placed_among_cuts_by_their_bytes(drawn, values, spare):
+    around = ["zz"] * spare
+    table = ByteTable.of_texts((*around, *sorted(drawn), *around))
+    keys = keys_of_bytes(table.start, table.data)
+    asked = ByteTable.of_texts(values)
+    found = positions_of_bytes(keys, table.start, table.data, spare, spare + len(drawn), asked.start, asked.data)
+    assert found.tolist() == [sum(cut <= value for cut in drawn) for value in values]
 
 
 def searcher_of(*wanted):
-    return Searcher(build_segment(Entry.of(number, Filter.of(one)) for number, one in enumerate(wanted)))
+    return Index(
+        segments=[build_segment(Entry.of(number, Filter.of(one)) for number, one in enumerate(wanted))]
+    ).reader()
 
 
 def test_integers_above_2_to_the_53_do_not_pass_through_floats():
@@ -100,9 +111,12 @@ def test_nan_and_null_are_missing():
 
 @pytest.mark.parametrize("value", [b"bytes", 2**63, 10**400, object(), datetime(2026, 1, 1), "\ud800"])  # noqa: DTZ001
 def test_values_that_no_attribute_may_have_are_refused_by_name(value):
-    searcher = searcher_of(attr("x") > 1, attr("x") == "a")
-    with pytest.raises(InvalidEventError, match="x"):
-        searcher.match_one({"x": value})
+    wanted = (attr("x") > 1, attr("x") == "a")
+    few = Index([Entry.of(number, Filter.of(one)) for number, one in enumerate(wanted)]).reader()
+    for reader in (searcher_of(*wanted), few):
+        with pytest.raises(InvalidEventError, match="x"):
+            reader.match_one({"x": value})
+        assert reader.match_one({"y": value}).tolist() == []
 
 
 @pytest.mark.parametrize(

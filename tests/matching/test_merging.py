@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from costly import costly
 from rankcast.language.parser import parse_filter
 from rankcast.matching.builder import Entry, build_segment
+from rankcast.matching.index import Index
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.naive import evaluate
-from rankcast.matching.searcher import Searcher
 from rankcast.testing.strategies import attributes, filters
 
 parts = st.lists(st.lists(st.tuples(filters(max_leaves=5), st.booleans()), max_size=4), min_size=1, max_size=3)
@@ -29,7 +29,7 @@ def test_a_merged_segment_equals_the_oracle_on_what_is_alive(held, found):
             for part in numbered
         ]
     )
-    searcher = Searcher(merged)
+    searcher = Index(segments=[merged]).reader()
     living = [(number, wanted) for part in numbered for number, wanted, alive in part if alive]
     assert merged.numbers.tolist() == [number for number, _ in living]
     for one in found:

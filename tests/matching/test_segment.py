@@ -13,8 +13,8 @@ from costly import costly
 from rankcast.matching import plan as planning
 from rankcast.matching import prepared, wide
 from rankcast.matching.builder import Entry, build_segment
+from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate, matches
-from rankcast.matching.searcher import Searcher
 from rankcast.matching.segment import Segment
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Conjunction, Filter
@@ -56,14 +56,7 @@ class TestOneEvent:
     @settings(costly, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(wanted=st.lists(filters(), max_size=5), found=st.lists(attributes(), min_size=1, max_size=3))
     def test_equals_the_oracle(self, kernel, wanted, found):
-        searcher = Searcher(build_segment(entries(wanted)))
-        for one in found:
-            assert sorted(searcher.match_one(one).tolist()) == expected(wanted, one)
-
-    @costly
-    @given(wanted=st.lists(filters(), min_size=1, max_size=5), found=st.lists(attributes(), min_size=1, max_size=3))
-    def test_does_not_depend_on_the_sample(self, wanted, found):
-        searcher = Searcher(build_segment(entries(wanted), sample=found))
+        searcher = Index(entries(wanted), few=0).reader()
         for one in found:
             assert sorted(searcher.match_one(one).tolist()) == expected(wanted, one)
 
@@ -73,7 +66,7 @@ class TestOneEvent:
         segment = build_segment(
             Entry.of(number, one.filter, one.active_from, one.active_until) for number, one in enumerate(owned)
         )
-        searcher = Searcher(segment)
+        searcher = Index(segments=[segment]).reader()
         for event in published:
             found = sorted(searcher.match_one(event.attributes).tolist())
             assert found == [number for number, one in enumerate(owned) if matches(one, event)]
@@ -84,7 +77,7 @@ class TestOneEvent:
         arrays = build_segment(entries(wanted)).to_arrays()
         for array in arrays.values():
             array.setflags(write=False)
-        searcher = Searcher(Segment.from_arrays(arrays))
+        searcher = Index(segments=[Segment.from_arrays(arrays)]).reader()
         assert sorted(searcher.match_one(found).tolist()) == expected(wanted, found)
 
 
@@ -135,13 +128,13 @@ def random_events(count, seed, dimensions=6):
 class TestSizes:
     def test_equals_the_oracle(self, kernel, count):
         wanted, found = random_ranges(count, seed=count), random_events(20, seed=1)
-        searcher = Searcher(build_segment(entries(wanted)))
+        searcher = Index(entries(wanted), few=0).reader()
         for one in found:
             assert sorted(searcher.match_one(one).tolist()) == expected(wanted, one)
 
     def test_batch_equals_single_events(self, kernel, count):
         wanted, found = random_ranges(count, seed=count), random_events(60, seed=2)
-        searcher = Searcher(build_segment(entries(wanted)))
+        searcher = Index(entries(wanted), few=0).reader()
         offsets, numbers = searcher.match_batch(pa.RecordBatch.from_pylist(found, schema=BATCH))
         for at, one in enumerate(found):
             assert sorted(numbers[offsets[at] : offsets[at + 1]].tolist()) == sorted(searcher.match_one(one).tolist())
@@ -154,7 +147,7 @@ class TestBatches:
     @costly
     @given(wanted=st.lists(filters(), max_size=8), found=st.lists(attributes(), max_size=6))
     def test_equal_the_oracle_on_every_arrow_type(self, wanted, found):
-        searcher = Searcher(build_segment(entries(wanted)))
+        searcher = Index(entries(wanted), few=0).reader()
         batch, present = as_batch(found)
         offsets, numbers = searcher.match_batch(batch)
         assert len(offsets) == batch.num_rows + 1
@@ -170,7 +163,7 @@ class TestBatches:
             ],
             names=["address", "kind"],
         )
-        offsets, numbers = Searcher(build_segment(entries(wanted))).match_batch(batch)
+        offsets, numbers = Index(entries(wanted), few=0).reader().match_batch(batch)
         assert offsets.tolist() == [0, 2, 2, 2]
         assert sorted(numbers.tolist()) == [0, 1]
 
@@ -179,7 +172,11 @@ class TestBatches:
         wanted = [Filter.of(attr("t") == noon)]
         nanoseconds = int(noon.timestamp()) * 10**9
         column = pa.array([nanoseconds + 999, nanoseconds + 1000], pa.timestamp("ns", "UTC"))
-        offsets, _ = Searcher(build_segment(entries(wanted))).match_batch(pa.RecordBatch.from_arrays([column], ["t"]))
+        offsets, _ = (
+            Index(segments=[build_segment(entries(wanted))])
+            .reader()
+            .match_batch(pa.RecordBatch.from_arrays([column], ["t"]))
+        )
         assert offsets.tolist() == [0, 1, 1]
 
 
@@ -206,6 +203,6 @@ def test_a_conjunction_whose_patterns_contradict_each_other_matches_nothing():
     ends = frozenset((Pattern.suffix("ab"), Pattern.suffix("c")))
     contradiction = Conjunction((("s", ValueSet(strings=StringSet(IntervalSet.full(Domain.STRING), ends))),))
     entry = Entry(7, (contradiction, *Filter.of(attr("x") == 2).conjunctions))
-    searcher = Searcher(build_segment([entry, Entry(8, (contradiction,))]))
+    searcher = Index(segments=[build_segment([entry, Entry(8, (contradiction,))])]).reader()
     assert searcher.match_one({"s": "abc"}).tolist() == []
     assert searcher.match_one({"s": "abc", "x": 2}).tolist() == [7]

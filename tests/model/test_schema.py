@@ -195,3 +195,11 @@ class TestConversions:
 
     def test_an_event_error_is_no_value_error(self):
         assert not issubclass(InvalidEventError, InvalidValueError)
+
+
+def test_a_filter_is_lowered_once_under_a_schema():
+    wanted = Filter.of(attr("rent") < 900, FLATS)
+    assert wanted.under(FLATS) is wanted
+    other = Schema({"rent": ValueType.FLOAT})
+    assert wanted.under(other).conjunctions == Filter.of(attr("rent") < 900, other).conjunctions
+    assert wanted.under(None).conjunctions == Filter.of(attr("rent") < 900).conjunctions

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.matching.builder import Entry, build_segment
-from rankcast.matching.searcher import Searcher
+from rankcast.matching.index import Index
 from rankcast.model.errors import FilterTypeError
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
@@ -58,7 +58,7 @@ found_events = st.fixed_dictionaries({}, optional={"a": values, "b": values, "c"
 
 @given(rows_of(integers), st.lists(found_events, min_size=1, max_size=4))
 def test_integer_ranges_are_exact(rows, found):
-    searcher = Searcher(segment_of(rows, np.int64))
+    searcher = Index(segments=[segment_of(rows, np.int64)]).reader()
     for event in found:
         expected = [number for number, row in enumerate(rows) if accepts(row, event)]
         assert sorted(searcher.match_one(event).tolist()) == expected
@@ -66,7 +66,7 @@ def test_integer_ranges_are_exact(rows, found):
 
 @given(rows_of(floats), st.lists(found_events, min_size=1, max_size=4))
 def test_float_ranges_are_exact_and_infinite_ends_are_none(rows, found):
-    searcher = Searcher(segment_of(rows, np.float64))
+    searcher = Index(segments=[segment_of(rows, np.float64)]).reader()
     for event in found:
         expected = [number for number, row in enumerate(rows) if accepts(row, event)]
         assert sorted(searcher.match_one(event).tolist()) == expected
@@ -82,12 +82,16 @@ def test_ranges_that_are_none_are_refused(low_and_high):
 @pytest.mark.parametrize("workload", list(MatchingWorkload))
 def test_workloads_match_alike_as_columns_as_filters_and_by_definition(workload):
     case = matching_case(workload, subscriptions=3_000, events=40)
-    searcher = Searcher(
-        segment_of_ranges(
-            case.attributes, case.row_start, case.attribute, case.low, case.high, vocabularies=case.vocabularies
-        )
-    )
-    by_filters = Searcher(build_segment(Entry.of(number, case_filter(case, number)) for number in range(3_000)))
+    searcher = Index(
+        segments=[
+            segment_of_ranges(
+                case.attributes, case.row_start, case.attribute, case.low, case.high, vocabularies=case.vocabularies
+            )
+        ]
+    ).reader()
+    by_filters = Index(
+        segments=[build_segment(Entry.of(number, case_filter(case, number)) for number in range(3_000))]
+    ).reader()
     offsets, numbers = searcher.match_batch(case.event_batch())
     for at, event in enumerate(case.event_mappings()):
         expected = by_definition(case, case.events[at])

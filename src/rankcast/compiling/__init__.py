@@ -99,11 +99,6 @@ def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Res
     return cast("Callable[Parameters, Result]", Kernel(function, _KERNEL))
 
 
-def holding(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile a function that keeps the GIL."""
-    return cast("Callable[Parameters, Result]", Kernel(function, {}))
-
-
 def inner(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a function that is only called by kernels: there is no way in from Python, which is long to compile."""
     return cast("Callable[Parameters, Result]", Kernel(function, _INNER))

@@ -5,6 +5,11 @@ was found is remembered. Among many, those that are one box each (see `boxes`) a
 over all of them. Boxes lie in groups with the same attributes: filters on different attributes never meet. Pairs with a
 disjunction or a string pattern are compared one by one, unless a point of one outside the other has settled it.
 
+String patterns take long to compare. Where more than `FEW_PATTERNS` different filters have any, these only count as
+covering, and covered, where that is plain to see (`surely_covers`); a text that one asks for and the other does not
+have rules most pairs out at once. With more than `MOST_PAIRS` pairs they are not compared at all. What is not proven is
+not covered, so this is sound; and it depends on nothing but all filters, so it is the same for every event and engine.
+
 Nothing is kept of all pairs: of n filters that lie in each other there are n**2 / 2.
 
 >>> from rankcast.language.parser import parse_filter
@@ -16,6 +21,7 @@ Nothing is kept of all pairs: of n filters that lie in each other there are n**2
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -24,13 +30,16 @@ import numpy as np
 
 from rankcast.covering.boxes import Box
 from rankcast.covering.lines import FIRST, LAST, Line
-from rankcast.covering.relation import covers
+from rankcast.covering.relation import covers, surely_covers
 from rankcast.covering.rows import hull
 from rankcast.model.filters import Filter
+from rankcast.model.patterns import ANY_ONE, ANY_TEXT
 from rankcast.model.valuesets import ValueSet
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Key = TypeVar("Key", bound=Hashable)
+
+_WILD = re.compile(f"[{ANY_ONE}{ANY_TEXT}]")
 
 FEW = 16
 """So many filters are compared pair by pair: that is done before the boxes of all are made."""
@@ -38,8 +47,14 @@ FEW = 16
 MAX_POINTS = 8
 """Points of one conjunction, and conjunctions with points, by which it is seen that a filter is not covered."""
 
-MAX_REMEMBERED = 1_000_000
-"""Pairs of which it is remembered whether one strictly covers the other."""
+FEW_PATTERNS = 40
+"""Kinds of filters with string patterns that are compared in full: some 0.3 milliseconds for each of their pairs."""
+
+MOST_PAIRS = 2_500_000
+"""Kinds of filters with string patterns, times all kinds, that are compared at all: some seconds, once."""
+
+MAX_REMEMBERED = 50_000
+"""Pairs of which it is remembered whether one strictly covers the other: some megabytes."""
 
 
 class Specificity(Generic[Key]):
@@ -51,8 +66,11 @@ class Specificity(Generic[Key]):
         self._kinds = np.array(list(self._kind.values()), np.int64)
         self._filters = list(numbers)
         self._remembered: dict[int, bool] = {}
+        self._patterned = [any(one.has_patterns for one in wanted.conjunctions) for wanted in self._filters]
+        self._is_plain = sum(self._patterned) <= FEW_PATTERNS
+        self._is_too_much = not self._is_plain and sum(self._patterned) * len(self._filters) > MOST_PAIRS
         self._shapes: Sequence[_Shape] = ()
-        self._all: tuple[_Boxes, Mapping[int, list[int]]] | None = None
+        self._all: tuple[_Boxes, dict[int, list[int]]] | None = None
 
     def general_among(self, keys: Iterable[Key]) -> set[Key]:
         """Return those of some filters that strictly cover another one of them."""
@@ -82,13 +100,18 @@ class Specificity(Generic[Key]):
         for kind in sorted(kinds, key=boxes.width):
             if not is_general[kind]:  # else what contains its box contains that of another as well, and is known
                 is_general[boxes.strictly_above(kind)] = True
+        if not self._is_plain:  # each pair is decided once, not for every event
+            _, above = self._all_above()
+            for kind in kinds:
+                is_general[above.get(kind, [])] = True
+            return {kind for kind in kinds if is_general[kind]}
         points = _Points(boxes, kinds)
         for kind in kinds:
             if not is_general[kind]:
-                is_general[kind] = any(self._is_above(kind, other) for other in points.perhaps_below(kind))
+                is_general[kind] = any(self._is_above(kind, other) for other in self._perhaps_below(points, kind))
         return set(np.flatnonzero(is_general).tolist())
 
-    def _all_above(self) -> tuple[_Boxes, Mapping[int, list[int]]]:
+    def _all_above(self) -> tuple[_Boxes, dict[int, list[int]]]:
         """Return the boxes of all, and for each kind those above it that boxes do not tell."""
         if self._all is None:
             kinds = range(len(self._filters))
@@ -96,11 +119,19 @@ class Specificity(Generic[Key]):
             points = _Points(boxes, kinds)
             above: defaultdict[int, list[int]] = defaultdict(list)
             for kind in kinds:
-                for other in points.perhaps_below(kind):
-                    if self._is_above(kind, other):
+                for other in self._perhaps_below(points, kind):
+                    if self._compare(kind, other):
                         above[other].append(kind)
             self._all = boxes, above
         return self._all
+
+    def _perhaps_below(self, points: _Points, kind: int) -> Iterable[int]:
+        """Return the kinds that one may cover, without what the boxes of both have decided."""
+        if not self._is_too_much:
+            return points.perhaps_below(kind, None if self._is_plain else self._shapes[kind].wanted_text)
+        if self._patterned[kind]:
+            return ()
+        return (other for other in points.perhaps_below(kind, None) if not self._patterned[other])
 
     def _boxes_of(self, kinds: Collection[int]) -> _Boxes:
         if not self._shapes:
@@ -111,12 +142,19 @@ class Specificity(Generic[Key]):
         pair = wide * len(self._filters) + narrow
         known = self._remembered.get(pair)
         if known is None:
-            first, second = self._filters[wide], self._filters[narrow]
-            known = wide != narrow and covers(first, second) is True and covers(second, first) is not True
+            known = wide != narrow and self._compare(wide, narrow)
             if len(self._remembered) >= MAX_REMEMBERED:
                 self._remembered.clear()
             self._remembered[pair] = known
         return known
+
+    def _compare(self, wide: int, narrow: int) -> bool:
+        first, second = self._filters[wide], self._filters[narrow]
+        if self._is_plain or not (self._patterned[wide] or self._patterned[narrow]):
+            return covers(first, second) is True and covers(second, first) is not True
+        if self._is_too_much and second.conjunctions:
+            return False
+        return surely_covers(first, second) and not surely_covers(second, first)
 
 
 class _Shape(NamedTuple):
@@ -125,6 +163,9 @@ class _Shape(NamedTuple):
     `is_exact` says that the box is the filter. A conjunction has the ends of its ranges by attribute, starts and ends
     in turn; those with string patterns contain more than the filter does. `surely` is a box that whatever covers the
     filter must contain, but for attributes with patterns, which are `open`; None when no such box is known.
+
+    `wanted_text` is an attribute and the longest text that a string pattern asks for there, if the filter is one
+    conjunction; `texts` are all texts of patterns and ranges, by attribute, where every conjunction is about strings.
     """
 
     box: Box
@@ -133,6 +174,15 @@ class _Shape(NamedTuple):
     has_patterns: tuple[bool, ...]
     surely: Box | None
     open: frozenset[int]
+    wanted_text: tuple[int, str] | None
+    texts: Mapping[int, str]
+
+    def may_imply(self, wanted: tuple[int, str] | None) -> bool:
+        """Whether all that matches this filter may have a text; no filter lacks an attribute that only another names.
+
+        That is told by the texts, unless some conjunction accepts more than strings there.
+        """
+        return wanted is None or wanted[0] not in self.texts or wanted[1] in self.texts[wanted[0]]
 
 
 class _Group(NamedTuple):
@@ -226,8 +276,8 @@ class _Points:
         self._owners = np.array(owners, np.int64)
         self._labels = {attribute: np.array(found, np.int64).T for attribute, found in labels.items()}
 
-    def perhaps_below(self, kind: int) -> Iterator[int]:
-        """Yield the kinds that one may cover, without what the boxes of both have decided."""
+    def perhaps_below(self, kind: int, wanted: tuple[int, str] | None) -> Iterator[int]:
+        """Yield the kinds that one may cover, without what the boxes of both have decided; all have a wanted text."""
         shape = self._boxes.shapes[kind]
         if self._is_exact.all() or not shape.conjunctions:
             return
@@ -237,7 +287,8 @@ class _Points:
         is_open = ~self._is_exact if shape.is_exact else np.ones(len(self._kinds), np.bool_)
         is_open[self._owners[~accepted]] = False
         for other in self._kinds[is_open].tolist():
-            if other != kind and self._boxes.may_cover(kind, other):
+            may_imply = self._boxes.shapes[other].may_imply(wanted)
+            if may_imply and other != kind and self._boxes.may_cover(kind, other):
                 yield other
 
     def _accepted(self, conjunction: Mapping[int, Array]) -> Array:
@@ -293,4 +344,34 @@ def _shape(wanted: Filter, numbers: Mapping[str, int], lines: Sequence[Line]) ->
     has_patterns = tuple(conjunction.has_patterns for conjunction in wanted.conjunctions)
     is_exact = has_patterns == (False,) and all(len(ends) == 2 for ends in ranges[0].values())
     surely = hull(sure) if sure else None
-    return _Shape(box, is_exact, tuple(ranges), has_patterns, surely, frozenset(patterns))
+    texts = _texts(wanted, numbers)
+    return _Shape(
+        box, is_exact, tuple(ranges), has_patterns, surely, frozenset(patterns), _wanted_text(wanted, numbers), texts
+    )
+
+
+def _wanted_text(wanted: Filter, numbers: Mapping[str, int]) -> tuple[int, str] | None:
+    if len(wanted.conjunctions) != 1:
+        return None
+    texts = [
+        (numbers[name], text)
+        for name, accepted in wanted.conjunctions[0]
+        for pattern in sorted(accepted.strings.required, key=lambda pattern: pattern.text)
+        for text in _WILD.split(pattern.laid_out)
+        if text
+    ]
+    return max(texts, key=lambda found: len(found[1]), default=None)
+
+
+def _texts(wanted: Filter, numbers: Mapping[str, int]) -> dict[int, str]:
+    """Return by attribute the texts that may make a pattern hold: those of patterns, and the first of the ranges."""
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    mixed: set[int] = set()
+    for conjunction in wanted.conjunctions:
+        for name, accepted in conjunction:
+            number = numbers[name]
+            if not accepted.strings:
+                mixed.add(number)
+            found[number] += (pattern.laid_out for pattern in accepted.strings.required)
+            found[number] += (str(value) for end, value, _ in accepted.strings.ranges.cuts[:1] if not end)
+    return {number: ANY_TEXT.join(texts) for number, texts in found.items() if number not in mixed}

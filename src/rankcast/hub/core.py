@@ -2,6 +2,8 @@
 
 The same commands give the same state and the same notifications every time, which is what lets a log bring a hub back.
 A matching index finds which subscriptions an event satisfies; `rankcast.serving` has the subscribers and their queues.
+Both begin in plain Python while subscriptions are few, and go over to kernels when these are loaded: nobody waits for a
+compiler.
 
 With a `lateness` the core goes by the events' own times: it keeps events back and takes them in order, each at its own
 time, and its queues are as far as the watermark (see `rankcast.delivery.lateness`). Without one an event is taken when
@@ -16,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from rankcast.compiling import readiness
 from rankcast.delivery.lateness import Remembered, Reordering, ReorderingState
 from rankcast.hub.commands import (
     Advance,
@@ -29,13 +32,15 @@ from rankcast.hub.commands import (
     Update,
 )
 from rankcast.hub.results import Late, Match, Notification
-from rankcast.matching.builder import Entry
-from rankcast.matching.index import Index
+from rankcast.matching.index import Entry, Index, Run
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Periodic
 from rankcast.model.subscriptions import SubscriberId
 from rankcast.serving.serving import Serving
 from rankcast.serving.subscriber_state import SubscriberRecord, SubscriberState
+
+MOST_PLAIN = 500
+"""Subscriptions that are served in plain Python until the kernels are loaded; more are not to wait for each other."""
 
 REMEMBERED = 100_000
 """Identities remembered at least, to recognise a repeated publication: some 20 MB."""
@@ -56,17 +61,18 @@ class Core:
     Without `tells_matches` it is left out what the events that are taken in match, which may be very much.
     """
 
-    def __init__(self, state: HubState, lateness: timedelta | None = None) -> None:
-        """Begin from a state; `tells_matches` can be set to False."""
+    def __init__(self, state: HubState, lateness: timedelta | None = None, run: Run | None = None) -> None:
+        """Begin from a state; `run` does what takes long (see `Index`), and `tells_matches` can be set to False."""
         self.latest = state.latest
         self.next_id = state.next_id
         self.late = state.late
         self.tells_matches = True
-        self.serving = Serving()
+        few = sum(len(record.subscriber.subscriptions) for record in state.subscribers) <= MOST_PLAIN
+        self.serving = Serving(columnar=not few)
         self._waiting = None if lateness is None else Reordering(lateness, state.waiting)
         self._seen = Remembered(state.seen)
         self._periods: Counter[timedelta] = Counter()
-        self._index = Index([entry for record in state.subscribers for entry in self._welcome(record)])
+        self._index = Index([entry for record in state.subscribers for entry in self._welcome(record)], run=run)
         self._reader = self._index.reader()
 
     def apply(self, command: Command) -> Applied:
@@ -163,6 +169,8 @@ class Core:
 
     def _take(self, event: Event, now: datetime, done: Applied, *, closed: bool) -> None:
         """Let an event arrive at the queues of those whom it interests."""
+        if not self.serving.is_columnar and (readiness.loaded() or len(self._index) > MOST_PLAIN):
+            self.serving.use_kernels()
         numbers = self._reader.match_one(event.attributes)
         served = self.serving.arrive(event, numbers, now, closed=closed, tell=self.tells_matches)
         done.delivered += served.notifications

@@ -37,7 +37,9 @@ from rankcast.hub.commands import (
     Update,
 )
 from rankcast.hub.core import Core
+from rankcast.hub.engine import SNAPSHOT_EVERY
 from rankcast.hub.results import Match, Notification
+from rankcast.matching.index import Run
 from rankcast.model.errors import (
     InvalidEventError,
     InvalidFileError,
@@ -56,9 +58,6 @@ from rankcast.storage.hub_log import HubLog, HubLogError, Row, Snapshot, Sync
 from rankcast.storage.subscriber_files import subscribers_from_document, subscribers_to_document
 from rankcast.storage.texts import invalid_file
 from rankcast.storage.typed_events import event_from_record, event_to_record
-
-SNAPSHOT_EVERY = 10_000
-"""Inputs between snapshots. On reopening they are applied again, at the speed of publishing: seconds, not minutes."""
 
 
 @dataclass(slots=True)
@@ -97,10 +96,10 @@ class FileJournal:
                 raise invalid_file(str(log.path), None, f"belongs to a hub with another {name}")
         return FileJournal(log, Codec(schema), every, lateness)
 
-    def restore(self) -> tuple[Core, tuple[Notification, ...]]:
+    def restore(self, run: Run | None = None) -> tuple[Core, tuple[Notification, ...]]:
         """Start from the state that was kept and apply the commands after it; return what is in doubt too."""
         try:
-            return self._restored()
+            return self._restored(run)
         except (RankcastError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, InvalidFileError):
                 raise
@@ -109,14 +108,14 @@ class FileJournal:
             if not self.restored:
                 self.abandon()
 
-    def _restored(self) -> tuple[Core, tuple[Notification, ...]]:
+    def _restored(self, run: Run | None) -> tuple[Core, tuple[Notification, ...]]:
         kept = self.log.snapshot()
         state = HubState()
         given: dict[int, list[Notification]] = {}
         if kept is not None:
             self.last = kept.number
             state, given = self.codec.state(kept.body)
-        core = Core(state, self.lateness)
+        core = Core(state, self.lateness, run)
         for row in self.log.rows(self.last):
             given = {number: given[number] for number in row.open}
             given[row.number] = core.apply(self.codec.command(row)).delivered

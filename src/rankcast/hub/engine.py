@@ -26,9 +26,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import RLock
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rankcast.compiling import readiness
 from rankcast.delivery.lateness import check_lateness
+from rankcast.hub.background import run_in_background
 from rankcast.hub.commands import (
     Advance,
     Command,
@@ -42,7 +44,6 @@ from rankcast.hub.commands import (
     Update,
 )
 from rankcast.hub.core import Applied, Core
-from rankcast.hub.durable import SNAPSHOT_EVERY, FileJournal
 from rankcast.hub.explaining import outcome
 from rankcast.hub.inputs import (
     UNCHANGED,
@@ -89,7 +90,12 @@ from rankcast.model.subscriptions import (
 from rankcast.model.values import checked_value
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberRecord, SubscriberState
-from rankcast.storage.hub_log import Sync
+
+if TYPE_CHECKING:
+    from rankcast.storage.hub_log import Sync
+
+SNAPSHOT_EVERY = 10_000
+"""Inputs between snapshots. On reopening they are applied again, at the speed of publishing: seconds, not minutes."""
 
 
 def utc_now() -> datetime:
@@ -124,7 +130,7 @@ class Hub:
         on_late: Callable[[Late], object] | None = None,
         on_match: Callable[[Match], object] | None = None,
         path: str | os.PathLike[str] | None = None,
-        sync: Sync | str = Sync.FULL,
+        sync: Sync | str = "full",
         snapshot_every: int = SNAPSHOT_EVERY,
     ) -> None:
         """Make a hub with subscribers or, with the `path` of a file, bring back the one that it holds.
@@ -153,13 +159,16 @@ class Hub:
         self._recovered: tuple[Notification, ...] = ()
         if path is None:
             checked = map(self._checked, unique_subscribers(subscribers).values())
-            self._core = Core(HubState(subscribers=tuple(map(SubscriberRecord, checked))), lateness)
+            self._core = Core(HubState(subscribers=tuple(map(SubscriberRecord, checked))), lateness, run_in_background)
         else:
+            from rankcast.hub.durable import FileJournal  # noqa: PLC0415  # a hub without a file needs no database
+
             journal = FileJournal.opened(path, schema, sync, snapshot_every, lateness)
-            self._core, self._recovered = journal.restore()
+            self._core, self._recovered = journal.restore(run_in_background)
             self._journal = journal
             self._declare(subscribers)
         self._core.tells_matches = on_match is not None
+        readiness.request()
 
     def __enter__(self) -> Hub:
         return self

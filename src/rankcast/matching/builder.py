@@ -1,60 +1,23 @@
-"""Builds segments: from subscriptions, or from columns of plain ranges when there are very many."""
+"""Builds segments from subscriptions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
 
-from rankcast.matching.dimensions import Dimensions
-from rankcast.matching.encoder import Encoder
-from rankcast.matching.plan import Sample
+from rankcast.matching.entries import Entry
 from rankcast.matching.ranges import CutCollector, RangeWriter, Residue
 from rankcast.matching.rows import Rows, starts_of
 from rankcast.matching.segment import Residues, Segment, make_segment
 from rankcast.matching.tables import ByteTable
-from rankcast.model.filters import Conjunction, Filter
-from rankcast.model.intervals import Domain, IntervalSet
-from rankcast.model.values import Value
-from rankcast.model.valuesets import ValueSet
+
+__all__ = ["Entry", "build_segment"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One subscription as the index sees it: its number, and the conjunctions that say when it matches."""
-
-    number: int
-    conjunctions: tuple[Conjunction, ...]
-
-    @staticmethod
-    def of(
-        number: int, wanted: Filter, active_from: datetime | None = None, active_until: datetime | None = None
-    ) -> Entry:
-        """Return a subscription's entry; when it is active is one more constraint, on the event's time."""
-        if active_from is None and active_until is None:
-            return Entry(number, wanted.conjunctions)
-        active = IntervalSet.between(Domain.TIME, active_from, active_until, high_closed=False)
-        bound = Conjunction((("time", ValueSet(times=active)),))
-        both = (conjunction & bound for conjunction in wanted.conjunctions)
-        return Entry(number, tuple(conjunction for conjunction in both if conjunction is not None))
-
-    def accepts(self, attributes: Mapping[str, Value]) -> bool:
-        """Whether an event with these attributes matches."""
-        # Written as plain loops: this is what an index does for every event and every subscription of its delta.
-        for conjunction in self.conjunctions:
-            for name, values in conjunction.items:
-                if not values.accepts(attributes.get(name)):
-                    break
-            else:
-                return True
-        return False
-
-
-def build_segment(entries: Iterable[Entry], sample: Sequence[Mapping[str, Value]] = ()) -> Segment:
-    """Return the segment of some subscriptions; `sample` are typical events, which help to choose kernels."""
+def build_segment(entries: Iterable[Entry]) -> Segment:
+    """Return the segment of some subscriptions."""
     entries = sorted(entries, key=lambda entry: entry.number)
     cuts = CutCollector()
     for entry in entries:
@@ -64,19 +27,7 @@ def build_segment(entries: Iterable[Entry], sample: Sequence[Mapping[str, Value]
     dimensions = cuts.dimensions()
     rows, residues = _rows(entries, RangeWriter(dimensions))
     numbers = np.array([entry.number for entry in entries], np.int64)
-    return make_segment(dimensions, rows, residues, numbers, _sample(dimensions, sample))
-
-
-def _sample(dimensions: Dimensions, events: Sequence[Mapping[str, Value]]) -> Sample | None:
-    if not events:
-        return None
-    encoder = Encoder(dimensions)
-    encoded = [encoder.encode(event) for event in events]
-    return Sample(
-        np.concatenate([event.dimensions for event in encoded]),
-        np.concatenate([event.ranks for event in encoded]),
-        len(encoded),
-    )
+    return make_segment(dimensions, rows, residues, numbers)
 
 
 def _rows(entries: list[Entry], writer: RangeWriter) -> tuple[Rows, Residues]:

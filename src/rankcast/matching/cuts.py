@@ -46,7 +46,7 @@ def split_number(value: int | float) -> tuple[float, int]:
 
 
 @inlined
-def _split_integer(value: int) -> tuple[float, int]:
+def split_integer(value: int) -> tuple[float, int]:
     """Return `split_number` of an int64 value."""
     key = np.float64(value)
     rest = 0
@@ -64,7 +64,7 @@ def split_integers(values: Array) -> tuple[Array, Array]:
     keys = np.empty(len(values), np.float64)
     rests = np.empty(len(values), np.int16)
     for i in range(len(values)):
-        keys[i], rests[i] = _split_integer(values[i])
+        keys[i], rests[i] = split_integer(values[i])
     return keys, rests
 
 
@@ -128,7 +128,7 @@ def rank_integers(cuts: Array, cut_rests: Array, first: int, last: int, values: 
     for block in range(0, len(values), LANES):
         count = min(LANES, len(values) - block)
         for lane in range(count):
-            keys[lane], rests[lane] = _split_integer(values[block + lane])
+            keys[lane], rests[lane] = split_integer(values[block + lane])
         _place_block(cuts, cut_rests, first, last, keys[:count], rests, places)
         for lane in range(count):
             ranks[block + lane] = 1 + places[lane] - first
@@ -186,19 +186,8 @@ def rank_numbers(
         ranks[i] = 1 + place - start[tables[i]]
 
 
-@compiled
-def ranks_of_numbers(start: Array, cuts: Array, cut_rests: Array, tables: Array, keys: Array, ranks: Array) -> bool:
-    """Write the ranks of one event's float64 values, as `rank_numbers` does; False when one is not common."""
-    if not are_common(keys):
-        return False
-    for i in range(len(ranks)):
-        ranks[i] = i
-    rank_numbers(start, cuts, cut_rests, tables, keys, np.empty(0, np.int16), ranks, np.empty(len(tables), np.int64))
-    return True
-
-
 @inlined
-def _at_most(first_data: Array, first_start: int, first_end: int, data: Array, start: int, end: int) -> bool:
+def at_most(first_data: Array, first_start: int, first_end: int, data: Array, start: int, end: int) -> bool:
     """Whether the first byte string is at most the second one."""
     common = min(first_end - first_start, end - start)
     for i in range(common):
@@ -208,29 +197,85 @@ def _at_most(first_data: Array, first_start: int, first_end: int, data: Array, s
     return bool(first_end - first_start <= end - start)
 
 
+@inlined
+def text_key(data: Array, start: int, end: int) -> int:
+    """Return the first eight bytes of a byte string as one number: strings in order have keys in order."""
+    key = np.uint64(0)
+    for i in range(start, start + 8):
+        key = (key << np.uint64(8)) | np.uint64(data[i] if i < end else 0)
+    return key  # type: ignore[return-value]  # a uint64
+
+
+@inlined
+def place_of_text(
+    keys: Array, table_start: Array, table_data: Array, first: int, last: int, data: Array, start: int, end: int
+) -> int:
+    """Return the place of a byte string among the cuts first..last (excluded) of a table with their keys."""
+    key = text_key(data, start, end)
+    low, left = first, last - first
+    while left > 0:
+        step = (left + 1) >> 1
+        low += step * int(keys[low + step - 1] < key)
+        left -= step
+    # Of the cuts with the same key, which are few unless all begin alike, the bytes decide.
+    high, step = low, 1
+    while high < last and keys[high] == key:
+        high = min(high + step, last)
+        step <<= 1
+    while low < high:
+        middle = (low + high) >> 1
+        is_below = keys[middle] == key and at_most(
+            table_data, table_start[middle], table_start[middle + 1], data, start, end
+        )
+        if is_below:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def keys_of_bytes(start: Array, data: Array) -> Array:
+    """Return the keys of all items of a byte table."""
+    keys = np.empty(len(start) - 1, np.uint64)
+    for i in range(len(keys)):
+        keys[i] = text_key(data, start[i], start[i + 1])
+    return keys
+
+
 @compiled
 def positions_of_bytes(
-    table_start: Array, table_data: Array, first: int, last: int, start: Array, data: Array
+    keys: Array, table_start: Array, table_data: Array, first: int, last: int, start: Array, data: Array
 ) -> Array:
-    """Return the positions of many byte strings among the cuts first..last (excluded) of a table."""
+    """Return the positions of many byte strings among the cuts first..last (excluded) of a table with their keys."""
     positions = np.empty(len(start) - 1, np.int32)
-    for i in range(len(start) - 1):
-        low, high = first, last
-        while low < high:
-            middle = (low + high) >> 1
-            if _at_most(table_data, table_start[middle], table_start[middle + 1], data, start[i], start[i + 1]):
-                low = middle + 1
-            else:
-                high = middle
-        positions[i] = low - first
+    for i in range(len(positions)):
+        place = place_of_text(keys, table_start, table_data, first, last, data, start[i], start[i + 1])
+        positions[i] = place - first
     return positions
 
 
 @compiled
-def reversed_items(start: Array, data: Array) -> Array:
-    """Return the data of a byte table with every item reversed."""
-    turned = np.empty(len(data), np.uint8)
-    for i in range(len(start) - 1):
-        for k in range(start[i], start[i + 1]):
-            turned[start[i] + start[i + 1] - 1 - k] = data[k]
+def reversed_items(start: Array, end: Array, data: Array) -> Array:
+    """Return data with every item data[start[i]:end[i]] reversed."""
+    turned = data.copy()
+    for i in range(len(start)):
+        for k in range(start[i], end[i]):
+            turned[start[i] + end[i] - 1 - k] = data[k]
     return turned
+
+
+END_OF_TEXT = 0xFF
+"""The byte after every text of an event: UTF-8 has no such byte."""
+
+
+@inlined
+def split_texts(data: Array, start: Array, end: Array) -> None:
+    """Write where each text of an event starts and ends."""
+    at = 0
+    for i in range(len(start)):
+        start[i] = at
+        while data[at] != END_OF_TEXT:
+            at += 1
+        end[i] = at
+        at += 1

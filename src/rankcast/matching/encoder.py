@@ -1,4 +1,4 @@
-"""Turns events into ranks: one event at a time for low latency, or the columns of an Arrow RecordBatch.
+"""Turns the columns of an Arrow RecordBatch into ranks; single events are ranked by the kernel that searches for them.
 
 An encoder belongs to the dimensions of one segment. It keeps nothing that changes, so threads may share it. Attributes
 that no subscription asks for are skipped; nulls and NaN are missing attributes.
@@ -6,33 +6,24 @@ that no subscription asks for are skipped; nulls and NaN are missing attributes.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from functools import cache
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankcast.matching.automaton import Automaton
 from rankcast.matching.columns import family_columns, flattened
 from rankcast.matching.cuts import (
-    microseconds,
     positions_of_bytes,
     positions_of_numbers,
     rank_floats,
     rank_integers,
-    ranks_of_numbers,
     reversed_items,
-    split_number,
 )
 from rankcast.matching.dimensions import Dimensions
 from rankcast.matching.events import EncodedEvents
 from rankcast.matching.rows import Array, starts_of
 from rankcast.matching.tables import ByteTable
-from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.values import Value, checked_value
+from rankcast.matching.texts import Texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,156 +35,11 @@ _DENSE = {"int64": rank_integers, "double": rank_floats}
 class Encoder:
     """Ranks of events in the dimensions of one segment."""
 
-    def __init__(self, dimensions: Dimensions, text_attributes: Iterable[int] = ()) -> None:
+    def __init__(self, dimensions: Dimensions, texts: Texts, text_attributes: Iterable[int] = ()) -> None:
         self.dimensions = dimensions
-        self.names = dimensions.attributes.texts()
-        self._index = {name: at for at, name in enumerate(self.names)}
+        self._texts = texts
+        self._index = {name: at for at, name in enumerate(dimensions.attributes.texts())}
         self._text_attributes = frozenset(text_attributes)
-        self._first_string = dimensions.first_string.tolist()
-        self._first_bool = dimensions.first_bool.tolist()
-        self._first_time = dimensions.first_time.tolist()
-        starts = dimensions.string_start.tolist()
-        self._string_cuts = {
-            at: dimensions.strings.items(starts[at], starts[at + 1])
-            for at in range(len(self._index))
-            if starts[at] < starts[at + 1]
-        }
-        starts = dimensions.reversed_start.tolist()
-        self._reversed = {
-            attribute: (dimensions.first_reversed + at, dimensions.reversed_cuts.items(starts[at], starts[at + 1]))
-            for at, attribute in enumerate(dimensions.reversed_attribute.tolist())
-        }
-        self._substrings = _automata(dimensions)
-
-    def encode(self, attributes: Mapping[str, Any]) -> EncodedEvents:
-        """Return one event's ranks; `attributes` are values by name, as in `Event.attributes`."""
-        numbered: list[int] = []
-        numbers: list[int | float] = []
-        others: list[int] = []
-        ranks: list[int] = []
-        texts: dict[int, dict[int, str]] = {}
-        place = self._index.get
-        for name, value in attributes.items():
-            at = place(name)
-            if at is None:
-                continue
-            kind = type(value)
-            if kind is int or kind is float:
-                numbered.append(at)
-                numbers.append(value)
-            elif kind is str:
-                self._encode_text(at, name, value, others, ranks, texts)
-            else:
-                self._encode_other(at, name, value, numbered, numbers, others, ranks, texts)
-        dimensions = np.array(numbered, np.int32)
-        found = self._number_ranks(dimensions, numbers)
-        if found is None:
-            dimensions, found = self._uncommon_numbers(numbered, numbers)
-        if others:
-            dimensions = np.concatenate((dimensions, np.array(others, np.int32)))
-            found = np.concatenate((found, np.array(ranks, np.int32)))
-        return EncodedEvents(_start_of_one(len(dimensions)), dimensions, found, texts)
-
-    def ranks_of_others(self, attributes: Iterable[tuple[str, Value]]) -> Iterable[tuple[int, int]]:
-        """Return (dimension, rank) for those of an event's strings, bools and times that some subscription asks for."""
-        others: list[int] = []
-        ranks: list[int] = []
-        for name, value in attributes:
-            at = self._index.get(name)
-            if at is None:
-                continue
-            if isinstance(value, str):
-                self._encode_text(at, name, value, others, ranks, {})
-            elif isinstance(value, bool):
-                others.append(at)
-                ranks.append(self._first_bool[at] + value)
-            elif isinstance(value, datetime):
-                others.append(at)
-                ranks.append(self._first_time[at] + self._time_position(at, value))
-        return zip(others, ranks, strict=True)
-
-    def _number_ranks(self, dimensions: Array, numbers: list[int | float]) -> Array | None:
-        """Return the ranks of one event's numbers, or None when one is no plain float64 value."""
-        held = self.dimensions
-        try:
-            values = np.array(numbers, np.float64)
-        except OverflowError:
-            return None
-        ranks = np.empty(len(numbers), np.int32)
-        common = ranks_of_numbers(held.number_start, held.number_keys, held.number_rests, dimensions, values, ranks)
-        return ranks if common else None
-
-    def _uncommon_numbers(self, numbered: list[int], numbers: list[int | float]) -> tuple[Array, Array]:
-        """Rank one event's numbers exactly, integers above 2**53 included; NaN is a missing attribute."""
-        held = self.dimensions
-        found: list[tuple[int, int]] = []
-        for at, raw in zip(numbered, numbers, strict=True):
-            value = checked(raw, self.names[at])
-            if isinstance(value, int | float):
-                key, rest = split_number(value)
-                first, last = held.number_start[at : at + 2]
-                one = (np.array((key,)), np.array((rest,), np.int16))
-                found.append(
-                    (at, 1 + int(positions_of_numbers(held.number_keys, held.number_rests, first, last, *one)[0]))
-                )
-        table = np.array(found, np.int32).reshape(-1, 2)
-        return table[:, 0].copy(), table[:, 1].copy()
-
-    def _encode_text(
-        self, at: int, name: str, value: str, others: list[int], ranks: list[int], texts: dict[int, dict[int, str]]
-    ) -> None:
-        try:
-            data = value.encode()
-        except UnicodeEncodeError:
-            checked(value, name)
-            raise
-        others.append(at)
-        cuts = self._string_cuts.get(at)
-        ranks.append(self._first_string[at] + (bisect_right(cuts, data) if cuts else 0))
-        if at in self._reversed:
-            dimension, turned = self._reversed[at]
-            others.append(dimension)
-            ranks.append(1 + bisect_right(turned, data[::-1]))
-        if at in self._substrings:
-            first, numbers, automaton = self._substrings[at]
-            table = ByteTable.of((data,))
-            _, found = automaton.find(table.start, table.data)
-            others += (first + numbers[found]).tolist()
-            ranks += [1] * len(found)
-        if at in self._text_attributes:
-            texts[at] = {0: value}
-
-    def _encode_other(
-        self,
-        at: int,
-        name: str,
-        raw: object,
-        numbered: list[int],
-        numbers: list[int | float],
-        others: list[int],
-        ranks: list[int],
-        texts: dict[int, dict[int, str]],
-    ) -> None:
-        """Encode what is neither a plain number nor a plain string."""
-        value = checked(raw, name)
-        if value is None:
-            return
-        if isinstance(value, bool):
-            others.append(at)
-            ranks.append(self._first_bool[at] + value)
-        elif isinstance(value, int | float):
-            numbered.append(at)
-            numbers.append(value)
-        elif isinstance(value, str):
-            self._encode_text(at, name, value, others, ranks, texts)
-        else:
-            others.append(at)
-            ranks.append(self._first_time[at] + self._time_position(at, value))
-
-    def _time_position(self, at: int, value: datetime) -> int:
-        held = self.dimensions
-        own = held.times[held.time_start[at] : held.time_start[at + 1]]
-        return int(np.searchsorted(own, microseconds(value), "right"))
 
     def encode_batch(self, batch: pa.RecordBatch) -> EncodedEvents:
         """Return the ranks of a RecordBatch's rows; nested structs are attributes with dotted names."""
@@ -241,51 +87,40 @@ class Encoder:
             elif held.strings is not None:
                 self._write_texts(at, *held.strings, write, texts)
             elif held.bools is not None:
-                write(held.bools[0], at, self._first_bool[at] + held.bools[1])
+                write(held.bools[0], at, self.dimensions.first_bool[at] + held.bools[1])
             elif held.times is not None:
                 first, last = self.dimensions.time_start[at : at + 2]
                 position = np.searchsorted(self.dimensions.times[first:last], held.times[1], "right")
-                write(held.times[0], at, self._first_time[at] + position)
+                write(held.times[0], at, self.dimensions.first_time[at] + position)
         return _by_event(count, events, dimensions, ranks, texts)
 
     def _write_texts(
         self, at: int, rows: Array, items: ByteTable, codes: Array, write: Any, texts: dict[int, dict[int, str]]
     ) -> None:
         """Encode a column of strings: each distinct item once, `codes` saying which item each row has."""
-        held = self.dimensions
+        held, texts_of = self.dimensions, self._texts
         first, last = held.string_start[at : at + 2]
-        position = positions_of_bytes(held.strings.start, held.strings.data, first, last, items.start, items.data)
-        write(rows, at, (self._first_string[at] + position)[codes])
-        if at in self._reversed:
-            dimension, _ = self._reversed[at]
-            first, last = held.reversed_start[dimension - held.first_reversed :][:2]
-            turned = reversed_items(items.start, items.data)
+        cuts = held.strings
+        position = positions_of_bytes(texts_of.string_keys, cuts.start, cuts.data, first, last, items.start, items.data)
+        write(rows, at, (held.first_string[at] + position)[codes])
+        turn, group = int(texts_of.reversed_of[at]), int(texts_of.group_of[at])
+        if turn >= 0:
+            first, last = held.reversed_start[turn : turn + 2]
+            turned = reversed_items(items.start[:-1], items.start[1:], items.data)
             cuts = held.reversed_cuts
-            position = positions_of_bytes(cuts.start, cuts.data, first, last, items.start, turned)
-            write(rows, dimension, (1 + position)[codes])
-        if at in self._substrings:
-            first, numbers, automaton = self._substrings[at]
-            item, found = automaton.find(items.start, items.data)
+            position = positions_of_bytes(
+                texts_of.reversed_keys, cuts.start, cuts.data, first, last, items.start, turned
+            )
+            write(rows, held.first_reversed + turn, (1 + position)[codes])
+        if group >= 0:
+            item, found = texts_of.automaton.find(group, items.start, items.data)
             by_item = starts_of(np.bincount(item, minlength=len(items)))
             sizes = np.diff(by_item)[codes]
             pick = np.arange(int(sizes.sum())) + np.repeat(by_item[codes] - starts_of(sizes)[:-1], sizes)
-            write(np.repeat(rows, sizes), first + numbers[found[pick]], np.ones(len(pick), np.int32))
+            write(np.repeat(rows, sizes), held.first_substring + found[pick], np.ones(len(pick), np.int32))
         if at in self._text_attributes:
             known = items.texts()
             texts[at] = {row: known[code] for row, code in zip(rows.tolist(), codes.tolist(), strict=True)}
-
-
-def checked(raw: object, name: str) -> Value | None:
-    """Return an attribute's value, or None when it is missing; raises InvalidEventError, naming it."""
-    try:
-        return checked_value(raw, name)
-    except InvalidValueError as error:
-        raise InvalidEventError(str(error)) from None
-
-
-@cache
-def _start_of_one(count: int) -> Array:
-    return np.array((0, count), np.int64)
 
 
 def _by_event(
@@ -298,19 +133,3 @@ def _by_event(
     start = starts_of(np.bincount(event, minlength=count))
     dimension = np.concatenate(dimensions)[order].astype(np.int32)
     return EncodedEvents(start, dimension, np.concatenate(ranks)[order].astype(np.int32), texts)
-
-
-def _automata(dimensions: Dimensions) -> dict[int, tuple[int, Array, Automaton]]:
-    """Return per attribute the automaton of its substrings and the number of each, from the first such dimension on."""
-    numbers: dict[int, list[int]] = defaultdict(list)
-    for number, attribute in enumerate(dimensions.substring_attribute.tolist()):
-        numbers[attribute].append(number)
-    literals = dimensions.substrings.items()
-    return {
-        attribute: (
-            dimensions.first_substring,
-            np.array(own, np.int64),
-            Automaton.of([literals[number] for number in own]),
-        )
-        for attribute, own in numbers.items()
-    }

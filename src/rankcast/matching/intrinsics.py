@@ -10,7 +10,7 @@ from rankcast.compiling import borrowed
 _HOME = "rankcast.matching.intrinsics_llvm"
 
 lowest_bit: Callable[[Any], int] = borrowed(_HOME, "lowest_bit")
-"""The position of the lowest set bit of a uint64 that is not zero."""
+"""The position of the lowest set bit of a uint64; 64 for zero."""
 
 count_bits: Callable[[Any], int] = borrowed(_HOME, "count_bits")
 """How many bits of a uint64 are set."""
@@ -20,6 +20,3 @@ prefetch: Callable[[Any, int], None] = borrowed(_HOME, "prefetch")
 
 pointer: Callable[[int], Any] = borrowed(_HOME, "pointer")
 """An address as what `numba.carray` makes an array of; see `part_tables`."""
-
-load_now: Callable[[Any, int], int] = borrowed(_HOME, "load_now")
-"""An element of an array of bytes that another thread may change: read from memory every time."""

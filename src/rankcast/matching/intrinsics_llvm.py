@@ -15,8 +15,7 @@ def lowest_bit(_: Any, __: Any) -> Any:
     """Count the zeros at the end."""
 
     def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        # The flag says that the result for zero is undefined: callers never ask, and the check would cost a branch.
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return numba.types.int64(numba.types.uint64), generate
 
@@ -61,14 +60,3 @@ def pointer(_: Any, address: Any) -> Any:
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
     return numba.types.voidptr(numba.types.int64), generate
-
-
-@intrinsic
-def load_now(_: Any, array: Any, place: Any) -> Any:
-    """Load atomically."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        held = context.make_array(signature.args[0])(context, builder, arguments[0])
-        return builder.load_atomic(builder.gep(held.data, [arguments[1]]), "monotonic", 1)
-
-    return numba.types.uint8(array, numba.types.int64), generate

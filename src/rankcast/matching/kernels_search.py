@@ -6,8 +6,8 @@ An event is a list of (dimension, rank) with ranks above 0; dimensions that it l
 final, and the number of its subscription is written once per event even when several of its rows match; or it has a
 residue (string patterns that ranks cannot express), and the row itself is written for the caller to verify.
 
-`search` takes events that were encoded for one segment. `match_parts` takes one event as plain numbers, ranks them in
-each of several segments, and searches all of those and the delta in a single call.
+`search` takes events that were encoded for one segment. `match_parts` takes the plain values of one event, ranks them
+in each of several segments, and searches all of those and the deltas in a single call.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.compiling import compiled, holding, inlined
-from rankcast.matching.cuts import are_common, rank_numbers
-from rankcast.matching.intrinsics import lowest_bit
-from rankcast.matching.kernels_delta import scan_delta
+from rankcast.compiling import compiled, inlined
+from rankcast.matching.automaton import follow
+from rankcast.matching.cuts import are_common, place_of_text, rank_numbers, reversed_items, split_texts
+from rankcast.matching.intrinsics import count_bits, lowest_bit
+from rankcast.matching.kernels_delta import BOOL, scan_delta
 from rankcast.matching.kernels_selective import gather, row_holds
 from rankcast.matching.kernels_wide import (
     BITS_START,
@@ -73,13 +74,35 @@ SEGMENT_KINDS: Kinds = {
     "facts": (np.int64, 0),
     "died": (np.int64, 0),
     "dimension_of": (np.int32, 0),
+    "string_start": (np.int64, 0),
+    "string_keys": (np.uint64, 0),
+    "string_at": (np.int64, 0),
+    "string_data": (np.uint8, 0),
+    "time_start": (np.int64, 0),
+    "times": (np.int64, 0),
+    "reversed_of": (np.int32, 0),
+    "reversed_start": (np.int64, 0),
+    "reversed_keys": (np.uint64, 0),
+    "reversed_at": (np.int64, 0),
+    "reversed_data": (np.uint8, 0),
+    "group_of": (np.int32, 0),
+    "roots": (np.int32, 0),
+    "child_start": (np.int64, 0),
+    "child_byte": (np.uint8, 0),
+    "child_node": (np.int32, 0),
+    "fail": (np.int32, 0),
+    "ends": (np.int32, 0),
+    "next_end": (np.int32, 0),
 }
-"""What a kernel is given of a segment, in the order of its table."""
+"""What a kernel is given of a segment, in the order of its table. By attribute, `reversed_of` and `group_of` have its
+list of reversed cuts and its automaton, or -1."""
 
-ROW_START, PREDICATES, GAP_START, GAP_RANGES, SUBSCRIPTION_OF, NUMBER_OF, RESIDUE = 0, 1, 2, 3, 4, 5, 6
-LAYOUT, BUCKET_OF, BITS, CHUNKS, PARTS, ENDS_START, LOW_ENDS, HIGH_ENDS, GAPS = 7, 8, 9, 10, 11, 12, 13, 14, 15
-ACCESS, CELL_OF, CELL_START, ENTRIES, NUMBER_START, NUMBER_KEYS, NUMBER_RESTS = 16, 17, 18, 19, 20, 21, 22
-FACTS, DIED, DIMENSION_OF = 23, 24, 25
+ROW_START, PREDICATES, GAP_START, GAP_RANGES, SUBSCRIPTION_OF, NUMBER_OF, RESIDUE = range(7)
+LAYOUT, BUCKET_OF, BITS, CHUNKS, PARTS, ENDS_START, LOW_ENDS, HIGH_ENDS, GAPS = range(7, 16)
+ACCESS, CELL_OF, CELL_START, ENTRIES, NUMBER_START, NUMBER_KEYS, NUMBER_RESTS = range(16, 23)
+FACTS, DIED, DIMENSION_OF, STRING_START, STRING_KEYS, STRING_AT, STRING_DATA, TIME_START, TIMES = range(23, 32)
+REVERSED_OF, REVERSED_START, REVERSED_KEYS, REVERSED_AT, REVERSED_DATA = range(32, 37)
+GROUP_OF, ROOTS, CHILD_START, CHILD_BYTE, CHILD_NODE, FAIL, ENDS, NEXT_END = range(37, 45)
 
 WORK_KINDS: Kinds = {
     "words": (np.uint64, 0),
@@ -87,11 +110,15 @@ WORK_KINDS: Kinds = {
     "large": (np.int64, 0),
     "found": (np.int64, 0),
     "opened": (np.int32, 0),
-    "flag": (np.uint8, 0),
 }
 """The memory of one thread; see `scratch`."""
 
-WORDS, SMALL, LARGE, FOUND_ROOM, OPENED_ROOM, FLAG = 0, 1, 2, 3, 4, 5
+WORDS, SMALL, LARGE, FOUND_ROOM, OPENED_ROOM = range(len(WORK_KINDS))
+
+WORDS_AT_ONCE, USUAL_ROWS = 32, 4
+"""Words whose rows are listed before they are emitted, and bits of a word that are listed without a look."""
+
+ROWS_AT_ONCE = 64 * WORDS_AT_ONCE + USUAL_ROWS
 
 # Positions in `facts`: the first row that is checked one by one, whether some subscription has several rows, how many
 # subscriptions have died (changed in place; `died` says when each did), and how many end points could be visited in the
@@ -104,19 +131,18 @@ STAMP, FOUND, OPEN, WIDTH, ATTRIBUTES = 0, 1, 2, 3, 4
 STATE = 5
 
 
-def scratch(width: int, words: int, listed: int, stamps: int, attributes: int, rows: int, flag: Array) -> PartTable:
+def scratch(width: int, words: int, listed: int, stamps: int, attributes: int, rows: int) -> PartTable:
     """Return the memory that kernels work in, for segments up to some size, as a table.
 
     `small` holds the event's rank per dimension, its dimensions and ranks as lists, for `match_parts` where in the
     event each attribute is, and a list that first has the words that are not zero, then candidates. `large` holds the
     state; per dimension where its picked bitset starts, the event's bucket, and the place of a number among the cuts;
-    and per subscription the stamp of the event that found it last. `found` and `opened` take the results. `flag` is
-    raised when `match_parts` is done; see `turns`.
+    and per subscription the stamp of the event that found it last. `found` and `opened` take the results.
     """
     large = np.zeros(STATE + 3 * width + stamps, np.int64)
     large[WIDTH], large[ATTRIBUTES] = width, attributes
     small = np.zeros(3 * width + attributes + listed, np.int32)
-    arrays = (np.zeros(words, np.uint64), small, large, np.empty(rows, np.int64), np.empty(rows, np.int32), flag)
+    arrays = (np.zeros(words, np.uint64), small, large, np.empty(rows, np.int64), np.empty(rows, np.int32))
     return PartTable.of(WORK_KINDS, arrays)
 
 
@@ -162,28 +188,39 @@ def _emit_words(
     found: Array,
     opened: Array,
 ) -> None:
-    """Emit every set bit. Words that are not zero are listed first, without a branch to mispredict."""
+    """Emit every set bit. Words that are not zero are listed first, then, some words at a time, the rows of their bits.
+
+    Both without a branch to mispredict, as far as that goes: and then what is looked up by row is on its way for many
+    rows at once. `occupied` has room for every word and `ROWS_AT_ONCE` more.
+    """
     one = np.uint64(1)
-    none = np.uint64(0)
     plain = len(residue) == 0 and len(died) == 0 and len(stamps) == 0
     listed = 0
     for word in range(len(words)):
         occupied[listed] = word
-        listed += int(words[word] != none)
-    count = state[FOUND]
-    for k in range(listed):
-        first_row = np.uint64(occupied[k]) << np.uint64(6)
-        rest = words[np.uint64(occupied[k])]
-        while rest != none:
-            row = first_row + np.uint64(lowest_bit(rest))
-            rest &= rest - one
-            if plain:
-                found[count] = number_of[row]
-                count += 1
-            else:
-                _emit(int(row), subscription_of, number_of, residue, died, sequence, stamps, state, found, opened)
-    if plain:
-        state[FOUND] = count
+        listed += int(words[word] != np.uint64(0))
+    rows = occupied[len(words) :]
+    for block in range(0, listed, WORDS_AT_ONCE):
+        held = 0
+        for k in range(block, min(block + WORDS_AT_ONCE, listed)):
+            first_row = occupied[k] << 6
+            rest = words[np.uint64(occupied[k])]
+            count = count_bits(rest)
+            for i in range(USUAL_ROWS):  # what is beyond the last bit is overwritten
+                rows[held + i] = first_row + lowest_bit(rest)
+                rest &= rest - one
+            for i in range(USUAL_ROWS, count):
+                rows[held + i] = first_row + lowest_bit(rest)
+                rest &= rest - one
+            held += count
+        if plain:
+            first = state[FOUND]
+            for k in range(held):
+                found[first + k] = number_of[np.uint64(rows[k])]
+            state[FOUND] += held
+        else:
+            for k in range(held):
+                _emit(rows[k], subscription_of, number_of, residue, died, sequence, stamps, state, found, opened)
 
 
 @inlined
@@ -285,38 +322,117 @@ def search(
     return event
 
 
-@compiled
-def search_one(dimensions: Array, ranks: Array, table: Array, sequence: int, work: Array) -> int:
-    """Search one segment for one event; return how many subscriptions were found, in `found` of the work table.
+@inlined
+def _rank_texts(
+    table: Array,
+    attributes: Array,
+    text_start: Array,
+    text_end: Array,
+    data: Array,
+    turned: Array,
+    values: Array,
+    dimensions: Array,
+    ranks: Array,
+    count: int,
+) -> int:
+    """Append the ranks of an event's texts in one segment; return how many ranks there are now.
 
-    There must be room for every row. Rows with residues are in `opened`, and their number is in the state.
+    `attributes` are those of the texts, `turned` has every text of `data` reversed. `values` is zero; substrings that
+    were found are marked there, so that each is listed once.
     """
-    state = int64s(work, LARGE)
-    state[FOUND], state[OPEN] = 0, 0
-    _point_at_missing(table, work)
-    _search_segment(table, dimensions, ranks, sequence, work, int64s(work, FOUND_ROOM), int32s(work, OPENED_ROOM))
-    return int(state[FOUND])
+    dimension_of, number_start = int32s(table, DIMENSION_OF), int64s(table, NUMBER_START)
+    start, keys = int64s(table, STRING_START), uint64s(table, STRING_KEYS)
+    item_at, item_data = int64s(table, STRING_AT), uint8s(table, STRING_DATA)
+    reversed_of, group_of = int32s(table, REVERSED_OF), int32s(table, GROUP_OF)
+    reversed_start = int64s(table, REVERSED_START)
+    first_substring = len(group_of) + len(reversed_start) - 1
+    for i in range(len(attributes)):
+        at = dimension_of[attributes[i]] if attributes[i] < len(dimension_of) else -1
+        if at < 0:
+            continue
+        begin, end = text_start[i], text_end[i]
+        place = place_of_text(keys, item_at, item_data, start[at], start[at + 1], data, begin, end)
+        dimensions[count] = at
+        ranks[count] = number_start[at + 1] - number_start[at] + 2 + place - start[at]
+        count += 1
+        turn = reversed_of[at]
+        if turn >= 0:
+            first, last = reversed_start[turn], reversed_start[turn + 1]
+            reversed_keys = uint64s(table, REVERSED_KEYS)
+            cut_at, cut_data = int64s(table, REVERSED_AT), uint8s(table, REVERSED_DATA)
+            dimensions[count] = len(group_of) + turn
+            ranks[count] = 1 + place_of_text(reversed_keys, cut_at, cut_data, first, last, turned, begin, end) - first
+            count += 1
+        root = int(group_of[at])
+        if root >= 0:
+            roots, child_start = int32s(table, ROOTS), int64s(table, CHILD_START)
+            child_byte, child_node = uint8s(table, CHILD_BYTE), int32s(table, CHILD_NODE)
+            fail, ends, next_end = int32s(table, FAIL), int32s(table, ENDS), int32s(table, NEXT_END)
+            node = root
+            for k in range(begin, end):
+                node = follow(root, node, data[k], roots, child_start, child_byte, child_node, fail)
+                reached = node if ends[node] >= 0 else int(next_end[node])
+                while ends[reached] >= 0:
+                    dimension = first_substring + ends[reached]
+                    if values[dimension] == 0:
+                        values[dimension] = 1
+                        dimensions[count] = dimension
+                        ranks[count] = 1
+                        count += 1
+                    reached = int(next_end[reached])
+    return count
+
+
+@inlined
+def _rank_extra(table: Array, attributes: Array, extra: Array, dimensions: Array, ranks: Array, count: int) -> int:
+    """Append the ranks of an event's bools and times in one segment; return how many ranks there are now."""
+    dimension_of, number_start = int32s(table, DIMENSION_OF), int64s(table, NUMBER_START)
+    string_start, time_start, times = int64s(table, STRING_START), int64s(table, TIME_START), int64s(table, TIMES)
+    for i in range(len(attributes)):
+        at = dimension_of[attributes[i]] if attributes[i] < len(dimension_of) else -1
+        if at < 0:
+            continue
+        first_bool = number_start[at + 1] - number_start[at] + string_start[at + 1] - string_start[at] + 3
+        dimensions[count] = at
+        if extra[i, 0] == BOOL:
+            ranks[count] = first_bool + extra[i, 1]
+        else:
+            low, high = time_start[at], time_start[at + 1]
+            while low < high:
+                middle = (low + high) >> 1
+                if times[middle] <= extra[i, 1]:
+                    low = middle + 1
+                else:
+                    high = middle
+            ranks[count] = first_bool + 2 + low - time_start[at]
+        count += 1
+    return count
 
 
 @compiled
 def match_parts(
     tables: Array,
-    delta: Array,
-    delta_rows: int,
+    deltas: Array,
+    delta_rows: Array,
+    newest_rows: int,
     attributes: Array,
     keys: Array,
     rests: Array,
+    data: Array,
     extra: Array,
     sequence: int,
     work: Array,
     open_offsets: Array,
 ) -> int:
-    """Search several segments and a delta for one event; return how many subscriptions were found.
+    """Search several segments and deltas for one event; return how many subscriptions were found.
 
-    The event's numbers are (attributes, keys, rests), see `cuts`, attributes by their number in the index; without
-    `rests` all are 0, and -1 is returned when a key may be no such number. What else it has comes as ranks: lines of
-    `extra` are (segment, dimension, rank), by segment. Results are in `found` of the work table, where there must be
-    room for every row; rows with residues of segment p are open_offsets[p]..open_offsets[p+1] of `opened`.
+    All deltas but the newest one are full and have `delta_rows`.
+
+    `attributes` has those of the event by their numbers in the index: first those with numbers, which are (keys,
+    rests), see `cuts`; then those with texts, which are in `data`, each followed by `END_OF_TEXT`; then those with
+    bools and times, which are `extra`. Without `rests` all are 0, and -1 is returned when a key may be no such number.
+    Results are in `found` of the work table, where there must be room for every row; rows with residues of segment p
+    are open_offsets[p]..open_offsets[p+1] of `opened`.
     """
     if not len(rests) and not are_common(keys):
         return -1
@@ -324,36 +440,52 @@ def match_parts(
     found, opened = int64s(work, FOUND_ROOM), int32s(work, OPENED_ROOM)
     width = large[WIDTH]
     places = large[STATE + 2 * width : STATE + 3 * width]
+    text_count = len(attributes) - len(keys) - len(extra)
+    of_texts = attributes[len(keys) : len(keys) + text_count]
+    text_start, text_end = np.zeros(text_count, np.int64), np.zeros(text_count, np.int64)
+    split_texts(data, text_start, text_end)
+    turned = data[:0]
     large[FOUND], large[OPEN] = 0, 0
-    if delta_rows:
-        place_of = small[3 * width : 3 * width + large[ATTRIBUTES]]
-        large[FOUND] = scan_delta(delta, delta_rows, attributes, keys, rests, sequence, place_of, found)
-    next_extra = 0
+    place_of = small[3 * width : 3 * width + large[ATTRIBUTES]]
+    for at in range(len(deltas)):
+        rows = delta_rows[at] if at < len(delta_rows) else newest_rows
+        if rows:
+            large[FOUND] = scan_delta(
+                deltas[at],
+                rows,
+                attributes,
+                keys,
+                rests,
+                text_start,
+                text_end,
+                data,
+                extra,
+                sequence,
+                place_of,
+                found,
+                large[FOUND],
+            )
     for part in range(len(tables)):
         table = tables[part]
         dimension_of = int32s(table, DIMENSION_OF)
         dimensions, ranks = small[width : 2 * width], small[2 * width : 3 * width]
         count = 0
-        for i in range(len(attributes)):
+        for i in range(len(keys)):
             if attributes[i] < len(dimension_of) and dimension_of[attributes[i]] >= 0:
                 dimensions[count] = dimension_of[attributes[i]]
                 ranks[count] = i
                 count += 1
         start, cuts, cut_rests = int64s(table, NUMBER_START), float64s(table, NUMBER_KEYS), int16s(table, NUMBER_RESTS)
         rank_numbers(start, cuts, cut_rests, dimensions[:count], keys, rests, ranks, places)
-        while next_extra < len(extra) and extra[next_extra, 0] == part:
-            dimensions[count] = extra[next_extra, 1]
-            ranks[count] = extra[next_extra, 2]
-            count += 1
-            next_extra += 1
+        if text_count:
+            if len(int64s(table, REVERSED_START)) > 1 and not len(turned):
+                turned = reversed_items(text_start, text_end, data)
+            count = _rank_texts(
+                table, of_texts, text_start, text_end, data, turned, small[:width], dimensions, ranks, count
+            )
+        if len(extra):
+            count = _rank_extra(table, attributes[len(keys) + text_count :], extra, dimensions, ranks, count)
         _point_at_missing(table, work)
         _search_segment(table, dimensions[:count], ranks[:count], sequence, work, found, opened)
         open_offsets[part + 1] = large[OPEN]
-    uint8s(work, FLAG)[0] = 1
     return int(large[FOUND])
-
-
-@holding
-def match_parts_holding(*arguments: Any) -> int:
-    """Search like `match_parts`, but keep the GIL: a thread that gives it up may wait milliseconds to get it back."""
-    return match_parts(*arguments)

@@ -5,17 +5,17 @@ by all threads that search it. What a thread needs of its own is memory to work 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.matching.encoder import Encoder
-from rankcast.matching.kernels_search import SEGMENT_KINDS
+from rankcast.matching.kernels_search import ROWS_AT_ONCE, SEGMENT_KINDS
 from rankcast.matching.part_tables import PartTable
 from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
+from rankcast.matching.texts import Texts
 from rankcast.model.patterns import Pattern
 
 NEVER_DIED = np.zeros(0, np.int64)
@@ -52,6 +52,7 @@ class Prepared:
     needs: Needs
     number_of: Array
     """The number of each row's subscription."""
+    texts: Texts
 
     @staticmethod
     def of(segment: Segment, died: Array = NEVER_DIED, dimension_of: Array | None = None) -> Prepared:
@@ -70,27 +71,39 @@ class Prepared:
         number_of = segment.numbers.take(rows.subscription)
         if dimension_of is None:
             dimension_of = np.arange(len(held.attributes), dtype=np.int32)
+        texts = Texts.of(held)
+        found = texts.automaton
         arrays = (
             *(rows.start, rows.predicates, rows.gap_start, rows.gaps, rows.subscription, number_of, flags),
             *(wide.layout, wide.bucket_of, wide.bits, wide.chunks, wide.parts),
             *(wide.ends_start, wide.low_ends, wide.high_ends, wide.gaps),
             *(selective.access, selective.cell_of, selective.cell_start, selective.entries),
             *(held.number_start, held.number_keys, held.number_rests, facts, died, dimension_of),
+            *(held.string_start, texts.string_keys, held.strings.start, held.strings.data, held.time_start, held.times),
+            *(texts.reversed_of, held.reversed_start, texts.reversed_keys),
+            *(held.reversed_cuts.start, held.reversed_cuts.data, texts.group_of),
+            *(found.roots, found.child_start, found.child_byte, found.child_node),
+            *(found.fail, found.ends, found.next_end),
         )
         words = (len(wide.chunks) - 1) * wide.chunk_words
         needs = Needs(
             width=len(held),
             words=words,
-            listed=max(words, found_rows - wide_rows, wide_rows if per_check else 0) + 1,
+            listed=max(words + ROWS_AT_ONCE, found_rows - wide_rows, wide_rows if per_check else 0) + 1,
             stamps=len(segment) if has_several else 0,
             rows=len(rows),
         )
-        return Prepared(segment, PartTable.of(SEGMENT_KINDS, arrays), facts, died, needs, number_of)
+        return Prepared(segment, PartTable.of(SEGMENT_KINDS, arrays), facts, died, needs, number_of, texts)
+
+    def with_attributes(self, dimension_of: Array) -> Prepared:
+        """Return the same with other numbers for the attributes of the index."""
+        arrays = dict(zip(SEGMENT_KINDS, self.table.arrays, strict=True)) | {"dimension_of": dimension_of}
+        return replace(self, table=PartTable.of(SEGMENT_KINDS, tuple(arrays.values())))
 
     @cached_property
-    def encoder(self) -> Encoder:
-        """What turns events into ranks of this segment."""
-        return Encoder(self.segment.dimensions, self.segment.residues.attribute.tolist())
+    def names(self) -> list[str]:
+        """The attributes by their places in the segment."""
+        return self.segment.dimensions.attributes.texts()
 
     @cached_property
     def patterns(self) -> Mapping[int, list[tuple[int, Pattern, bool]]]:

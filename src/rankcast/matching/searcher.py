@@ -4,19 +4,19 @@
 >>> from rankcast.model.expressions import attr
 >>> from rankcast.model.filters import Filter
 >>> segment = build_segment([Entry.of(7, Filter.of(attr("rent") < 900)), Entry.of(8, Filter.of(attr("rent") > 800))])
->>> Searcher(segment).match_one({"rent": 700})
-array([7])
+>>> Searcher(segment).match_batch(pa.RecordBatch.from_pydict({"rent": [700, 850]}))
+(array([0, 1, 3]), array([7, 7, 8]))
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankcast.matching.encoder import Encoder
 from rankcast.matching.events import EncodedEvents
-from rankcast.matching.kernels_search import FOUND_ROOM, LARGE, OPEN, OPENED_ROOM, scratch, search, search_one
+from rankcast.matching.kernels_search import FOUND_ROOM, OPENED_ROOM, scratch, search
 from rankcast.matching.prepared import Prepared
 from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
@@ -33,25 +33,13 @@ class Searcher:
 
     def __init__(self, segment: Segment | Prepared) -> None:
         self.prepared = segment if isinstance(segment, Prepared) else Prepared.of(segment)
-        self.encoder = self.prepared.encoder
+        dimensions, residues = self.prepared.segment.dimensions, self.prepared.segment.residues
+        self.encoder = Encoder(dimensions, self.prepared.texts, residues.attribute.tolist())
         self._patterns = self.prepared.patterns
         self._table = self.prepared.table.addresses
-        self._memory = scratch(*self.prepared.needs, np.zeros(1, np.uint8))
+        self._memory = scratch(*self.prepared.needs)
         self._work = self._memory.addresses
-        self._state, self._one = self._memory.arrays[LARGE], self._memory.arrays[FOUND_ROOM]
-        self._found, self._opened = self._one, self._memory.arrays[OPENED_ROOM]
-
-    def match_one(self, event: Mapping[str, Any] | EncodedEvents, sequence: int = 0) -> Array:
-        """Return the numbers of the subscriptions that one event satisfies, in no particular order.
-
-        Subscriptions that died by the sequence number are left out.
-        """
-        encoded = event if isinstance(event, EncodedEvents) else self.encoder.encode(event)
-        numbers = self._one[: search_one(encoded.dimensions, encoded.ranks, self._table, sequence, self._work)]
-        if not self._patterns:
-            return numbers.copy()
-        opened = self._memory.arrays[OPENED_ROOM][: self._state[OPEN]]
-        return np.concatenate((numbers, self._verified(encoded, 0, opened, numbers)))
+        self._found, self._opened = self._memory.arrays[FOUND_ROOM], self._memory.arrays[OPENED_ROOM]
 
     def match_batch(self, events: pa.RecordBatch | EncodedEvents, sequence: int = 0) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""

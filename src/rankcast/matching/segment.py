@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from rankcast.matching.dimensions import Dimensions
-from rankcast.matching.exact_wide import MAX_ROWS, build_exact_wide
 from rankcast.matching.plan import Sample, plan
 from rankcast.matching.rows import Array, Rows
 from rankcast.matching.selective import Selective, build_selective
@@ -106,17 +105,6 @@ class Segment:
 
 
 _GROUPS = {"dimensions": Dimensions, "rows": Rows, "residues": Residues, "wide": Wide, "selective": Selective}
-
-
-def small_segment(dimensions: Dimensions, rows: Rows, numbers: Array) -> Segment:
-    """Return the segment of few rows without gaps or residues, which is built in no time; nothing is planned."""
-    nothing = np.zeros(0, np.int64)
-    counts = dimensions.rank_counts
-    is_wide = 0 < len(rows) <= MAX_ROWS and len(rows.predicates) > 0
-    wide = build_exact_wide(rows, counts) if is_wide else build_wide(rows.take(nothing), counts)
-    first = len(rows) if is_wide else 0
-    selective = build_selective(rows.take(nothing), first, nothing, nothing, counts)
-    return Segment(dimensions, rows, Residues.none(), wide, selective, numbers, np.array((first, first), np.int64))
 
 
 def make_segment(

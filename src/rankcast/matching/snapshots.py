@@ -1,17 +1,21 @@
-"""What an index held at one moment: segments with the moments their subscriptions died, and the start of a delta."""
+"""What a compiled index held at one moment: segments with the moments their subscriptions died, and deltas."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rankcast.matching.builder import Entry
-from rankcast.matching.delta import ALIVE, Delta
+from rankcast.matching.delta import Delta
+from rankcast.matching.entries import Entry
+from rankcast.matching.few import ALIVE
+from rankcast.matching.kernels_delta import DELTA_KINDS
 from rankcast.matching.kernels_search import DEAD, SEGMENT_KINDS
 from rankcast.matching.prepared import Needs, Prepared
 from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
+from rankcast.model.values import Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,20 +29,23 @@ class Part:
     highest: int
 
     @staticmethod
-    def of(segment: Segment, attributes: dict[str, int]) -> Part:
-        """Return a part with all its subscriptions alive; `attributes` numbers those of the index, and may grow."""
-        names = segment.dimensions.attributes.texts()
-        numbers = [attributes.setdefault(name, len(attributes)) for name in names]
-        dimension_of = np.full(max(numbers, default=-1) + 1, -1, np.int32)
-        dimension_of[numbers] = np.arange(len(numbers))
+    def of(segment: Segment) -> Part:
+        """Return a part with all its subscriptions alive; it has to be `numbered` before it is searched."""
         died = np.full(len(segment), ALIVE, np.int64)
         return Part(
             segment,
-            Prepared.of(segment, died, dimension_of),
+            Prepared.of(segment, died),
             died,
             int(segment.numbers[0]) if len(segment) else 0,
             int(segment.numbers[-1]) if len(segment) else -1,
         )
+
+    def numbered(self, names: dict[str, int]) -> Part:
+        """Return the part, in its place, with the attributes' numbers in the index; `names` may grow."""
+        numbers = [names.setdefault(name, len(names)) for name in self.prepared.names]
+        dimension_of = np.full(max(numbers, default=-1) + 1, -1, np.int32)
+        dimension_of[numbers] = np.arange(len(numbers))
+        return replace(self, prepared=self.prepared.with_attributes(dimension_of))
 
     @property
     def dead(self) -> int:
@@ -67,21 +74,36 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts:
-    """Some parts, and what a kernel that searches all of them is given."""
+    """Some parts and deltas, the newest delta last, and what a kernel that searches all of them is given."""
 
     held: tuple[Part, ...]
+    deltas: tuple[Delta, ...]
     tables: Array
+    delta_tables: Array
+    full_rows: Array
+    """The rows of all deltas but the newest."""
     needs: Needs
     have_residues: bool
 
     @staticmethod
-    def of(held: tuple[Part, ...]) -> Parts:
-        """Return some parts together."""
+    def of(held: tuple[Part, ...], deltas: tuple[Delta, ...]) -> Parts:
+        """Return some parts and deltas together."""
         tables = np.zeros((len(held), 2 * len(SEGMENT_KINDS)), np.int64)
         for at, part in enumerate(held):
             tables[at] = part.prepared.table.addresses
+        delta_tables = np.zeros((len(deltas), 2 * len(DELTA_KINDS)), np.int64)
+        for at, delta in enumerate(deltas):
+            delta_tables[at] = delta.table.addresses
         needs = Needs().joined(part.prepared.needs for part in held)
-        return Parts(held, tables, needs, any(len(part.segment.residues.row) for part in held))
+        return Parts(
+            held,
+            deltas,
+            tables,
+            delta_tables,
+            np.array([delta.row_count for delta in deltas[:-1]], np.int64),
+            needs._replace(rows=needs.rows + sum(delta.capacity for delta in deltas)),
+            any(len(part.segment.residues.row) for part in held),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,12 +111,14 @@ class Snapshot:
     """What the index held at one moment; it never changes."""
 
     together: Parts
-    newest: Delta
-    entries: int
-    """How many entries the delta had, and how many rows."""
-    rows: int
+    names: Mapping[str, int]
+    """Numbers of attributes, which may have come to be known later."""
     attributes: int
     """How many attributes had a number."""
+    entries: int
+    """How many entries the newest delta had, how many rows, and how many entries that are none."""
+    rows: int
+    others: int
     sequence: int
 
     @property
@@ -105,12 +129,20 @@ class Snapshot:
     @property
     def delta(self) -> tuple[Entry, ...]:
         """The subscriptions that are in no segment yet."""
-        return tuple(self.newest.living(self.entries, self.sequence))
+        *full, newest = self.together.deltas
+        found = [entry for delta in full for entry in delta.living(len(delta), self.sequence)]
+        return (*found, *newest.living(self.entries, self.sequence))
 
-    def delta_segments(self, names: list[str]) -> list[Segment]:
-        """Return these as segments; `names` are the attributes of the index by number."""
-        return self.newest.segments(names, self.entries, self.rows, self.sequence) if self.entries else []
+    def others_matching(self, attributes: Mapping[str, Value]) -> list[int]:
+        """Return the numbers of those that an event satisfies, of the entries in deltas that are no rows."""
+        *full, newest = self.together.deltas
+        counts = [(delta.others, len(delta.others)) for delta in full] + [(newest.others, self.others)]
+        return [number for few, count in counts if count for number in few.matching(attributes, count, self.sequence)]
+
+    @property
+    def has_others(self) -> bool:
+        """Whether some entries of the deltas are no rows."""
+        return self.others > 0 or any(len(delta.others) for delta in self.together.deltas[:-1])
 
     def __len__(self) -> int:
-        delta = int((self.newest.died[: self.entries] > self.sequence).sum())
-        return delta + sum(int((part.died > self.sequence).sum()) for part in self.parts)
+        return len(self.delta) + sum(int((part.died > self.sequence).sum()) for part in self.parts)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, xor
 from typing import Protocol, TypeAlias, TypeVar, cast
@@ -144,7 +144,7 @@ class Conjunction:
 class Filter:
     """What a subscription asks for: `expression` as it was written, `conjunctions` in normal form.
 
-    Equality and hash are those of the normal form.
+    Equality and hash are those of the normal form. `schema` is what it was lowered under, so that it is done once.
 
     >>> from rankcast.model.expressions import attr
     >>> Filter.of(~(attr("x") > 1)) == Filter.of(attr("x") <= 1)
@@ -153,6 +153,7 @@ class Filter:
 
     expression: Expression
     conjunctions: tuple[Conjunction, ...]
+    schema: AttributeRules | None = field(default=None, repr=False)
 
     @staticmethod
     def of(expression: Expression, schema: AttributeRules | None = None) -> Filter:
@@ -163,10 +164,12 @@ class Filter:
         check_expression(expression)
         _check_size(expression)
         conjunctions = _lowered(expression, schema, negated=False)
-        return Filter(expression, conjunctions if schema is None else _declared(conjunctions, schema))
+        return Filter(expression, conjunctions if schema is None else _declared(conjunctions, schema), schema)
 
     def under(self, schema: AttributeRules | None) -> Filter:
         """Return the same filter with its normal form under another schema."""
+        if schema is not None and schema is self.schema:
+            return self
         return Filter.of(self.expression, schema)
 
     @property

@@ -27,7 +27,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +36,11 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 
 from rankcast.matching.builder import build_segment
-from rankcast.matching.index import Index, Job, Snapshot
+from rankcast.matching.few import FewSnapshot
+from rankcast.matching.index import Index, Run
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.segment import Segment
+from rankcast.matching.snapshots import Snapshot
 from rankcast.model.errors import InvalidFileError, RankcastError, shown
 from rankcast.storage.texts import invalid_file, unreadable
 from rankcast.storage.writing import replacing
@@ -72,7 +74,7 @@ class SavedArrays:
     arrays: Mapping[str, Array]
 
 
-def save_index(path: Path, snapshot: Snapshot) -> None:
+def save_index(path: Path, snapshot: FewSnapshot | Snapshot) -> None:
     """Save what an index held when the snapshot was taken (`index.snapshot`); removed subscriptions are left out.
 
     Costs the writing of the arrays, plus a merge of each segment from which subscriptions were removed.
@@ -86,7 +88,7 @@ def save_index(path: Path, snapshot: Snapshot) -> None:
     save_arrays(path, INDEX, INDEX_VERSION, {"segments": len(segments)}, arrays)
 
 
-def load_index(path: Path, *, verify: bool = True, run: Callable[[Job], object] | None = None) -> Index:
+def load_index(path: Path, *, verify: bool = True, run: Run | None = None) -> Index:
     """Return a saved index, its arrays mapped; `run` does its merges, and `verify` is as in `load_arrays`."""
     saved = load_arrays(path, INDEX, {INDEX_VERSION}, verify=verify)
     segments = []
@@ -100,7 +102,7 @@ def load_index(path: Path, *, verify: bool = True, run: Callable[[Job], object] 
     return Index(segments=segments, run=run)
 
 
-def _living_segments(snapshot: Snapshot) -> list[Segment]:
+def _living_segments(snapshot: FewSnapshot | Snapshot) -> list[Segment]:
     segments = []
     for part in snapshot.parts:
         alive = part.died > snapshot.sequence

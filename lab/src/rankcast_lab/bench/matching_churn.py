@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter, sleep, thread_time
@@ -20,7 +21,7 @@ from time import perf_counter, sleep, thread_time
 import numpy as np
 
 from rankcast.matching.builder import Entry
-from rankcast.matching.index import Index, Job, in_background
+from rankcast.matching.index import Index, Run
 from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
@@ -122,7 +123,7 @@ class _Churn:
             self.report.figures.append(Figure(self.name, f"p99 of a reader, {name}{kind}", late, "µs"))
         return quantile(reads.seconds, 0.99)
 
-    def _index(self, run: Callable[[Job], object] | None = None) -> Index:
+    def _index(self, run: Run | None = None) -> Index:
         case = self.all.source
         last = case.row_start[self.first]
         columns = (case.row_start[: self.first + 1], case.attribute[:last], case.low[:last], case.high[:last])
@@ -146,12 +147,13 @@ class _Churn:
 
     def _read_while(self, changes: list[Change], pause: float) -> tuple[Reads, list[int]]:
         """Read in this thread while another makes the changes; return the sequence numbers between the changes too."""
-        index = self._index(in_background)
-        times: list[int] = []
-        writer = threading.Thread(target=lambda: times.extend(_apply(index, changes, pause)))
-        writer.start()
-        reads = self._read(index, lambda done: done == 0 or writer.is_alive())
-        writer.join()
+        with ThreadPoolExecutor(1) as executor:
+            index = self._index(executor.submit)
+            times: list[int] = []
+            writer = threading.Thread(target=lambda: times.extend(_apply(index, changes, pause)))
+            writer.start()
+            reads = self._read(index, lambda done: done == 0 or writer.is_alive())
+            writer.join()
         return reads, times
 
     def _checked(self, name: str, reads: Reads, changes: list[Change], times: list[int]) -> Comparison:

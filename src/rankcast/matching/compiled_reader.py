@@ -1,0 +1,242 @@
+"""Matches events against snapshots of a compiled index, and never takes a lock.
+
+A single event is taken apart once, for all segments and deltas: the kernel is given its plain values and ranks them in
+every segment that it searches. Everything that is derived from a segment was made by whoever put it in place; a reader
+only has memory of its own to work in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rankcast.matching.cuts import microseconds, split_number
+from rankcast.matching.entries import checked
+from rankcast.matching.kernels_delta import BOOL, TIME
+from rankcast.matching.kernels_search import FOUND_ROOM, OPENED_ROOM, match_parts, scratch
+from rankcast.matching.prepared import Needs
+from rankcast.matching.rows import Array, starts_of
+from rankcast.matching.snapshots import Part, Parts, Snapshot
+from rankcast.model.values import Value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rankcast.matching.searcher import Searcher
+
+MORE_ATTRIBUTES = 64
+"""Room for attributes beyond those there are, so that a new one seldom needs other memory."""
+
+NO_EXTRA = np.zeros((0, 2), np.int64)
+NO_RESTS = np.zeros(0, np.int16)
+NO_DATA = np.zeros(0, np.uint8)
+
+
+class CompiledReader:
+    """Matches events against snapshots; one per thread."""
+
+    def __init__(self) -> None:
+        self._together: Parts | None = None
+        self._room = Needs(rows=-1)
+        self._searchers: dict[Part, Searcher] = {}
+
+    def match_one(self, attributes: Mapping[str, Value], snapshot: Snapshot) -> Array:
+        """Return the numbers of the subscriptions that one event satisfies, in no particular order."""
+        if snapshot.together is not self._together or snapshot.attributes > self._room.attributes:
+            self._make_room(snapshot)
+        numbered: list[int] = []
+        numbers: list[int | float] = []
+        worded: list[int] = []
+        words: list[str] = []
+        others: list[tuple[str, int, Value]] = []
+        number_of = snapshot.names.get
+        for name, value in attributes.items():
+            at = number_of(name)
+            if at is not None:
+                kind = type(value)
+                if kind is str:
+                    worded.append(at)
+                    words.append(value)  # type: ignore[arg-type]
+                elif kind is int or kind is float:
+                    numbered.append(at)
+                    numbers.append(value)  # type: ignore[arg-type]
+                else:
+                    others.append((name, at, value))
+        extra: list[tuple[int, int]] = []
+        extra_at = _told_apart(others, numbered, numbers, worded, words, extra) if others else []
+        data = _bytes(words, worded, snapshot) if words else NO_DATA
+        table = np.array(extra, np.int64) if extra else NO_EXTRA
+        count = self._search(snapshot, numbered, numbers, worded + extra_at, data, table)
+        found = self._found[:count].copy()
+        if snapshot.together.have_residues or snapshot.has_others:
+            return self._with_rest(found, attributes, snapshot)
+        return found
+
+    def _search(
+        self,
+        snapshot: Snapshot,
+        numbered: list[int],
+        numbers: list[int | float],
+        rest: list[int],
+        data: Array,
+        extra: Array,
+    ) -> int:
+        try:
+            keys = np.array(numbers, np.float64)
+        except OverflowError:
+            count = -1
+        else:
+            count = self._call(snapshot, np.array(numbered + rest, np.int64), keys, NO_RESTS, data, extra)
+        if count < 0:
+            numbered, keys, rests = _exact(numbered, numbers, snapshot)
+            count = self._call(snapshot, np.array(numbered + rest, np.int64), keys, rests, data, extra)
+        return count
+
+    def _call(self, snapshot: Snapshot, attributes: Array, keys: Array, rests: Array, data: Array, extra: Array) -> int:
+        together = snapshot.together
+        return match_parts(
+            together.tables,
+            together.delta_tables,
+            together.full_rows,
+            snapshot.rows,
+            attributes,
+            keys,
+            rests,
+            data,
+            extra,
+            snapshot.sequence,
+            self._work,
+            self._open_offsets,
+        )
+
+    def _with_rest(self, found: Array, attributes: Mapping[str, Value], snapshot: Snapshot) -> Array:
+        """Add what kernels cannot decide: rows with residues that hold, and entries of deltas that are no rows."""
+        more = snapshot.others_matching(attributes)
+        if snapshot.together.have_residues:
+            seen = set(found.tolist())
+            bounds = self._open_offsets.tolist()
+            for at, part in enumerate(snapshot.parts):
+                more += _verified(part, self._opened[bounds[at] : bounds[at + 1]], attributes, seen)
+        return np.concatenate((found, np.array(more, np.int64))) if more else found
+
+    def _make_room(self, snapshot: Snapshot) -> None:
+        """Have enough memory for a snapshot; it only grows."""
+        self._together = snapshot.together
+        self._open_offsets = np.zeros(len(snapshot.parts) + 1, np.int64)
+        self._searchers = {part: one for part, one in self._searchers.items() if part in snapshot.parts}
+        needs = snapshot.together.needs._replace(attributes=snapshot.attributes)
+        if all(have >= need for have, need in zip(self._room, needs, strict=True)):
+            return
+        room = Needs(*map(max, self._room, needs))
+        # Half as much again, so that an index that grows by and by seldom needs other memory.
+        self._room = room._replace(rows=room.rows * 3 // 2, attributes=room.attributes + MORE_ATTRIBUTES)
+        self._memory = scratch(*self._room)
+        self._work = self._memory.addresses
+        self._found, self._opened = self._memory.arrays[FOUND_ROOM], self._memory.arrays[OPENED_ROOM]
+
+    def match_batch(self, batch: pa.RecordBatch, snapshot: Snapshot) -> tuple[Array, Array]:
+        """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""
+        from rankcast.matching.builder import build_segment  # noqa: PLC0415
+        from rankcast.matching.searcher import Searcher  # noqa: PLC0415
+
+        if snapshot.together is not self._together:
+            self._make_room(snapshot)
+        for part in snapshot.parts:
+            if part not in self._searchers:
+                self._searchers[part] = Searcher(part.prepared)
+        found = [self._searchers[part].match_batch(batch, snapshot.sequence) for part in snapshot.parts]
+        newest = snapshot.delta
+        if newest:
+            found.append(Searcher(build_segment(newest)).match_batch(batch))
+        return _interleaved(found, batch.num_rows)
+
+
+def _told_apart(
+    others: list[tuple[str, int, Value]],
+    numbered: list[int],
+    numbers: list[int | float],
+    worded: list[int],
+    words: list[str],
+    extra: list[tuple[int, int]],
+) -> list[int]:
+    """Add values whose types are not just int, float or str to the others of their kind; return where bools and times
+    are.
+    """
+    extra_at: list[int] = []
+    for name, at, raw in others:
+        value = checked(raw, name)
+        if isinstance(value, bool):
+            extra_at.append(at)
+            extra.append((BOOL, value))
+        elif isinstance(value, int | float):
+            numbered.append(at)
+            numbers.append(value)
+        elif isinstance(value, str):
+            worded.append(at)
+            words.append(value)
+        elif value is not None:
+            extra_at.append(at)
+            extra.append((TIME, microseconds(value)))
+    return extra_at
+
+
+def _bytes(words: list[str], worded: list[int], snapshot: Snapshot) -> Array:
+    """Return the UTF-8 of texts, each followed by END_OF_TEXT."""
+    # As a bytearray, because numba would compile another kernel for an array that cannot be written.
+    if "".join(words).isascii():
+        return np.frombuffer(bytearray("\xff".join((*words, "")), "latin-1"), np.uint8)
+    try:
+        items = [word.encode() for word in words]
+    except UnicodeEncodeError:
+        for at, word in zip(worded, words, strict=True):
+            checked(word, _name(snapshot, at))
+        raise
+    return np.frombuffer(bytearray(b"\xff".join((*items, b""))), np.uint8)
+
+
+def _exact(numbered: list[int], numbers: list[int | float], snapshot: Snapshot) -> tuple[list[int], Array, Array]:
+    """Return numbers that float64 may not have, such as integers above 2**53; NaN is a missing attribute."""
+    found = [
+        (at, *split_number(number))
+        for at, number in zip(numbered, numbers, strict=True)
+        if checked(number, _name(snapshot, at)) is not None
+    ]
+    return (
+        [at for at, _, _ in found],
+        np.array([key for _, key, _ in found], np.float64),
+        np.array([rest for _, _, rest in found], np.int16),
+    )
+
+
+def _name(snapshot: Snapshot, number: int) -> str:
+    """Return the attribute with a number."""
+    return next(name for name, at in list(snapshot.names.items()) if at == number)
+
+
+def _verified(part: Part, rows: Array, attributes: Mapping[str, Value], seen: set[int]) -> Iterable[int]:
+    """Yield the subscriptions of rows whose residues hold, and note them as seen; those seen before are left out."""
+    names = part.prepared.names
+    for row in rows.tolist():
+        number = int(part.prepared.number_of[row])
+        if number not in seen and all(
+            not isinstance(text := attributes.get(names[at]), str) or pattern.matches(text) != negated
+            for at, pattern, negated in part.prepared.patterns[row]
+        ):
+            seen.add(number)
+            yield number
+
+
+def _interleaved(found: list[tuple[Array, Array]], events: int) -> tuple[Array, Array]:
+    """Return the results of several segments as one, event by event."""
+    if len(found) == 1:
+        return found[0]
+    sizes = [np.diff(offsets) for offsets, _ in found]
+    total = starts_of(np.sum(sizes, axis=0) if sizes else np.zeros(events, np.int64))
+    numbers = np.empty(int(total[-1]), np.int64)
+    first = total[:-1].copy()
+    for (offsets, own), size in zip(found, sizes, strict=True):
+        numbers[np.arange(len(own)) + np.repeat(first - offsets[:-1], size)] = own
+        first += size
+    return total, numbers
