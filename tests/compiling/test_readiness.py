@@ -44,7 +44,7 @@ def test_kernels_are_compiled_apart_and_loaded_without_compiling(tmp_path):
     settings = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
     compiled, kernels, complete = run(LOADED_IN_THE_BACKGROUND, **settings)
     assert (compiled, complete) == ("0", "True")
-    assert int(kernels) >= 5
+    assert int(kernels) >= 3
     lists = list(tmp_path.rglob("*.kernels"))
     assert [path.name.partition(".")[0] for path in lists] == ["ranking"]
     for path in tmp_path.rglob("*.nbc"):

@@ -22,6 +22,7 @@ from rankcast.model.errors import (
 )
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
+from rankcast.model.notifying import AtOnce, Gathered
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
@@ -523,3 +524,71 @@ def test_explain_names_the_competitor_the_window_and_when_an_event_could_still_e
     assert rui.outlook.enters == NOW + timedelta(hours=1)
     assert eva.outlook.decided == NOW + timedelta(hours=1)
     assert [note.event.id for note in hub.matches(weak) if note.subscriber == "ana"] == ["4"]  # nothing has changed
+
+
+class TestManyAtOnce:
+    def test_events_are_taken_one_after_the_other_and_bad_ones_reported_by_index(self, hub):
+        hub.subscribe("ana", {"x > 0": 0.5})
+        found = hub.publish_many([{"x": 1}, {"x": 2**70}, 5, {"x": 2}, {"id": "2", "x": 3}])
+        assert [one.index for one in found.rejected] == [1, 2]
+        assert "does not fit a 64-bit integer" in str(found.rejected[0].error)
+        assert [note.event.id for note in found.notifications] == ["1", "2"]  # the last one repeats an identity
+        assert [note.event.id for note in hub.publish({"x": 4})] == ["3"]
+        assert hub.publish_many([]).notifications == []
+
+    def test_one_by_one_and_together_give_the_same(self):
+        events = [{"x": x % 5, "time": NOW + timedelta(seconds=x)} for x in range(40)]
+        one, other = (Hub(clock=FakeClock(NOW)) for _ in range(2))
+        for made in (one, other):
+            made.subscribe("ana", {"x > 2": 0.9, "x > 0": 0.4}, deliver=Sliding(2, 9))
+            made.subscribe("rui", "x < 2", deliver=Periodic(2, timedelta(seconds=7)))
+        alone = [note for event in events for note in one.publish(event, now=event["time"])]
+        together = [note for event in events for note in other.publish_many([event], now=event["time"]).notifications]
+        assert alone == together
+
+    def test_callbacks_are_called_when_all_are_taken(self, hub):
+        seen = []
+        hub.subscribe("ana", "x > 0", callback=lambda note: seen.append((note.event.id, len(seen))))
+        hub.publish_many([{"x": 1}, {"x": 2}])
+        assert seen == [("1", 0), ("2", 1)]
+
+    def test_subscribers_are_added_all_or_none(self, hub):
+        made = hub.subscribe_many({"ana": "x > 0", "rui": {"x > 1": 0.5}}, deliver=Sliding(1, 3))
+        assert [(one.id, one.deliver) for one in made] == [("ana", Sliding(1, 3)), ("rui", Sliding(1, 3))]
+        with pytest.raises(DuplicateIdError, match="'rui'"):
+            hub.subscribe_many({"eva": "x > 0", "rui": "x > 0"})
+        with pytest.raises(FilterSyntaxError):
+            hub.subscribe_many({"eva": "x > 0", "leo": "x >"})
+        assert [one.id for one in hub.subscribers] == ["ana", "rui"]
+        assert hub.subscribe_many({}) == ()
+
+
+def test_a_clock_that_steps_back_makes_no_event_late():
+    clock = FakeClock(NOW)
+    hub = Hub(clock=clock, lateness=timedelta(0), on_late=(late := []).append)
+    hub.subscribe("ana", "x > 0")
+    assert len(hub.publish({"x": 1})) == 1
+    clock.set(NOW - timedelta(hours=1))
+    (note,) = hub.publish({"x": 2})
+    assert (note.event.time, late) == (NOW, [])
+
+
+def test_nothing_is_left_of_subscribers_who_have_gone():
+    """Neither timers nor what is to be handed over, nor relevance functions, nor the events that queues held."""
+    hub = Hub(clock=FakeClock(NOW))
+    for round_ in range(300):
+        name, near = f"s{round_}", Closeness([Target("x", round_)])
+        wanted = Subscription("near", parse_filter("true"), relevance=near)
+        notify = Gathered(timedelta(days=3650)) if round_ % 2 else AtOnce()
+        hub.subscribe(name, wanted, deliver=TopKWindow(3, timedelta(days=3650)), notify=notify)
+        for x in range(10):
+            hub.publish({"x": x})
+        hub.unsubscribe(name)
+    serving = hub._core.serving
+    serving.use_kernels()
+    serving._forget_events()
+    assert serving._queues.next_due is None
+    assert len(serving._handovers) <= 16
+    assert len(serving._ranking._functions) <= 65
+    assert len(serving._events.events) == 0
+    assert len(serving._served) <= 2

@@ -250,7 +250,7 @@ class Broker:
             effects += self._sent(self.routing.weighed(link))
         if neighbour.outbox.session is not None:
             effects.append(Send(link, Alive(neighbour.outbox.session, neighbour.outbox.sent)))
-        if neighbour.inbox.is_stuck:
+        if not neighbour.inbox.check_progress():
             effects.append(Send(link, neighbour.inbox.ask()))
         return effects
 

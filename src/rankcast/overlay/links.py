@@ -69,12 +69,11 @@ class Inbox:
         if alive.session == self.session:
             self.promised = max(self.promised, alive.sent)
 
-    @property
-    def is_stuck(self) -> bool:
-        """Whether something is missing and nothing has come since this was last asked."""
+    def check_progress(self) -> bool:
+        """Mark how far the inbox is; return False when something is missing and nothing has come since the last."""
         is_behind = not self.is_synced or bool(self.waiting) or self.promised > self.next
         before, self.marked = self.marked, (self.request, self.next) if is_behind else None
-        return is_behind and before == self.marked
+        return not is_behind or before != self.marked
 
 
 @dataclass(slots=True)

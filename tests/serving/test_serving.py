@@ -1,0 +1,216 @@
+"""The subscriber side: in plain Python and in the columnar engine, the same deliveries and the same state."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankcast.language.parser import parse_filter
+from rankcast.matching.naive import matches
+from rankcast.model.diversity import Diversity
+from rankcast.model.events import Event, Identity
+from rankcast.model.notifying import AtOnce, Gathered, OnDemand
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
+from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
+from rankcast.serving import held_events
+from rankcast.serving.held_events import HeldEvents
+from rankcast.serving.matched_codes import MatchedCodes
+from rankcast.serving.serving import Serving
+from rankcast.serving.subscriber_state import SubscriberRecord
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+DIVERSITIES = st.none() | st.builds(Diversity, st.sampled_from((0.3, 0.8)), st.sampled_from(({}, {"x": 1.0})))
+WINDOWS = st.sampled_from((1, 3, 12, 40))
+POLICIES = st.one_of(
+    st.just(AllMatches()),
+    st.builds(Continuous, st.integers(0, 3)),
+    st.builds(Periodic, st.integers(0, 3), st.just(5 * SECOND), DIVERSITIES),
+    st.builds(Sliding, st.integers(0, 3), WINDOWS, DIVERSITIES),
+    st.builds(TopKWindow, st.integers(0, 3), WINDOWS | WINDOWS.map(lambda count: count * SECOND), DIVERSITIES),
+)
+RELEVANCES = st.sampled_from(
+    (None, Closeness([Target("x", 2, scale=4)]), IdealPoint([Target("x", 1)], reach=5.0), Cosine("v", (1.0, 0.5)))
+)
+FILTERS = st.sampled_from(("true", "x > 1", "x < 4", "x = 2 or x = 5", "exists y"))
+
+
+@st.composite
+def subscribers(draw, name):
+    count = draw(st.sampled_from((1, 1, 2, 3, 22)))
+    owned = tuple(
+        Subscription(
+            f"{at}",
+            parse_filter(draw(FILTERS)),
+            draw(st.sampled_from((0.2, 0.5, 1.0))),
+            relevance=draw(RELEVANCES),
+            refresh=draw(st.sampled_from((None, None, 4 * SECOND))),
+            deliver=draw(st.none() | POLICIES) if count < 5 else None,
+        )
+        for at in range(count)
+    )
+    policies = [policy := draw(POLICIES), *(one.deliver for one in owned if one.deliver is not None)]
+    is_diverse = any(getattr(one, "diversity", None) is not None for one in policies)
+    ways = [AtOnce(), Gathered(4 * SECOND), *([] if AllMatches() in policies else [OnDemand()])]
+    return Subscriber(
+        name,
+        owned,
+        policy,
+        draw(st.sampled_from((RankBy.MAX, RankBy.MIN, RankBy.MEAN))),
+        draw(st.booleans()),
+        decay=None if is_diverse else draw(st.sampled_from((None, Decay(3 * SECOND)))),
+        notify=draw(st.sampled_from(ways)),
+    )
+
+
+@st.composite
+def stories(draw):
+    """Subscribers who come, change and go, between events with ties of time and content that closes instants or not."""
+    time, steps = START, []
+    for number in range(draw(st.integers(1, 25))):
+        kind = draw(st.sampled_from(("event", "event", "event", "event", "subscribe", "unsubscribe", "advance")))
+        time += draw(st.integers(0, 2)) * SECOND
+        name = draw(st.sampled_from(("ana", "bo", "cy")))
+        if kind == "event":
+            x, life = draw(st.integers(0, 6)), draw(st.none() | st.integers(0, 6))
+            shift = draw(st.sampled_from((0, 0, 0, -3, 2)))
+            event = Event(
+                draw(st.sampled_from((f"{number:02}", f"{90 - number}"))),
+                "/s",
+                time=time + shift * SECOND,
+                expires=None if life is None else time + life * SECOND,
+                data={"x": x, "v": [1.0, float(x)]},
+            )
+            steps.append((kind, time, event, draw(st.booleans())))
+        else:
+            steps.append((kind, time, draw(subscribers(name)), True))
+    return [("subscribe", START, draw(subscribers("ana")), True), *steps]
+
+
+class Run:
+    """One way to serve, told the steps of a story."""
+
+    def __init__(self, *, columnar, switch_at=None, restart_at=None):
+        self.serving = Serving(columnar=columnar)
+        self.columnar, self.switch_at, self.restart_at = columnar, switch_at, restart_at
+        self.steps = 0
+
+    def take(self, kind, now, what, closed):
+        serving = self.serving
+        if self.steps == self.switch_at:
+            serving.use_kernels()
+        if self.restart_at is not None and self.steps % self.restart_at == 0:
+            self.serving = serving = restarted(serving, self.columnar)
+        self.steps += 1
+        known = getattr(what, "id", None) in serving.subscribers
+        if kind == "event":
+            numbers = [
+                number
+                for state in serving.subscribers.values()
+                for number, one in zip(state.numbers, state.subscriber.subscriptions, strict=True)
+                if matches(one, what)
+            ]
+            served = serving.arrive(what, np.array(numbers, np.int64), now, closed=closed, tell=True)
+            return served.notifications, served.matches
+        if kind == "advance":
+            return serving.advance(now, closed=True), []
+        due = serving.advance(now, closed=False)
+        if kind == "unsubscribe" and known:
+            serving.unsubscribe(what.id)
+        elif kind == "subscribe" and known:
+            serving.update(what, now)
+        elif kind == "subscribe":
+            serving.subscribe(SubscriberRecord(what))
+        return due, []
+
+    def lists(self, now):
+        states = self.serving.subscribers.values()
+        return [self.serving.read(queue, now) for state in states for queue in state.queues.values()]
+
+
+def restarted(serving, columnar):
+    again = Serving(columnar=columnar)
+    for record in serving.records():
+        again.subscribe(record)
+    return again
+
+
+@given(stories(), st.integers(0, 25), st.integers(1, 5))
+def test_every_way_to_serve_gives_the_same(story, switch_at, restart_at):
+    """By the step functions, by kernels, from one to the other, and from what was written down."""
+    runs = [
+        Run(columnar=False),
+        Run(columnar=True),
+        Run(columnar=False, switch_at=switch_at),
+        Run(columnar=True, restart_at=restart_at),
+        Run(columnar=False, restart_at=restart_at),
+    ]
+    for kind, now, what, closed in story:
+        found = [run.take(kind, now, what, closed) for run in runs]
+        assert all(one == found[0] for one in found)
+        if kind == "advance":
+            lists = [run.lists(now) for run in runs]
+            assert all(one == lists[0] for one in lists)
+    records = [[shape(record) for record in run.serving.records()] for run in runs]
+    assert all(one == records[0] for one in records)
+    assert len({tuple(run.serving.finish()) for run in runs}) == 1
+
+
+def shape(record):
+    """What is known of a subscriber, whatever the order in which it is kept."""
+    queues = []
+    for one in record.queues:
+        entered = getattr(one.queue, "entered", 0)
+        held = {(each.identity, each.score, each.expires, entered - each.arrival) for each in one.queue.held}
+        if not entered:
+            held = {each[:3] for each in held}
+        queues.append((one.subscription, held, {match.event.identity: match for match in one.held}))
+    return record.subscriber, queues, record.gathered
+
+
+class TestNumbers:
+    def event(self, name):
+        return Event(name, "/s", time=START, data={})
+
+    @given(st.permutations(range(30)))
+    def test_events_of_one_time_are_numbered_in_the_order_of_their_identities(self, order):
+        events = HeldEvents()
+        numbers = {}
+        for name in order:
+            number, renumbered = events.add(self.event(f"{name:02}"), 7)
+            numbers = {one: renumbered.get(old, old) for one, old in numbers.items()}
+            numbers[name] = number
+            events.add(self.event(f"other{name}"), 1_000 + name)
+        assert [name for name, _ in sorted(numbers.items(), key=lambda one: one[1])] == sorted(order)
+        assert all(events.events[number].id == f"{name:02}" for name, number in numbers.items())
+
+    def test_where_no_number_is_free_events_are_renumbered(self, monkeypatch):
+        monkeypatch.setattr(held_events, "GAP", 2)
+        events, numbers = HeldEvents(), {}
+        for name in ("a", "z", *(f"m{at:02}" for at in range(20))):
+            number, renumbered = events.add(self.event(name), 7)
+            numbers = {one: renumbered.get(old, old) for one, old in numbers.items()}
+            numbers[name] = number
+        assert sorted(numbers, key=numbers.__getitem__) == sorted(numbers)
+
+    def test_when_numbers_end_all_are_renumbered(self, monkeypatch):
+        monkeypatch.setattr(held_events, "LIMIT", held_events.MIDDLE + 10 * held_events.GAP)
+        events, number = HeldEvents(), 0
+        for at in range(50):
+            number, renumbered = events.add(self.event(f"{at:02}"), at)
+            assert number <= held_events.MIDDLE + 60 * held_events.GAP
+            events.keep([number])
+        assert renumbered or events.numbers(Identity("/s", "49")) == [number]
+
+
+def test_what_matched_is_kept_in_a_word_however_many_subscriptions_there_are():
+    codes = MatchedCodes()
+    for positions in ((), (0,), (3, 18), (0, 19), (5, 40, 200)):
+        word = 77 << 20 | codes.code(positions)
+        assert codes.positions(word) == positions
+    codes.keep([1 << 20 | codes.code((0, 19))])
+    assert codes.positions(codes.code((0, 19))) == (0, 19)
+    assert codes.positions(codes.code((7, 33))) == (7, 33)
