@@ -50,8 +50,8 @@ for number in range(30):
 SPARK = """
 import numpy as np
 import pyarrow as pa
-from rankcast.bench.spark_plain import event_reader
-from rankcast.bench.spark_workload import ATTRIBUTES
+from rankcast.spark.event_reader import EventReader, Leaf
+from rankcast.spark.events import DEFAULT_SOURCE, EventColumns
 from rankcast.delivery.packing import Chunk
 from rankcast.delivery.shards import Shard
 from rankcast.language.parser import parse_filter
@@ -61,12 +61,22 @@ from rankcast.spark.audience import Audience
 from rankcast.spark.chunks import Apart, chunks_of
 from rankcast.spark.matching import matched_pieces
 from rankcast.spark.unpacked_rows import notification_rows
-name = ATTRIBUTES[0]
+name, *_ = ATTRIBUTES = ("a", "b")
 people = [
     Subscriber(str(at), (Subscription("1", parse_filter(f"{name} > {at}")),), deliver=TopKWindow(2, 3 + at))
     for at in range(9)
 ]
-audience, reader, rows = Audience.of(people), event_reader(), 40
+reader = EventReader(
+    names=("id", "source", "time", *ATTRIBUTES),
+    leaves=tuple(Leaf(one, (one,), is_vector=False) for one in ATTRIBUTES),
+    places=tuple(EventColumns().places.items()),
+    payload=None,
+    document=None,
+    default_source=DEFAULT_SOURCE,
+    schema=None,
+    carried=None,
+)
+audience, rows = Audience.of(people), 40
 batch = pa.RecordBatch.from_pydict({
     "id": [str(at) for at in range(rows)],
     "source": ["s"] * rows,

@@ -111,6 +111,9 @@ FEWEST_FOUND = 1024
 SPARE = 1.25
 """How much larger than what it holds an arena is made."""
 
+FEWEST_FREE = 4
+"""Slots, besides half as many as are in use, that a queue keeps free."""
+
 WASTE = 1.1
 """How much of a full arena may be regions that nobody is in any more, before queues are put together again."""
 
@@ -509,15 +512,24 @@ class BatchedQueues:
             more = max(FEWEST_FOUND, self._found.shape[1], int(min(wanted[K], wanted[COUNT] + 1)))
             self._found = np.concatenate([self._found, np.empty((4, more), np.int64)], axis=1)
             return
-        counts = self._queues[:, COUNT]
-        grown = int(_words(wanted[None], np.array([4 + 2 * int(wanted[COUNT])]))[0])
-        capacities = np.minimum(self._queues[:, CAPACITY], counts + counts // 2 + 4)
-        needed = int(_words(self._queues, capacities).sum())
+        grown = int(_words(wanted[None], np.array([FEWEST_FREE + 2 * int(wanted[COUNT])]))[0])
+        needed = int(_words(self._queues, self._least_capacities()).sum())
         if self._counters[USED] > WASTE * needed:
-            order = np.argsort(self._queues[:, START], kind="stable")
-            self._counters[USED] = repack(self._queues, self._arena, order, capacities, self._arena)
+            self.compact()
         if self._counters[USED] + grown > len(self._arena):
             self._resize(max(FEWEST_FOUND, int(SPARE * self._counters[USED])) + grown)
+
+    def _least_capacities(self) -> Array:
+        """Return how many slots the queues are left with when they are put together again."""
+        counts = self._queues[:, COUNT]
+        found: Array = np.minimum(self._queues[:, CAPACITY], counts + counts // 2 + FEWEST_FREE)
+        return found
+
+    def compact(self) -> None:
+        """Put the queues together, one behind the other, with few free slots."""
+        order = np.argsort(self._queues[:, START], kind="stable")
+        capacities = self._least_capacities()
+        self._counters[USED] = repack(self._queues, self._arena, order, capacities, self._arena)
 
     def _resize(self, size: int) -> None:
         """Make the arena larger, in place where its memory is its own."""

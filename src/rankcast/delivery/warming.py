@@ -90,4 +90,5 @@ def _warm_single_events() -> None:
         queues.arrive(every, word, expires, np.full(len(every), at % 4 / 4), at, at, at % 2, contents)
     for number, policy in enumerate(_POLICIES):
         queues.put(number, queues.get(number, policy), policy)
+    queues.compact()
     queues.renumber(np.array([1]), np.array([2]), 0)
