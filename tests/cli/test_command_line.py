@@ -534,7 +534,7 @@ class TestWarmUp:
     def test_it_tells_what_was_compiled_and_where_it_is(self):
         package, place = lines(run("warm-up", "ranking", "--json").stdout)
         assert package["package"] == "ranking"
-        assert package["kernels"] >= 5
+        assert package["kernels"] >= 3
         assert list(Path(place["cache"]).glob("ranking.*.kernels"))
 
     def test_a_package_without_kernels_is_wrong_usage(self):

@@ -21,7 +21,7 @@ def described(audience: Audience, number: int) -> tuple:
     ranking, table = audience.ranking, audience.ranking.table
     queue, profile = int(table.queue[number]), int(table.profile[number])
     name = audience.queues.names_of(queue)[audience.position[number]]
-    wider = table.general[table.general_start[number] : table.general_start[number + 1]].tolist()
+    wider = table.general[table.general_start[number] : table.general_end[number]].tolist()
     return (
         audience.queues.keys[queue],
         name,
