@@ -123,7 +123,7 @@ def test_single_events_are_served_as_the_steps_say(run, ways):
         chosen = list(range(len(policies))) if everywhere else [event % len(policies)]
         columns = (np.full(len(chosen), value) for value in (event, expires, float(score)))
         part = queues.arrive(np.array(chosen), *columns, now + shift, now, int(closed))
-        found += zip(*(column.tolist() for column in part[:3]), strict=True)
+        found += (row[:3] for row in part)
         for number in range(len(policies)):
             arriving = Candidate(Identity("s", f"{event:06}"), instant(now + shift), score, instant(expires))
             arriving = arriving if number in chosen else None

@@ -268,7 +268,7 @@ class BatchedQueues:
         closed: int,
         contents: tuple[Array, Array, Array, Array] = NO_CONTENTS,
         shift: int = 0,
-    ) -> Deliveries:
+    ) -> list[tuple[int, int, int, float]]:
         """Let time pass to `now` and an event of a time arrive in some queues, each named once, or in none.
 
         What is due before `now` comes first. With `closed`, 1 instead of 0, nothing more arrives at `now`, which is
@@ -298,9 +298,24 @@ class BatchedQueues:
                 row,
             )
             if status == DONE:
-                return self._finished() if counters[WRITTEN] else NOTHING
+                return self._delivered()
             due = row < 0 or row == len(queue)
             self._make_room(int(self._timers[QUEUE, 0] if due else queue[row]), status)
+
+    def _delivered(self) -> list[tuple[int, int, int, float]]:
+        """Return what was written last, as rows of a `Deliveries`."""
+        written = int(self._counters[WRITTEN])
+        if not written:
+            return []
+        part = self._found[:, :written]
+        queue, event, time, orders = part.tolist()
+        if min(orders) < 0:
+            scores = score_bits_of(part[3].copy()).view(np.float64).tolist()
+        else:
+            scores = part[3].view(np.float64).tolist()
+        if self._found.shape[1] > FEWEST_FOUND:
+            self._found = _empty(0)
+        return list(zip(queue, event, time, scores, strict=True))
 
     @property
     def next_due(self) -> int | None:
@@ -557,7 +572,6 @@ class BatchedQueues:
         return f"row {row}: {problems[fault]}"
 
 
-NOTHING = Deliveries(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 _NOT_DIVERSE = diverse_input(NO_CONTENTS, NO_SETTINGS)
 
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
-from rankcast.model.values import MAX_NAME_LENGTH, Value, checked_value
+from rankcast.model.values import INT_MAX, INT_MIN, MAX_NAME_LENGTH, Value, checked_value
 
 DEFAULT_TYPE = "rankcast.event"
 MAX_NESTING = 32
@@ -91,6 +91,10 @@ class Event:
 
         `id`, `source` and `time` are used when the attributes have none of their own.
         """
+        if time is not None and ENVELOPE_TYPES.keys().isdisjoint(attributes):
+            plain = _plain_event(attributes, id, source, time)
+            if plain is not None:
+                return plain
         payload = {name: value for name, value in attributes.items() if name not in ENVELOPE_TYPES}
         envelope = {name: attributes[name] for name in ENVELOPE_TYPES if attributes.get(name) is not None}
         envelope.pop("specversion", None)
@@ -151,6 +155,39 @@ class Event:
             name = name.removeprefix("data.")
         found = _payload_list(self.data, name)
         return None if found is None else _numbers(found)
+
+
+def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datetime | None) -> Event | None:
+    """Return the event of a payload of plain names and values, as most are, at a third of the cost; None for another.
+
+    It is what `Event` would make of the same: no value needs to be checked further or converted.
+    """
+    if time is None or time.tzinfo is not UTC or not (name and source and name.isascii() and source.isascii()):
+        return None
+    data = dict(payload)
+    for key, value in data.items():
+        kind = type(value)
+        if kind is str:
+            is_plain = value.isascii()
+        elif kind is float:
+            is_plain = value == value
+        else:
+            is_plain = kind is bool or (kind is int and INT_MIN <= value <= INT_MAX)
+        if not (is_plain and _is_plain(key)):
+            return None
+    attributes = {**data, "id": name, "source": source, "specversion": "1.0", "type": DEFAULT_TYPE, "time": time}
+    event = object.__new__(Event)
+    put = object.__setattr__
+    put(event, "id", name)
+    put(event, "source", source)
+    put(event, "type", DEFAULT_TYPE)
+    put(event, "time", time)
+    put(event, "data", data)
+    put(event, "attributes", attributes)
+    put(event, "extensions", {})
+    for missing in ("expires", "subject", "datacontenttype", "dataschema"):
+        put(event, missing, None)
+    return event
 
 
 def _attributes(event: Event) -> dict[str, Value]:

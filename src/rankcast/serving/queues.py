@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -42,13 +42,8 @@ class Rows(NamedTuple):
 NO_ROWS = Rows(NO_NUMBERS, NO_NUMBERS, NO_NUMBERS, NO_SCORES)
 
 
-class Delivery(NamedTuple):
-    """A queue delivers an event at an instant; `score` is what it was ranked by."""
-
-    queue: int
-    word: int
-    time: int
-    score: float
+Delivery: TypeAlias = tuple[int, int, int, float]
+"""A queue, the word of an event, the instant at which it is delivered and the score it was ranked by."""
 
 
 class Queues(Protocol):
@@ -115,9 +110,7 @@ class SteppedQueues:
                 candidate = Candidate(word, instant_of(time), score, expiry, self._content_of(policy, word))
             queue, delivered = step(queue, candidate, moment, closed=closed)
             self._set(number, queue, policy)
-            found += (
-                Delivery(number, _word(one.candidate), microseconds(one.time), one.candidate.score) for one in delivered
-            )
+            found += ((number, _word(one.candidate), microseconds(one.time), one.candidate.score) for one in delivered)
         return found
 
     def _due(self, now: int) -> set[int]:
@@ -208,7 +201,7 @@ class ColumnarQueues:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
         if self._diverse and event is not None and not self._diverse.isdisjoint(rows.queue.tolist()):
             self._contents.add(int(rows.word[0]) >> CODE_BITS, event.attributes)
-        found = self._table.arrive(
+        return self._table.arrive(
             rows.queue,
             rows.word,
             rows.expires,
@@ -219,7 +212,6 @@ class ColumnarQueues:
             self._contents.table,
             CODE_BITS,
         )
-        return list(map(Delivery, *(column.tolist() for column in found))) if len(found.queue) else []
 
     def get(self, queue: int, policy: Policy) -> Queue:
         """Return a queue as the step functions know it, without contents."""

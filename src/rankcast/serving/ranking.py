@@ -161,24 +161,21 @@ class SubscriptionRanking:
         return Rows(*(np.concatenate(columns) for columns in zip(plain, rest, strict=True)))
 
     def _rows_one_by_one(self, event: Event, numbers: Sequence[int], word: int, time: datetime) -> Rows:
-        rows: list[tuple[int, int, int]] = []
-        scores: list[float] = []
+        rows: list[tuple[int, int, int, float]] = []
         for queue, positions in self.grouped(numbers).items():
             ranked = queue.ranked(event, positions)
             if ranked is None:
                 continue
             code = self.code(queue, ranked.matched, positions)
-            rows.append((queue.number, word | code, microseconds(queue.expires(event, ranked, time))))
-            scores.append(queue.owner.preferences.score(ranked.rank, time))
+            expires = queue.expires(event, ranked, time)
+            score = queue.owner.preferences.score(ranked.rank, time)
+            rows.append((queue.number, word | code, NEVER if expires is None else microseconds(expires), score))
         if not rows:
             return NO_ROWS
-        queue_column, words, expires = np.array(rows, np.int64).T
-        return Rows(
-            np.ascontiguousarray(queue_column),
-            np.ascontiguousarray(words),
-            np.ascontiguousarray(expires),
-            np.array(scores),
-        )
+        found = Rows(*(np.empty(len(rows), kind) for kind in (np.int64, np.int64, np.int64, np.float64)))
+        for at, row in enumerate(rows):
+            found.queue[at], found.word[at], found.expires[at], found.score[at] = row
+        return found
 
     def code(self, queue: ServedQueue, matched: tuple[str, ...], positions: tuple[int, ...]) -> int:
         """Return the code of the subscriptions that rank an event, which are among those at some positions."""

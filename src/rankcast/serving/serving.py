@@ -290,11 +290,9 @@ class Serving:
     def _finish(self, served: Served, delivered: list[Delivery], now: datetime) -> None:
         """Hand over what was delivered, and what was gathered until now."""
         handed: list[Notification] = []
+        is_now = True
         if delivered:
-            moment = microseconds(now)
-            made = [self._notification(one, now if one.time == moment else instant_of(one.time)) for one in delivered]
-            if len(made) > 1:
-                made.sort(key=_order)
+            made, is_now = self._notifications(delivered, now)
             for queue, note in made:
                 if queue.owner.subscriber.notify is AT_ONCE:
                     handed.append(note)
@@ -307,19 +305,33 @@ class Serving:
             if state is not None and state.place == place and state.timer == instant:
                 handed += state.hand_over_gathered(now)
                 self._set_handover(state)
-        if len(handed) > 1 and any(note.handed_over != now for note in handed):
+                is_now = False
+        if not is_now and len(handed) > 1:
             handed.sort(key=_handed_over)
         served.notifications = handed
 
-    def _notification(self, one: Delivery, time: datetime) -> tuple[ServedQueue, Notification]:
-        number, word, _, score = one
-        queue = self._served[number]
-        assert queue is not None
-        event = self._events.events[word >> CODE_BITS]
-        owner = queue.owner
-        rank = score if owner.preferences.decay is None else self._rank(queue, event, word, score)
-        matched = queue.names.get(word & CODES) or self._matched(queue, word)
-        return queue, Notification(owner.subscriber.id, event, rank, matched, time, queue.subscription)
+    def _notifications(
+        self, delivered: list[Delivery], now: datetime
+    ) -> tuple[list[tuple[ServedQueue, Notification]], bool]:
+        """Return deliveries as notifications, as subscribers came, and whether all are of this instant."""
+        moment, is_now, is_ordered, before = microseconds(now), True, True, (-1, -1)
+        made: list[tuple[ServedQueue, Notification]] = []
+        for number, word, time, score in delivered:
+            queue = self._served[number]
+            assert queue is not None
+            event, owner = self._events.events[word >> CODE_BITS], queue.owner
+            rank = score if owner.preferences.decay is None else self._rank(queue, event, word, score)
+            matched = queue.names.get(word & CODES) or self._matched(queue, word)
+            instant = now
+            if time != moment:
+                instant, is_now = instant_of(time), False
+            note = Notification(owner.subscriber.id, event, rank, matched, instant, queue.subscription)
+            made.append((queue, note))
+            is_ordered = is_ordered and before <= queue.order
+            before = queue.order
+        if not is_ordered:
+            made.sort(key=_order)
+        return made, is_now
 
     def _set_handover(self, state: SubscriberState) -> None:
         """Note when a subscriber is handed what is gathered; an older note in the heap no longer counts."""
