@@ -458,3 +458,36 @@ def test_the_next_watermark_is_the_first_at_which_something_happens():
     assert [one[:2] for one in told(shard.advance(6))] == [(1, 5)]
     assert shard.next_watermark == 10
     assert [one[:2] for one in told(shard.advance(10))] == [(0, 10)]
+
+
+class TestFoundBySearch:
+    """Cases in which an engine and its definition disagreed once."""
+
+    def test_an_identity_that_comes_again_is_held_or_not_as_the_definition_says(self):
+        """Many rows of one identity and time with two scores, another event, and the first identity again later."""
+        a, b = Identity("s", "a"), Identity("s", "b")
+        stream = [*[Row(0, a, 0, 0.0, NEVER, ())] * 14, Row(0, a, 0, 0.25, NEVER, ()), Row(0, b, 0, 0.25, NEVER, ())]
+        stream.append(Row(1, a, 0, 0.25, NEVER, ()))
+        for size in (1, 5, len(stream)):
+            shard = Shard.of([Continuous(1)])
+            for start in range(0, len(stream), size):
+                shard.take(chunk_of(stream[start : start + size]))
+            assert told(shard.finish()) == Definition([Continuous(1)], 0).deliveries(stream)
+
+    def test_events_of_one_time_and_score_are_decided_by_identity_however_they_come(self):
+        a, b = Identity("s", "a"), Identity("s", "b")
+        stream = [Row(2, a, 0, 0.5, NEVER, ()), Row(2, b, 0, 0.5, NEVER, ()), Row(3, a, 0, 0.5, NEVER, ())]
+        for rows_ in (stream, stream[::-1]):
+            shard = Shard.of([Continuous(1)])
+            shard.take(chunk_of(rows_))
+            assert [(row[1], row[2].id) for row in told(shard.finish())] == [(2, "a")]
+
+    def test_a_window_of_time_that_becomes_one_of_events_keeps_the_most_recent(self):
+        stream = [Row(at, Identity("s", f"{at}"), 0, 0.5 - at / 20, NEVER, ()) for at in range(6)]
+        shard = Shard.of([TopKWindow(1, ticks(100))])
+        changes = [QueueChange(0, 4, TopKWindow(1, 3))]
+        shard.change(changes)
+        shard.take(chunk_of(stream))
+        expected = Definition([TopKWindow(1, ticks(100))], 0).deliveries(stream, changes)
+        assert told(shard.finish()) == expected
+        assert len(expected) > 1

@@ -90,3 +90,15 @@ def test_what_makes_no_sense_is_refused(wrong, complaint):
 def test_a_policy_takes_nothing_else_for_diversity(make):
     with pytest.raises(InvalidSubscriptionError, match=r"diversity: 0\.5 is not a Diversity"):
         make(0.5)
+
+
+def test_a_selection_that_would_take_too_long_is_refused_with_its_bound():
+    with pytest.raises(InvalidSubscriptionError, match=r"k: 5,000 is more than 1,000"):
+        Sliding(5_000, 5_000, Diversity())
+    with pytest.raises(InvalidSubscriptionError, match=r"would take 2,000,000 distances per event; expected at most 1"):
+        TopKWindow(1_000, 2_000, Diversity())
+    for policy in (Periodic, TopKWindow):
+        with pytest.raises(InvalidSubscriptionError, match=r"k: 1,001 is more than 1,000"):
+            policy(1_001, timedelta(days=1), Diversity())
+    assert Sliding(1_000, 1_000, Diversity()).k == 1_000
+    assert Sliding(5_000, 5_000).k == 5_000

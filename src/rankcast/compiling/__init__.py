@@ -48,6 +48,11 @@ class Postponed:
 
     _loaded: Any = None
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the real thing is there."""
+        return self._loaded is not None
+
     def load(self) -> Any:
         """Return the real thing, which is made once."""
         if self._loaded is None:
@@ -92,6 +97,11 @@ class Borrowed(Postponed):
 def borrowed(module: str, name: str) -> Any:
     """Return what kernels call that is in a module that imports numba, which is not imported now."""
     return Borrowed(module, name)
+
+
+def is_loaded(kernel: Callable[..., object]) -> bool:
+    """Tell whether a kernel can be called without loading a compiler first."""
+    return isinstance(kernel, Postponed) and kernel.is_loaded
 
 
 def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

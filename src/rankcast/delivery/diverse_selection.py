@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from rankcast.compiling import is_loaded
 from rankcast.delivery.contents import MISSING, Array, Content
 from rankcast.delivery.kernels_diversity import select_diverse
 from rankcast.model.diversity import Diversity, Weights
@@ -29,7 +30,7 @@ def diverse_selection(contents: Sequence[Content], ranks: Sequence[float], k: in
     >>> diverse_selection(films, [0.9, 0.8, 0.5], 2, Diversity())
     [0, 2]
     """
-    if len(contents) <= FEW:
+    if len(contents) <= FEW or not is_loaded(select_diverse):  # a first event is not to wait for a compiler
         return diverse_best([dict(content) for content in contents], ranks, k, diversity.sigma, diversity.distance)
     return selection_of_arrays(contents, ranks, k, diversity)
 

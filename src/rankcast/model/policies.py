@@ -45,7 +45,7 @@ class Periodic:
     def __post_init__(self) -> None:
         check_count("k", self.k, at_least=0)
         check_duration("period", self.period)
-        _check_diversity(self.diversity)
+        _check_diversity(self.diversity, self.k)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Sliding:
     def __post_init__(self) -> None:
         check_count("k", self.k, at_least=0)
         check_count("window", self.window, at_least=1)
-        _check_diversity(self.diversity)
+        _check_diversity(self.diversity, self.k, self.window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,18 @@ class TopKWindow:
 
     def __post_init__(self) -> None:
         check_count("k", self.k, at_least=0)
-        _check_diversity(self.diversity)
         if isinstance(self.window, timedelta):
             check_duration("window", self.window)
         else:
             check_count("window", self.window, at_least=1)
+        _check_diversity(self.diversity, self.k, self.window)
 
+
+MOST_CHOSEN = 1_000
+"""The largest k of a diverse selection, which takes k distances for each event held."""
+
+MOST_DISTANCES = 1_000_000
+"""Distances that one event may cost in a window of so many events: some ten milliseconds."""
 
 Policy: TypeAlias = AllMatches | Continuous | Periodic | Sliding | TopKWindow
 
@@ -113,9 +119,19 @@ def check_count(name: str, value: object, *, at_least: int) -> None:
         raise InvalidSubscriptionError(f"{name}: {shown(value)} is not a whole number of at least {at_least}")
 
 
-def _check_diversity(value: object) -> None:
+def _check_diversity(value: object, k: int, window: object = 1) -> None:
+    """Raise unless `value` is a diversity, or none, by which so many can be chosen in a time that has a bound."""
     if not isinstance(value, Diversity | None):
         raise InvalidSubscriptionError(f"diversity: {shown(value)} is not a Diversity")
+    if value is None:
+        return
+    if k > MOST_CHOSEN:
+        raise InvalidSubscriptionError(f"k: {k:,} is more than {MOST_CHOSEN:,}, the most to be chosen by diversity")
+    if isinstance(window, int) and k * window > MOST_DISTANCES:
+        raise InvalidSubscriptionError(
+            f"k: {k:,} of a window of {window:,} by diversity would take {k * window:,} distances per event; "
+            f"expected at most {MOST_DISTANCES:,}"
+        )
 
 
 def check_duration(name: str, value: object) -> None:
