@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.model.errors import InvalidSubscriptionError
-from rankcast.ranking.diversity import Diversity, diverse_best, list_diversity, most_diverse
+from rankcast.ranking.diversity import Diversity, diverse_best, list_diversity, mean_distance, most_diverse
 
 GENRES = ["comedy", "drama", "drama", "drama", "horror", "sci-fi"]
 RANKS = [0.9, 0.75, 0.75, 0.75, 0.65, 0.6]
@@ -120,3 +120,12 @@ def test_a_missing_attribute_and_another_type_are_different():
 def test_bad_parameters_are_refused(wrong):
     with pytest.raises(InvalidSubscriptionError):
         Diversity(**wrong)
+
+
+VALUES = st.sampled_from([1, 1.0, True, 2, "a", "b", 0.0, -0.0])
+CONTENTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
+
+
+@given(st.sampled_from([Diversity(), Diversity(weights={"a": 2, "b": 1})]), st.lists(CONTENTS, max_size=12))
+def test_the_mean_distance_is_that_over_all_pairs(diversity, contents):
+    assert mean_distance(contents, diversity) == pytest.approx(list_diversity(contents, diversity.distance))

@@ -129,7 +129,7 @@ def _row(subscriber: Subscriber, replay: Replay) -> tuple[str, ...]:
         shown_delivery(subscriber),
         *counts,
         tally.shown_means,
-        f"{tally.diversity.mean:.2f}" if tally.delivered.events > 1 else "-",
+        f"{tally.diversity:.2f}" if tally.delivered.events > 1 else "-",
         "-" if tally.freshness is None else _shown_delay(tally.freshness),
     )
 

@@ -21,7 +21,7 @@ from rankcast.model.notifying import Gathered, OnDemand
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, diversity_of
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.ranking.running_diversity import RunningDiversity
+from rankcast.ranking.diversity import mean_distance
 from rankcast.storage.durations import format_duration
 
 
@@ -53,7 +53,8 @@ class Tally:
     """What one subscriber was offered and what it got: how much, how good, how diverse and how fresh."""
 
     content: WantedContent
-    diversity: RunningDiversity
+    stated: Diversity
+    events: list[Event] = field(default_factory=list)
     matched: Count = field(default_factory=Count)
     delivered: Count = field(default_factory=Count)
     waited: timedelta = timedelta(0)
@@ -62,14 +63,19 @@ class Tally:
     def of(policy: Policy) -> Tally:
         """Return the tally of a subscriber; without a stated diversity all that events carry tells them apart."""
         stated = diversity_of(policy) or Diversity()
-        return Tally(WantedContent(frozenset(stated.weights), not stated.weights), RunningDiversity(stated))
+        return Tally(WantedContent(frozenset(stated.weights), not stated.weights), stated)
 
     def add(self, notification: Notification) -> None:
         """Count a notification."""
         event = notification.event
         self.delivered.add(notification.rank)
-        self.diversity.add(dict(self.content.of_event(event.attributes)))
+        self.events.append(event)
         self.waited += notification.time - (event.time or notification.time)
+
+    @property
+    def diversity(self) -> float:
+        """The mean distance of what was delivered, worked out when it is asked for."""
+        return mean_distance((dict(self.content.of_event(event.attributes)) for event in self.events), self.stated)
 
     @property
     def freshness(self) -> timedelta | None:
