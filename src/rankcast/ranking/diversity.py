@@ -46,8 +46,8 @@ def mean_distance(contents: Iterable[Mapping[str, Value]], diversity: Diversity)
     """
     kinds: dict[tuple[str, ...], list[Mapping[str, Value]]] = {}
     for content in contents:
-        names = diversity.weights or content
-        kinds.setdefault(tuple(name for name in sorted(names) if name in content), []).append(content)
+        compared = diversity.weights or content
+        kinds.setdefault(tuple(name for name in sorted(compared) if name in content), []).append(content)
     counted = [
         (names, len(members), {name: Counter([_key(one[name]) for one in members]) for name in names})
         for names, members in kinds.items()
