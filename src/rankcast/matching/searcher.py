@@ -1,5 +1,6 @@
 """Searches one segment. A searcher owns its scratch memory: one per thread.
 
+>>> import pyarrow as pa
 >>> from rankcast.matching.builder import Entry, build_segment
 >>> from rankcast.model.expressions import attr
 >>> from rankcast.model.filters import Filter
