@@ -150,7 +150,7 @@ class BatchedQueues:
     """The delivery queues of many subscribers, each with its own policy, numbered from 0."""
 
     def __init__(self, queues: Array, arena: Array, settings: Settings = NO_SETTINGS) -> None:
-        self._queues = queues
+        self._queues = self._all_lines = queues  # what lies behind the queues is room for more
         self._arena = arena
         self._settings = settings
         self._counters = np.array([len(arena), 0, 0], np.int64)
@@ -327,7 +327,11 @@ class BatchedQueues:
     def grow(self, policies: Iterable[Policy]) -> None:
         """Add queues that have seen nothing yet."""
         lines = self._lines(list(policies))
-        self._queues = np.concatenate([self._queues, lines])
+        before, size = len(self), len(self) + len(lines)
+        if size > len(self._all_lines):
+            self._all_lines = np.concatenate([self._queues, np.zeros((max(16, size), LINE), np.int64)])
+        self._queues = self._all_lines[:size]
+        self._queues[before:] = lines
         room = self._timers.shape[1]
         if 0 < room < len(self):
             more = np.zeros((LINES, len(self)), np.int64)  # half as much again
