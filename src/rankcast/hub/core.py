@@ -176,11 +176,6 @@ class Core:
         done.delivered += served.notifications
         done.matches += served.matches
 
-    def welcome_all(self, records: Iterable[SubscriberRecord]) -> None:
-        """Take several subscribers in."""
-        for entry in [entry for record in records for entry in self._welcome(record)]:
-            self._index.add(entry)
-
     def _update(self, command: Update) -> None:
         """Let a subscriber be as it is from now on: what its queues hold is matched and ranked again, or leaves."""
         state = self.subscribers[command.subscriber.id]
