@@ -151,7 +151,7 @@ def test_a_global_that_cannot_be_told_apart_is_refused(tmp_path):
         [sys.executable, "-c", "import odd; odd.odd(1)"],
         capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
-    assert "odd.TABLE is (1, 2); expected a kernel, a module or a number" in run.stderr
+    assert "odd.TABLE is (1, 2); expected a kernel, a module, a number or a NamedTuple" in run.stderr
 
 
 def test_modules_with_kernels_do_not_import_numba():

@@ -121,8 +121,9 @@ def test_single_events_are_served_as_the_steps_say(run, ways):
     queues.serve()
     for (_, event, now, expires, score), (shift, closed, everywhere) in zip(stream, ways, strict=False):
         chosen = list(range(len(policies))) if everywhere else [event % len(policies)]
-        columns = (np.full(len(chosen), value) for value in (event, expires, float(score)))
-        part = queues.arrive(np.array(chosen), *columns, now + shift, now, int(closed))
+        bits = int(np.float64(score).view(np.int64))
+        rows = np.array([(number, event, expires, bits) for number in chosen], np.int64).T.copy()
+        part = queues.arrive(rows, len(chosen), now + shift, now, int(closed))
         found += (row[:3] for row in part)
         for number in range(len(policies)):
             arriving = Candidate(Identity("s", f"{event:06}"), instant(now + shift), score, instant(expires))

@@ -20,7 +20,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_importing_rankcast_loads_no_engine():
-    heavy = ("lark", "numpy", "numba", "pyarrow", "rankcast.hub")
+    heavy = ("msgspec", "numpy", "numba", "pyarrow", "rankcast.hub")
     code = f"import sys, rankcast; print([name for name in {heavy} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

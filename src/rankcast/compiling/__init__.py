@@ -104,6 +104,12 @@ def is_loaded(kernel: Callable[..., object]) -> bool:
     return isinstance(kernel, Postponed) and kernel.is_loaded
 
 
+def loaded(kernel: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Return what a kernel calls, for who cannot spare the way there."""
+    assert isinstance(kernel, Postponed)
+    return cast("Callable[Parameters, Result]", kernel.load())
+
+
 def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a function of plain arrays and numbers to machine code that runs without the GIL."""
     return cast("Callable[Parameters, Result]", Kernel(function, _KERNEL))

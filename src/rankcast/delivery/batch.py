@@ -8,7 +8,7 @@
 or, one event at a time, for queues that come and go:
 
     queues.serve()                                          # from now on, know when queues act by themselves
-    delivered = queues.arrive(columns, time, now)           # one event in some queues, and what is due by then
+    delivered = queues.arrive(rows, count, time, now, 1)    # one event in some queues, and what is due by then
     queues.put(5, changed_queue(queues.get(5), policy, now))
 
 Rows are (queue, event, time, expires, score), sorted by queue; those of one queue in the order of their times, none
@@ -40,7 +40,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from rankcast.delivery.batch_diversity import NO_SETTINGS, Diverse, Settings, diverse_input
+from rankcast.compiling import loaded
+from rankcast.compiling.arguments import KernelArguments
+from rankcast.delivery.batch_diversity import DIVERSE_KINDS, NO_SETTINGS, Diverse, Settings, diverse_input
 from rankcast.delivery.batch_layout import (
     ALL,
     CAPACITY,
@@ -100,6 +102,7 @@ from rankcast.delivery.queues import Queue
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.ranking.batch_kernels import ROW_QUEUE
 
 VERSION = 3
 """Of the packed state."""
@@ -256,13 +259,12 @@ class BatchedQueues:
         self._timers[PLACE] = -1
         self._counters[TIMED] = 0
         set_timers(self._queues, self._timers, self._counters, 0, len(self))
+        self._serve_event = loaded(serve_event)
 
     def arrive(
         self,
-        queue: Array,
-        event: Array,
-        expires: Array,
-        score: Array,
+        rows: Array,
+        count: int,
         time: int,
         now: int,
         closed: int,
@@ -271,36 +273,37 @@ class BatchedQueues:
     ) -> list[tuple[int, int, int, float]]:
         """Let time pass to `now` and an event of a time arrive in some queues, each named once, or in none.
 
-        What is due before `now` comes first. With `closed`, 1 instead of 0, nothing more arrives at `now`, which is
-        evaluated. The columns are int64 and, the scores, float64; they are trusted. So is `now`, which never goes back,
-        and so are the contents, by event number: what is above `shift` bits of an event's word.
+        The first so many columns of `rows` are taken: queues, words of the event, expiries and the bits of scores, each
+        a line of int64. What is due before `now` comes first. With `closed`, 1 instead of 0, nothing more arrives at
+        `now`, which is evaluated. All that is trusted. So is `now`, which never goes back, and so are the contents, by
+        event number: what is above `shift` bits of an event's word.
         """
-        diverse = Diverse(shift, *contents, *self._settings) if self._settings.size else _NOT_DIVERSE
+        diverse = _NONE_DIVERSE
+        if self._settings.size:
+            diverse = KernelArguments.of(DIVERSE_KINDS, (*contents, *self._settings))
         counters = self._counters
         counters[WRITTEN] = 0
         row = -1
-        bits = score.view(np.int64)
         while True:
-            row, status = serve_event(
+            row, status = self._serve_event(
                 self._queues,
                 self._arena,
                 self._found,
                 counters,
                 self._timers,
-                queue,
-                event,
-                expires,
-                bits,
+                rows,
+                count,
                 time,
                 now,
                 closed,
-                diverse,
+                diverse.addresses,
+                shift,
                 row,
             )
             if status == DONE:
                 return self._delivered()
-            due = row < 0 or row == len(queue)
-            self._make_room(int(self._timers[QUEUE, 0] if due else queue[row]), status)
+            due = row < 0 or row == count
+            self._make_room(int(self._timers[QUEUE, 0] if due else rows[ROW_QUEUE, row]), status)
 
     def _delivered(self) -> list[tuple[int, int, int, float]]:
         """Return what was written last, as rows of a `Deliveries`."""
@@ -576,7 +579,7 @@ class BatchedQueues:
         return f"row {row}: {problems[fault]}"
 
 
-_NOT_DIVERSE = diverse_input(NO_CONTENTS, NO_SETTINGS)
+_NONE_DIVERSE = KernelArguments.of(DIVERSE_KINDS, (*NO_CONTENTS, *NO_SETTINGS))
 
 
 def _without_content(event: int) -> str:

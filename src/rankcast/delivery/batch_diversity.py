@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from rankcast.compiling.arguments import Kinds
 from rankcast.delivery.contents import Array, Contents, attribute_code
 from rankcast.model.diversity import Diversity, Weights
 from rankcast.model.errors import InvalidEventError, InvalidValueError
@@ -124,6 +125,12 @@ class Diverse(NamedTuple):
     weight_starts: Array
     weight_attributes: Array
     weights: Array
+
+
+DIVERSE_KINDS: Kinds = {
+    name: (np.float64 if name in ("sigmas", "totals", "weights") else np.int64, 0) for name in Diverse._fields[1:]
+}
+"""What a kernel that serves single events is given as a table, without the shift."""
 
 
 def diverse_input(contents: Contents, settings: Settings) -> Diverse:

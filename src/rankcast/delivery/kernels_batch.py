@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.compiling import compiled, inlined
+from rankcast.compiling.arguments import float64s, int64s
 from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     ALL,
@@ -31,6 +32,7 @@ from rankcast.delivery.kernels_listed import arrive_continuously, arrive_in_peri
 from rankcast.delivery.kernels_room import DONE, FOUND_FULL, has_room, write
 from rankcast.delivery.kernels_timers import DUE, QUEUE, TIMED, due_at, set_timer
 from rankcast.delivery.kernels_window import arrive_in_count_window, arrive_in_time_window, pass_in_window
+from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 NO_FAULT, UNKNOWN_QUEUE, UNSORTED_QUEUE, NEGATIVE_EVENT, TIME_OUT_OF_RANGE, LATE, SCORE_NOT_A_NUMBER = range(7)
 
@@ -195,28 +197,40 @@ def serve_event(
     found: Array,
     counters: Array,
     timers: Array,
-    queue_column: Array,
-    words: Array,
-    expiries: Array,
-    score_bits: Array,
+    rows: Array,
+    count: int,
     time: int,
     now: int,
     closed: int,
-    diverse: Diverse,
+    diversities: Array,
+    shift: int,
     row: int,
 ) -> tuple[int, int]:
     """Let time pass to `now`, and one event arrive in some queues, each named once.
 
-    Goes on from a row; -1 is what is due before them, and what is due at `now`, if it is closed, comes after the last.
+    The first so many rows count: the queue, the event's word, its expiry and the bits of its score. Goes on from a row;
+    -1 is what is due before them, and what is due at `now`, if it is closed, comes after the last.
     """
+    diverse = Diverse(
+        shift,
+        int64s(diversities, 0),
+        int64s(diversities, 1),
+        int64s(diversities, 2),
+        int64s(diversities, 3),
+        float64s(diversities, 4),
+        float64s(diversities, 5),
+        int64s(diversities, 6),
+        int64s(diversities, 7),
+        float64s(diversities, 8),
+    )
     if row < 0:
         status = _pass_due(queues, arena, found, counters, timers, now, 0, diverse)
         if status != DONE:
             return row, status
         row = 0
-    while row < len(queue_column):
-        queue, event, expiry = queue_column[row], words[row], expiries[row]
-        score = score_order(score_bits[row])
+    while row < count:
+        queue, event, expiry = rows[ROW_QUEUE, row], rows[ROW_WORD, row], rows[ROW_EXPIRES, row]
+        score = score_order(rows[ROW_SCORE, row])
         if queues[queue, SETTING]:
             status = take_diverse(queues, arena, found, counters, queue, event, time, expiry, score, now, diverse)
         else:

@@ -83,11 +83,11 @@ def _warm_single_events() -> None:
     """Serve events one by one, with queues that change in between."""
     queues = BatchedQueues.of(_POLICIES)
     queues.serve()
-    every = np.arange(len(_POLICIES))
     for at in range(12):
         contents = Contents.of({number: {"c": number % 2} for number in range(at + 1)})
-        word, expires = np.full(len(every), at), np.full(len(every), NEVER if at % 3 else at + 2)
-        queues.arrive(every, word, expires, np.full(len(every), at % 4 / 4), at, at, at % 2, contents)
+        score = int(np.float64(at % 4 / 4).view(np.int64))
+        rows = np.array([(queue, at, NEVER if at % 3 else at + 2, score) for queue in range(len(_POLICIES))]).T.copy()
+        queues.arrive(rows, rows.shape[1], at, at, at % 2, contents)
     for number, policy in enumerate(_POLICIES):
         queues.put(number, queues.get(number, policy), policy)
     queues.compact()

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
+from msgspec import Struct
+
 from rankcast.delivery.lateness import ReorderingState
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import Subscriber, SubscriberId
@@ -18,8 +20,7 @@ from rankcast.serving.results import Notification
 from rankcast.serving.subscriber_state import SubscriberRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Struct, frozen=True):
     """An event at `now`; `closed` when nothing more comes at that instant; `next_id` what it numbers events from."""
 
     event: Event

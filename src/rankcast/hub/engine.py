@@ -24,6 +24,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -451,13 +452,20 @@ class Hub:
 
     def _applied(self, commands: tuple[Command, ...]) -> Applied:
         """Apply commands; only the last of several may lead to anything but a change of subscribers."""
-        *others, last = commands
-        for command in others:
-            self._core.apply(command)
-        return self._core.apply(last)
+        if len(commands) == 1:
+            return self._core.apply(commands[0])
+        for is_new, some in groupby(commands[:-1], lambda one: isinstance(one, Subscribe)):
+            if is_new:
+                self._core.subscribe(one.subscriber for one in some if isinstance(one, Subscribe))
+            else:
+                for command in some:
+                    self._core.apply(command)
+        return self._core.apply(commands[-1])
 
     def _handed_over(self, done: _Done) -> list[Notification]:
         """Call the subscribers' callbacks and return the notifications; then they are settled."""
+        if self._journal is None and not (self._callbacks or self._on_match or self._on_late):
+            return done.applied.delivered
         try:
             notifications = self._called_back(done.applied)
         except CallbackError:
@@ -554,7 +562,10 @@ class Hub:
         return replace(subscriber, subscriptions=checked)
 
     def _now(self, given: datetime | None) -> datetime:
-        now = checked_value(self._clock() if given is None else given, "now")
+        now: object = self._clock() if given is None else given
+        if type(now) is datetime and now.tzinfo is UTC:  # as the clock's are: there is nothing to check
+            return now
+        now = checked_value(now, "now")
         if not isinstance(now, datetime):
             raise InvalidEventError(f"now: {shown(given)} is not a time; expected an aware datetime")
         return now

@@ -1,8 +1,8 @@
 """What is wrong with a filter text, in words for its author.
 
-The parser says where it stopped and which tokens it would have accepted there. Those tokens tell the situation (an
-operator is due, a constant is due, ...); the text at that place tells the likely mistake, such as a string in double
-quotes. Everything here runs once per bad text, on a few characters around the mistake.
+The parser says where it stopped and what was due there (an operator, a constant, ...); the text at that place tells the
+likely mistake, such as a string in double quotes. Everything here runs once per bad text, on a few characters around
+the mistake.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-
-from lark import Token, UnexpectedInput
-from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from rankcast.language.literals import OPERATOR_WORDS
 from rankcast.model.errors import FilterSyntaxError
@@ -36,7 +33,7 @@ CONSTRAINT = "a constraint such as rent < 900"
 OPERATOR = "an operator: =, !=, <, <=, >, >=, between, in, like, prefix, suffix or contains"
 
 
-class _Due(Enum):
+class Due(Enum):
     """What the text should have gone on with; the value is how a message says so."""
 
     CONSTRAINT = (CONSTRAINT,)
@@ -53,8 +50,23 @@ class _Due(Enum):
     AND_OR_END = ("'and'", "'or'", "the end of the text")
 
 
-_ENDED = (_Due.AND_OR_CLOSE, _Due.AND_OR_END)
+_ENDED = (Due.AND_OR_CLOSE, Due.AND_OR_END)
 """A constraint is complete here."""
+
+
+@dataclass(eq=False)
+class Unexpected(Exception):  # noqa: N818 (no error of a user's, until it is diagnosed)
+    """The parser cannot go on: what was due at an offset.
+
+    `attribute` is the one that is being spoken of, as it is written; `opened` is where the innermost open parenthesis
+    is, and `follows_open` whether nothing stands behind it yet.
+    """
+
+    due: Due
+    offset: int
+    attribute: str = "a"
+    opened: int = -1
+    follows_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +75,11 @@ class _Situation:
 
     text: str
     offset: int
-    due: _Due
+    due: Due
     kind: str
     found: str
-    stack: list[object]
-
-    @property
-    def attribute(self) -> str:
-        """The attribute that is being spoken of, as it is written."""
-        names = (item for item in reversed(self.stack) if isinstance(item, Token) and item.type == "NAME")
-        return _cut(str(next(names, "a")))
+    attribute: str
+    follows_open: bool
 
     @property
     def rest(self) -> str:
@@ -80,13 +87,11 @@ class _Situation:
         return self.text[self.offset : self.offset + 1_000]
 
 
-def diagnosed(error: UnexpectedInput, text: str) -> FilterSyntaxError:
+def diagnosed(error: Unexpected, text: str) -> FilterSyntaxError:
     """Return the error to raise for what the parser could not read."""
     situation = _situation(error, text)
-    if situation.kind == "end":
-        opened = _unclosed_parenthesis(situation)
-        if opened is not None:
-            return FilterSyntaxError("this parenthesis is not closed", text, opened, ("')'",))
+    if situation.kind == "end" and error.due in (Due.AND_OR_CLOSE, Due.NEXT_IN_LIST, Due.CLOSE):
+        return FilterSyntaxError("this parenthesis is not closed", text, error.opened, ("')'",))
     for hint in _HINTS:
         problem = hint(situation)
         if problem is not None:
@@ -95,41 +100,14 @@ def diagnosed(error: UnexpectedInput, text: str) -> FilterSyntaxError:
     return FilterSyntaxError(found, text, situation.offset, situation.due.value)
 
 
-def _situation(error: UnexpectedInput, text: str) -> _Situation:
-    parser = error.interactive_parser  # the LALR parser sets it on every error
-    due = _due(parser.accepts())  # type: ignore[no-untyped-call]
-    stack: list[object] = parser.parser_state.value_stack
-    at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-    if at_end or not isinstance(error, UnexpectedToken | UnexpectedCharacters):
-        return _Situation(text, len(text.rstrip()), due, "end", "", stack)
-    offset = error.token.start_pos if isinstance(error, UnexpectedToken) else error.pos_in_stream
-    lump = _LUMP.match(text, offset or 0)
-    kind, found = (str(lump.lastgroup), lump.group()) if lump else ("other", "")
-    return _Situation(text, offset or 0, due, kind, found, stack)
-
-
-def _due(accepted: set[str]) -> _Due:
-    telling = {
-        "COMPARISON": _Due.OPERATOR,
-        "_IN": _Due.NEGATED_OPERATOR,
-        "NUMBER": _Due.CONSTANT,
-        "STRING": _Due.TIME,
-        "_EXISTS": _Due.CONSTRAINT,
-        "NAME": _Due.ATTRIBUTE,
-        "_COMMA": _Due.NEXT_IN_LIST,
-        "_OPEN": _Due.LIST,
-        "$END": _Due.AND_OR_END,
-        "_OR": _Due.AND_OR_CLOSE,
-        "_AND": _Due.UPPER_BOUND,
-    }
-    return next((due for token, due in telling.items() if token in accepted), _Due.CLOSE)
-
-
-def _unclosed_parenthesis(situation: _Situation) -> int | None:
-    if situation.due not in (_Due.AND_OR_CLOSE, _Due.NEXT_IN_LIST, _Due.CLOSE):
-        return None
-    opened = [item for item in situation.stack if isinstance(item, Token) and item.type == "_OPEN"]
-    return opened[-1].start_pos
+def _situation(error: Unexpected, text: str) -> _Situation:
+    offset, kind, found = error.offset, "end", ""
+    lump = _LUMP.match(text, offset)
+    if lump is None:
+        offset = len(text.rstrip())
+    else:
+        kind, found = str(lump.lastgroup), lump.group()
+    return _Situation(text, offset, error.due, kind, found, _cut(error.attribute), error.follows_open)
 
 
 def _shown(situation: _Situation) -> str:
@@ -161,22 +139,22 @@ def _typographic_quote(at: _Situation) -> str | None:
 
 def _symbol_for_word(at: _Situation) -> str | None:
     word = _SYMBOL_WORDS.get(at.found)
-    fits = at.due is _Due.CONSTRAINT if word == "not" else at.due in (*_ENDED, _Due.OPERATOR, _Due.CONSTRAINT)
+    fits = at.due is Due.CONSTRAINT if word == "not" else at.due in (*_ENDED, Due.OPERATOR, Due.CONSTRAINT)
     return f"unexpected '{at.found}'; write '{word}'" if word and fits else None
 
 
 def _null(at: _Situation) -> str | None:
     test = _NULL_TEST.match(at.rest)
-    if at.due is _Due.OPERATOR and test:
+    if at.due is Due.OPERATOR and test:
         return f"there is no 'is null'; write '{'exists' if test.group(1) else 'not exists'} {at.attribute}'"
-    if at.due is _Due.CONSTANT and _NULL.match(at.rest):
+    if at.due is Due.CONSTANT and _NULL.match(at.rest):
         return f"{at.found} is not a constant; a missing attribute is found with 'not exists {at.attribute}'"
     return None
 
 
 def _odd_name(at: _Situation) -> str | None:
-    digit_first = at.due in (_Due.CONSTRAINT, _Due.ATTRIBUTE) and re.match(r"[0-9]+[^\W\de]", at.found)
-    odd_inside = at.due is _Due.OPERATOR and at.found[:1] in tuple(".-:/") and not at.text[at.offset - 1].isspace()
+    digit_first = at.due in (Due.CONSTRAINT, Due.ATTRIBUTE) and re.match(r"[0-9]+[^\W\de]", at.found)
+    odd_inside = at.due is Due.OPERATOR and at.found[:1] in tuple(".-:/") and not at.text[at.offset - 1].isspace()
     if not digit_first and not odd_inside:
         return None
     return (
@@ -185,7 +163,7 @@ def _odd_name(at: _Situation) -> str | None:
 
 
 def _constant_first(at: _Situation) -> str | None:
-    if at.due is _Due.CONSTRAINT and at.kind in ("number", "string"):
+    if at.due is Due.CONSTRAINT and at.kind in ("number", "string"):
         return f"unexpected {_shown(at)}; write the attribute first, as in rent > 500"
     if at.due in _ENDED and at.kind == "symbol" and at.found[0] in "=<>!":
         return (
@@ -196,7 +174,7 @@ def _constant_first(at: _Situation) -> str | None:
 
 
 def _not_a_constant(at: _Situation) -> str | None:
-    if at.due is not _Due.CONSTANT:
+    if at.due is not Due.CONSTANT:
         return None
     if _NOT_FINITE.match(at.rest):
         return "not-a-number and infinity cannot be compared with; expected a finite constant"
@@ -206,7 +184,7 @@ def _not_a_constant(at: _Situation) -> str | None:
         return f"{_shown(at)} is not a constant; compare with a constant (strings stand in 'single quotes')"
     if at.kind == "number":
         return f"{_shown(at)} is not a number; expected digits such as 42, -1.5 or 2e6"
-    if at.found.startswith(")") and isinstance(at.stack[-1], Token) and at.stack[-1].type == "_OPEN":
+    if at.found.startswith(")") and at.follows_open:
         return "the list is empty; expected at least one constant"
     return None
 
@@ -219,7 +197,7 @@ def _bare_date(at: _Situation) -> str | None:
 
 
 def _unknown_operator(at: _Situation) -> str | None:
-    if at.due is not _Due.OPERATOR:
+    if at.due is not Due.OPERATOR:
         return None
     name = at.attribute
     if at.kind in ("number", "string") and name.lower() in OPERATOR_WORDS:
@@ -236,20 +214,20 @@ def _unknown_operator(at: _Situation) -> str | None:
 
 
 def _negated_comparison(at: _Situation) -> str | None:
-    if at.due is _Due.NEGATED_OPERATOR and at.kind == "symbol":
+    if at.due is Due.NEGATED_OPERATOR and at.kind == "symbol":
         return f"unexpected {_shown(at)} after 'not'; write 'not {at.attribute} {at.found} ...'"
     return None
 
 
 def _quote_inside_string(at: _Situation) -> str | None:
-    ended = at.due in (*_ENDED, _Due.NEXT_IN_LIST, _Due.UPPER_BOUND)
+    ended = at.due in (*_ENDED, Due.NEXT_IN_LIST, Due.UPPER_BOUND)
     if ended and at.kind == "word" and at.offset and at.text[at.offset - 1] == "'":
         return f"unexpected {_shown(at)} right after a string; a quote inside a string is written twice: ''"
     return None
 
 
 def _not_open(at: _Situation) -> str | None:
-    if at.due is _Due.AND_OR_END and at.found == ")":
+    if at.due is Due.AND_OR_END and at.found == ")":
         return "unexpected ')': no parenthesis is open"
     return None
 

@@ -10,6 +10,6 @@ The compiled way, bottom-up: `dimensions` describes rank space, into which `rang
 of events) and `kernels_search` (single events, with `texts`) translate; `rows` are conjunctions there. `plan` chooses a
 kernel for every row; `wide` and `selective` build what `kernels_wide` and `kernels_selective` read, and
 `kernels_search` runs both. A `segment` is all of that as named arrays, made by `builder`, `columnar` or `merging`;
-`prepared` is a segment ready for kernels, which are given its arrays as one of the `part_tables`, and a `searcher` per
+`prepared` is a segment ready for kernels, which are given its arrays as one table of arguments, and a `searcher` per
 thread searches it for columns of events.
 """

@@ -24,7 +24,7 @@ import numpy as np
 
 from rankcast.matching.builder import build_segment
 from rankcast.matching.delta import Delta
-from rankcast.matching.entries import Entry
+from rankcast.matching.entries import Entry, check_once
 from rankcast.matching.few import ALIVE
 from rankcast.matching.merging import merge_segments
 from rankcast.matching.rows import Array
@@ -34,6 +34,9 @@ from rankcast.model.errors import DuplicateIdError, UnknownIdError
 
 if TYPE_CHECKING:
     from rankcast.matching.index import Job, Run
+
+MANY = 256
+"""Subscriptions that are made a segment at once when they come together."""
 
 GROWTH = 4
 """Segments of one size that are merged into one of the next size."""
@@ -82,15 +85,27 @@ class CompiledIndex:
         with self._lock:
             return self._find(number) is not None
 
-    def add(self, entry: Entry) -> None:
-        """Add a subscription; raises DuplicateIdError when its number is taken."""
+    def add_many(self, entries: Sequence[Entry]) -> None:
+        """Add subscriptions, all or none; raises DuplicateIdError when a number is taken.
+
+        A few become part of the newest delta; many are a segment of their own from the start.
+        """
+        check_once(entries)
+        made = Part.of(build_segment(entries)) if len(entries) >= min(MANY, self._delta_limit) else None
+        is_due = made is not None
         with self._lock:
-            if self._find(entry.number) is not None:
-                raise DuplicateIdError(f"subscription number {entry.number} is taken")
-            newest = self.snapshot.together.deltas[-1]
-            newest.add(entry, self._names)
-            self._publish(Delta(self._delta_limit) if newest.is_full else None)
-        if newest.is_full:
+            for entry in entries:
+                if self._find(entry.number) is not None:
+                    raise DuplicateIdError(f"subscription number {entry.number} is taken")
+            if made is not None:
+                self._put(made, (), ())
+            else:
+                for entry in entries:
+                    newest = self.snapshot.together.deltas[-1]
+                    newest.add(entry, self._names)
+                    self._publish(Delta(self._delta_limit) if newest.is_full else None)
+                    is_due = is_due or newest.is_full
+        if is_due:
             self._maintain()
 
     def remove(self, number: int) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankcast.compiling import loaded
 from rankcast.matching.cuts import microseconds, split_number
 from rankcast.matching.entries import checked
 from rankcast.matching.kernels_delta import BOOL, TIME
@@ -30,6 +31,7 @@ MORE_ATTRIBUTES = 64
 """Room for attributes beyond those there are, so that a new one seldom needs other memory."""
 
 NO_EXTRA = np.zeros((0, 2), np.int64)
+NO_KEYS = np.zeros(0)
 NO_RESTS = np.zeros(0, np.int16)
 NO_DATA = np.zeros(0, np.uint8)
 
@@ -38,6 +40,7 @@ class CompiledReader:
     """Matches events against snapshots; one per thread."""
 
     def __init__(self) -> None:
+        self._match_parts = loaded(match_parts)
         self._together: Parts | None = None
         self._room = Needs(rows=-1)
         self._searchers: dict[Part, Searcher] = {}
@@ -46,10 +49,8 @@ class CompiledReader:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order."""
         if snapshot.together is not self._together or snapshot.attributes > self._room.attributes:
             self._make_room(snapshot)
-        numbered: list[int] = []
-        numbers: list[int | float] = []
-        worded: list[int] = []
-        words: list[str] = []
+        numbers: dict[int, int | float] = {}
+        words: dict[int, str] = {}
         others: list[tuple[str, int, Value]] = []
         number_of = snapshot.names.get
         for name, value in attributes.items():
@@ -57,46 +58,37 @@ class CompiledReader:
             if at is not None:
                 kind = type(value)
                 if kind is str:
-                    worded.append(at)
-                    words.append(value)  # type: ignore[arg-type]
+                    words[at] = value  # type: ignore[assignment]
                 elif kind is int or kind is float:
-                    numbered.append(at)
-                    numbers.append(value)  # type: ignore[arg-type]
+                    numbers[at] = value  # type: ignore[assignment]
                 else:
                     others.append((name, at, value))
-        extra: list[tuple[int, int]] = []
-        extra_at = _told_apart(others, numbered, numbers, worded, words, extra) if others else []
-        data = _bytes(words, worded, snapshot) if words else NO_DATA
-        table = np.array(extra, np.int64) if extra else NO_EXTRA
-        count = self._search(snapshot, numbered, numbers, worded + extra_at, data, table)
+        extra = _told_apart(others, numbers, words) if others else {}
+        data = _bytes(words, snapshot) if words else NO_DATA
+        table = np.array(list(extra.values()), np.int64) if extra else NO_EXTRA
+        count = self._search(snapshot, numbers, [*words, *extra], data, table)
         found = self._found[:count].copy()
         if snapshot.together.have_residues or snapshot.has_others:
             return self._with_rest(found, attributes, snapshot)
         return found
 
     def _search(
-        self,
-        snapshot: Snapshot,
-        numbered: list[int],
-        numbers: list[int | float],
-        rest: list[int],
-        data: Array,
-        extra: Array,
+        self, snapshot: Snapshot, numbers: Mapping[int, int | float], rest: list[int], data: Array, extra: Array
     ) -> int:
         try:
-            keys = np.array(numbers, np.float64)
+            keys = np.array([*numbers.values()], np.float64) if numbers else NO_KEYS
         except OverflowError:
             count = -1
         else:
-            count = self._call(snapshot, np.array(numbered + rest, np.int64), keys, NO_RESTS, data, extra)
+            count = self._call(snapshot, np.array([*numbers, *rest], np.int64), keys, NO_RESTS, data, extra)
         if count < 0:
-            numbered, keys, rests = _exact(numbered, numbers, snapshot)
-            count = self._call(snapshot, np.array(numbered + rest, np.int64), keys, rests, data, extra)
+            numbered, keys, rests = _exact(numbers, snapshot)
+            count = self._call(snapshot, np.array([*numbered, *rest], np.int64), keys, rests, data, extra)
         return count
 
     def _call(self, snapshot: Snapshot, attributes: Array, keys: Array, rests: Array, data: Array, extra: Array) -> int:
         together = snapshot.together
-        return match_parts(
+        return self._match_parts(
             together.tables,
             together.delta_tables,
             together.full_rows,
@@ -154,53 +146,43 @@ class CompiledReader:
 
 
 def _told_apart(
-    others: list[tuple[str, int, Value]],
-    numbered: list[int],
-    numbers: list[int | float],
-    worded: list[int],
-    words: list[str],
-    extra: list[tuple[int, int]],
-) -> list[int]:
-    """Add values whose types are not just int, float or str to the others of their kind; return where bools and times
-    are.
-    """
-    extra_at: list[int] = []
+    others: list[tuple[str, int, Value]], numbers: dict[int, int | float], words: dict[int, str]
+) -> dict[int, tuple[int, int]]:
+    """Add values whose types are not just int, float or str to the others of their kind; return bools and times."""
+    extra: dict[int, tuple[int, int]] = {}
     for name, at, raw in others:
         value = checked(raw, name)
         if isinstance(value, bool):
-            extra_at.append(at)
-            extra.append((BOOL, value))
+            extra[at] = (BOOL, value)
         elif isinstance(value, int | float):
-            numbered.append(at)
-            numbers.append(value)
+            numbers[at] = value
         elif isinstance(value, str):
-            worded.append(at)
-            words.append(value)
+            words[at] = value
         elif value is not None:
-            extra_at.append(at)
-            extra.append((TIME, microseconds(value)))
-    return extra_at
+            extra[at] = (TIME, microseconds(value))
+    return extra
 
 
-def _bytes(words: list[str], worded: list[int], snapshot: Snapshot) -> Array:
+def _bytes(words: Mapping[int, str], snapshot: Snapshot) -> Array:
     """Return the UTF-8 of texts, each followed by END_OF_TEXT."""
     # As a bytearray, because numba would compile another kernel for an array that cannot be written.
-    if "".join(words).isascii():
-        return np.frombuffer(bytearray("\xff".join((*words, "")), "latin-1"), np.uint8)
+    texts = words.values()
+    if "".join(texts).isascii():
+        return np.frombuffer(bytearray("\xff".join((*texts, "")), "latin-1"), np.uint8)
     try:
-        items = [word.encode() for word in words]
+        items = [word.encode() for word in texts]
     except UnicodeEncodeError:
-        for at, word in zip(worded, words, strict=True):
+        for at, word in words.items():
             checked(word, _name(snapshot, at))
         raise
     return np.frombuffer(bytearray(b"\xff".join((*items, b""))), np.uint8)
 
 
-def _exact(numbered: list[int], numbers: list[int | float], snapshot: Snapshot) -> tuple[list[int], Array, Array]:
+def _exact(numbers: Mapping[int, int | float], snapshot: Snapshot) -> tuple[list[int], Array, Array]:
     """Return numbers that float64 may not have, such as integers above 2**53; NaN is a missing attribute."""
     found = [
         (at, *split_number(number))
-        for at, number in zip(numbered, numbers, strict=True)
+        for at, number in numbers.items()
         if checked(number, _name(snapshot, at)) is not None
     ]
     return (

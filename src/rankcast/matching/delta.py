@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rankcast.compiling.arguments import KernelArguments
 from rankcast.matching.cuts import microseconds, split_number
 from rankcast.matching.entries import Entry
 from rankcast.matching.few import ALIVE, Few
@@ -30,7 +31,6 @@ from rankcast.matching.kernels_delta import (
     OF_TEXTS,
     OF_TIMES,
 )
-from rankcast.matching.part_tables import PartTable
 from rankcast.matching.rows import Array
 from rankcast.model.intervals import Cut
 from rankcast.model.patterns import PatternKind
@@ -119,7 +119,7 @@ class Delta:
         self._predicates = self._pieces = self._texts = self._bytes = 0
         self.died: Array = self._arrays["died"]
         self.died[:] = ALIVE
-        self.table = PartTable.of(DELTA_KINDS, tuple(self._arrays.values()))
+        self.table = KernelArguments.of(DELTA_KINDS, tuple(self._arrays.values()))
         self._place_of: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -205,7 +205,7 @@ class Delta:
         """
         other = copy(self)
         other._arrays = {**self._arrays, "attribute": mapping[self._arrays["attribute"]].astype(np.int32)}
-        other.table = PartTable.of(DELTA_KINDS, tuple(other._arrays.values()))
+        other.table = KernelArguments.of(DELTA_KINDS, tuple(other._arrays.values()))
         return other
 
     def bury(self, place: int, sequence: int) -> None:

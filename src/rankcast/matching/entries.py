@@ -5,11 +5,12 @@ Nothing here or in `few` and `index` imports a kernel: the first events of a pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidValueError
 from rankcast.model.filters import Conjunction, Filter
 from rankcast.model.intervals import Domain, IntervalSet
 from rankcast.model.values import Value, checked_value
@@ -45,6 +46,14 @@ class Entry:
             else:
                 return True
         return False
+
+
+def check_once(entries: Sequence[Entry]) -> None:
+    """Raise DuplicateIdError when two entries have the same number."""
+    if len(entries) > 1:
+        for number, times in Counter(entry.number for entry in entries).items():
+            if times > 1:
+                raise DuplicateIdError(f"subscription number {number} is used twice")
 
 
 def checked(raw: object, name: str) -> Value | None:

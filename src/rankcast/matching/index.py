@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from rankcast.matching.entries import Entry
+from rankcast.matching.entries import Entry, check_once
 from rankcast.matching.few import Few, FewSnapshot
 from rankcast.matching.reader import Reader
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
@@ -100,17 +100,27 @@ class Index:
 
     def add(self, entry: Entry) -> None:
         """Add a subscription; raises DuplicateIdError when its number is taken."""
+        self.add_many((entry,))
+
+    def add_many(self, entries: Sequence[Entry]) -> None:
+        """Add subscriptions, all or none; raises DuplicateIdError when a number is taken.
+
+        Many cost less together than one by one.
+        """
         with self._lock:
             compiled, is_due = self._compiled, False
             if compiled is None:
-                if entry.number in self._few:
-                    raise DuplicateIdError(f"subscription number {entry.number} is taken")
-                self._few.add(entry)
+                check_once(entries)
+                for entry in entries:
+                    if entry.number in self._few:
+                        raise DuplicateIdError(f"subscription number {entry.number} is taken")
+                for entry in entries:
+                    self._few.add(entry)
                 self._publish()
                 is_due = not self._is_loading and len(self._few) - self._few.dead > self._few_limit
                 self._is_loading = self._is_loading or is_due
         if compiled is not None:
-            compiled.add(entry)
+            compiled.add_many(entries)
         elif is_due:
             self._have_loaded()
 
@@ -159,8 +169,7 @@ class Index:
                 now = {entry.number: entry for entry in self._snapshot.delta}
                 for number in [number for number, entry in was.items() if now.get(number) is not entry]:
                     made.remove(number)
-                for entry in [entry for number, entry in now.items() if was.get(number) is not entry]:
-                    made.add(entry)
+                made.add_many([entry for number, entry in now.items() if was.get(number) is not entry])
                 self._compiled = made
                 self._few = Few()
                 self._snapshot = FewSnapshot(self._few, 0, 0)

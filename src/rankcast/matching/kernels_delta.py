@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.compiling import inlined
+from rankcast.compiling.arguments import Kinds, float64s, int16s, int32s, int64s, uint8s
 from rankcast.matching.cuts import at_most, split_integer
-from rankcast.matching.part_tables import Kinds, float64s, int16s, int32s, int64s, uint8s
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

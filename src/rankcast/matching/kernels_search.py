@@ -17,9 +17,22 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.compiling import compiled, inlined
+from rankcast.compiling.arguments import (
+    KernelArguments,
+    Kinds,
+    float64s,
+    int16s,
+    int32_columns,
+    int32s,
+    int64_columns,
+    int64s,
+    uint8s,
+    uint16s,
+    uint64s,
+)
+from rankcast.compiling.intrinsics import count_bits, lowest_bit
 from rankcast.matching.automaton import follow
 from rankcast.matching.cuts import are_common, place_of_text, rank_numbers, reversed_items, split_texts
-from rankcast.matching.intrinsics import count_bits, lowest_bit
 from rankcast.matching.kernels_delta import BOOL, scan_delta
 from rankcast.matching.kernels_selective import gather, row_holds
 from rankcast.matching.kernels_wide import (
@@ -30,19 +43,6 @@ from rankcast.matching.kernels_wide import (
     count_rows,
     pick_rows,
     restore_rows,
-)
-from rankcast.matching.part_tables import (
-    Kinds,
-    PartTable,
-    float64s,
-    int16s,
-    int32_columns,
-    int32s,
-    int64_columns,
-    int64s,
-    uint8s,
-    uint16s,
-    uint64s,
 )
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -131,7 +131,7 @@ STAMP, FOUND, OPEN, WIDTH, ATTRIBUTES = 0, 1, 2, 3, 4
 STATE = 5
 
 
-def scratch(width: int, words: int, listed: int, stamps: int, attributes: int, rows: int) -> PartTable:
+def scratch(width: int, words: int, listed: int, stamps: int, attributes: int, rows: int) -> KernelArguments:
     """Return the memory that kernels work in, for segments up to some size, as a table.
 
     `small` holds the event's rank per dimension, its dimensions and ranks as lists, for `match_parts` where in the
@@ -143,7 +143,7 @@ def scratch(width: int, words: int, listed: int, stamps: int, attributes: int, r
     large[WIDTH], large[ATTRIBUTES] = width, attributes
     small = np.zeros(3 * width + attributes + listed, np.int32)
     arrays = (np.zeros(words, np.uint64), small, large, np.empty(rows, np.int64), np.empty(rows, np.int32))
-    return PartTable.of(WORK_KINDS, arrays)
+    return KernelArguments.of(WORK_KINDS, arrays)
 
 
 @inlined

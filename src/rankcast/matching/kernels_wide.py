@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.compiling import compiled, inlined
-from rankcast.matching.intrinsics import count_bits, lowest_bit, prefetch
+from rankcast.compiling.intrinsics import count_bits, lowest_bit, prefetch
 from rankcast.matching.kernels_selective import row_holds
 
 Array: TypeAlias = np.ndarray[Any, Any]

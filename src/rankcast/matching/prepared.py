@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.compiling.arguments import KernelArguments
 from rankcast.matching.kernels_search import ROWS_AT_ONCE, SEGMENT_KINDS
-from rankcast.matching.part_tables import PartTable
 from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
 from rankcast.matching.texts import Texts
@@ -46,7 +46,7 @@ class Prepared:
     """A segment, and its table for the kernels; `facts` and `died` are changed in place when subscriptions die."""
 
     segment: Segment
-    table: PartTable
+    table: KernelArguments
     facts: Array
     died: Array
     needs: Needs
@@ -93,12 +93,12 @@ class Prepared:
             stamps=len(segment) if has_several else 0,
             rows=len(rows),
         )
-        return Prepared(segment, PartTable.of(SEGMENT_KINDS, arrays), facts, died, needs, number_of, texts)
+        return Prepared(segment, KernelArguments.of(SEGMENT_KINDS, arrays), facts, died, needs, number_of, texts)
 
     def with_attributes(self, dimension_of: Array) -> Prepared:
         """Return the same with other numbers for the attributes of the index."""
         arrays = dict(zip(SEGMENT_KINDS, self.table.arrays, strict=True)) | {"dimension_of": dimension_of}
-        return replace(self, table=PartTable.of(SEGMENT_KINDS, tuple(arrays.values())))
+        return replace(self, table=KernelArguments.of(SEGMENT_KINDS, tuple(arrays.values())))
 
     @cached_property
     def names(self) -> list[str]:

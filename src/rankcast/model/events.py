@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import accumulate
@@ -59,6 +59,8 @@ class Event:
     extensions: Mapping[str, Value] = field(default_factory=dict)
     data: Any = None
     attributes: Mapping[str, Value] = field(init=False, repr=False, compare=False)
+    identity: Identity = field(init=False, repr=False, compare=False)
+    """(source, id)."""
 
     def __post_init__(self) -> None:
         for name in ("id", "source", "type"):
@@ -67,6 +69,7 @@ class Event:
         for name in ("subject", "datacontenttype", "dataschema"):
             if not isinstance(getattr(self, name), str | None):
                 raise InvalidEventError(f"{name}: {shown(getattr(self, name))} is not a string")
+        object.__setattr__(self, "identity", Identity(self.source, self.id))
         try:
             for name in self.extensions:
                 _check_extension(name)
@@ -101,27 +104,29 @@ class Event:
         expires = envelope.pop("expirytime", None)
         return Event(**{"id": id, "source": source, "time": time, "expires": expires, "data": payload, **envelope})
 
-    @property
-    def identity(self) -> Identity:
-        """(source, id)."""
-        return Identity(self.source, self.id)
-
     def stamped(self, now: datetime) -> Event:
         """Return the event with a publication time: its own or, lacking one, `now`."""
         if self.time is not None:
             return self
-        event = replace(self, time=now)
-        object.__setattr__(event, "attributes", {**self.attributes, "time": event.attributes["time"]})
-        return event
+        try:
+            time = _checked_time("time", now)
+        except InvalidValueError as error:
+            raise InvalidEventError(str(error)) from None
+        return self._with(time=time, attributes={**self.attributes, "time": time})
+
+    def _with(self, **values: object) -> Event:
+        """Return the event with some fields that are known to be right."""
+        made, put = object.__new__(Event), object.__setattr__
+        for name in _FIELDS:
+            put(made, name, values[name] if name in values else getattr(self, name))
+        return made
 
     def conformed(self, schema: Schema) -> Event:
         """Return the event with its attributes in their declared types; raise InvalidEventError where one cannot be."""
         conformed = schema.conformed(self.attributes)
         if conformed == self.attributes and all(type(conformed[n]) is type(v) for n, v in self.attributes.items()):
             return self
-        event = replace(self)
-        object.__setattr__(event, "attributes", conformed)
-        return event
+        return self._with(attributes=conformed)
 
     @property
     def conversions(self) -> dict[str, Value]:
@@ -135,9 +140,7 @@ class Event:
 
     def converted(self, conversions: Mapping[str, Value]) -> Event:
         """Return the event with attributes as a schema had converted them, to bring back one that was written down."""
-        event = replace(self)
-        object.__setattr__(event, "attributes", {**event.attributes, **conversions})
-        return event
+        return self._with(attributes={**self.attributes, **conversions})
 
     def is_valid_at(self, now: datetime) -> bool:
         """Whether the event has not expired: `expires > now`."""
@@ -155,6 +158,9 @@ class Event:
             name = name.removeprefix("data.")
         found = _payload_list(self.data, name)
         return None if found is None else _numbers(found)
+
+
+_FIELDS = tuple(field.name for field in fields(Event))
 
 
 def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datetime | None) -> Event | None:
@@ -184,6 +190,7 @@ def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datet
     put(event, "time", time)
     put(event, "data", data)
     put(event, "attributes", attributes)
+    put(event, "identity", Identity(source, name))
     put(event, "extensions", {})
     for missing in ("expires", "subject", "datacontenttype", "dataschema"):
         put(event, missing, None)

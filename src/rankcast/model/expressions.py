@@ -44,6 +44,8 @@ class Operator(Enum):
     CONTAINS = "contains"
     EXISTS = "exists"
 
+    __hash__ = object.__hash__  # each value is there once; an Enum would hash its name, in Python
+
 
 ORDERINGS = frozenset((Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.BETWEEN))
 PATTERNS = frozenset((Operator.LIKE, Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS))

@@ -32,6 +32,8 @@ class ValueType(Enum):
     STRING = "string"
     TIME = "time"
 
+    __hash__ = object.__hash__  # each value is there once; an Enum would hash its name, in Python
+
 
 class Family(Enum):
     """Types whose values compare with each other. A comparison across families is unknown, never an error."""
@@ -40,6 +42,8 @@ class Family(Enum):
     STRING = "string"
     BOOL = "bool"
     TIME = "time"
+
+    __hash__ = object.__hash__  # each value is there once; an Enum would hash its name, in Python
 
 
 FAMILY_OF_TYPE = {

@@ -9,7 +9,19 @@ from __future__ import annotations
 import math
 import sys
 
+import numpy as np
+
 from rankcast.compiling import compiled, inlined
+from rankcast.compiling.arguments import (
+    Kinds,
+    bools,
+    float64_columns,
+    float64s,
+    int8s,
+    int32s,
+    int64_columns,
+    int64s,
+)
 from rankcast.model.times import LATEST, TICK
 from rankcast.ranking.batch_table import CLOSENESS, COSINE, DISTANCE, EPOCH, MAX, MEAN, MIN, NONE, Array
 from rankcast.ranking.decay import LANDMARK
@@ -25,6 +37,49 @@ EXACT = 2**53
 """Whole numbers up to here are floats, so that their quotient is rounded once, as Python's is."""
 
 _EXACT_DAYS = EXACT // _DAY - 1
+
+ROW_QUEUE, ROW_WORD, ROW_EXPIRES, ROW_SCORE = range(4)
+"""The lines of the rows of one event: its queues, its word and its expiry there, and the bits of its score."""
+
+EVENT_KINDS: Kinds = {
+    "queue": (np.int64, 0),
+    "profile": (np.int32, 0),
+    "rank": (np.float64, 0),
+    "weight": (np.float64, 0),
+    "refresh": (np.int64, 0),
+    "relevance": (np.int32, 0),
+    "bits": (np.int64, 0),
+    "none": (np.int64, 0),
+    "rank_by": (np.int8, 0),
+    "half_life": (np.int64, 2),
+    "kind": (np.int8, 0),
+    "reach": (np.float64, 0),
+    "part_start": (np.int64, 0),
+    "part_column": (np.int32, 0),
+    "part_value": (np.float64, 0),
+    "part_scale": (np.float64, 0),
+    "part_weight": (np.float64, 0),
+    "values": (np.float64, 1),
+    "vector_first": (np.int64, 1),
+    "vector_size": (np.int64, 1),
+    "vector_length": (np.float64, 1),
+    "vector_values": (np.float64, 0),
+    "event": (np.int64, 0),
+    "keys": (np.int64, 0),
+    "counts": (np.bool_, 0),
+    "ranks": (np.float64, 0),
+    "out_event": (np.int64, 0),
+    "out_rank": (np.float64, 0),
+    "out_start": (np.int64, 0),
+    "out_matched": (np.int64, 0),
+}
+"""The arrays that `rank_event` is given as a table. `none` is zero for each subscription: none is more general than
+another; `event` has room for four numbers."""
+
+_QUEUES, _PROFILES, _RANKS, _WEIGHTS, _REFRESHES, _RELEVANCES, _BITS, _NONE = range(8)
+_RANK_BY, _HALF_LIFE, _KIND, _REACH, _PART_START, _PART_COLUMN, _PART_VALUE, _PART_SCALE, _PART_WEIGHT = range(8, 17)
+_VALUES, _VECTOR_FIRST, _VECTOR_SIZE, _VECTOR_LENGTH, _VECTOR_VALUES = range(17, 22)
+_EVENT, _KEYS, _COUNTS, _OWN_RANKS, _OUT_EVENT, _OUT_RANK, _OUT_START, _OUT_MATCHED = range(22, len(EVENT_KINDS))
 _LOWEST = -sys.float_info.max
 
 
@@ -238,6 +293,66 @@ def rank_matches(
             rows += 1
             out_start[rows] = used
     return rows
+
+
+@compiled
+def rank_event(table: Array, numbers: Array, word: int, time: int, stated: int, rows: Array) -> int:
+    """Rank one event, whose features are in the table, and write its rows; return how many.
+
+    The bits of the subscriptions that it matched are added to its word. No subscription is dropped for a more specific
+    one.
+    """
+    about = int64s(table, _EVENT)
+    offsets, times, expiry = about[:2], about[2:3], about[3:4]
+    offsets[0], offsets[1], times[0], expiry[0] = 0, len(numbers), time, stated
+    none = int64s(table, _NONE)
+    starts, matched = int64s(table, _OUT_START), int64s(table, _OUT_MATCHED)
+    count = rank_matches(
+        offsets,
+        numbers,
+        times,
+        expiry,
+        int64s(table, _QUEUES),
+        int32s(table, _PROFILES),
+        float64s(table, _RANKS),
+        float64s(table, _WEIGHTS),
+        int64s(table, _REFRESHES),
+        int32s(table, _RELEVANCES),
+        none,
+        none,
+        none,
+        int8s(table, _RANK_BY),
+        int64_columns(table, _HALF_LIFE, 2),
+        int8s(table, _KIND),
+        float64s(table, _REACH),
+        int64s(table, _PART_START),
+        int32s(table, _PART_COLUMN),
+        float64s(table, _PART_VALUE),
+        float64s(table, _PART_SCALE),
+        float64s(table, _PART_WEIGHT),
+        float64_columns(table, _VALUES, 1),
+        int64_columns(table, _VECTOR_FIRST, 1),
+        int64_columns(table, _VECTOR_SIZE, 1),
+        float64_columns(table, _VECTOR_LENGTH, 1),
+        float64s(table, _VECTOR_VALUES),
+        int64s(table, _KEYS),
+        bools(table, _COUNTS),
+        float64s(table, _OWN_RANKS),
+        int64s(table, _OUT_EVENT),
+        rows[ROW_QUEUE],
+        float64s(table, _OUT_RANK),
+        rows[ROW_SCORE].view(np.float64),
+        rows[ROW_EXPIRES],
+        starts,
+        matched,
+    )
+    bits = int64s(table, _BITS)
+    for row in range(count):
+        found = word
+        for at in range(starts[row], starts[row + 1]):
+            found |= bits[matched[at]]
+        rows[ROW_WORD, row] = found
+    return count
 
 
 @compiled

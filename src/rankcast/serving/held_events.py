@@ -47,13 +47,17 @@ class HeldEvents:
     def add(self, event: Event, time: int) -> tuple[int, dict[int, int]]:
         """Return the number of an event of a time, and the numbers that others have instead of those they had."""
         renumbered = self._numbered_again() if self._next + GAP > LIMIT or self._last < GAP else {}
-        same = self._by_time.setdefault(time, [])
         identity = event.identity
-        number = self._between(same, identity)
-        if number < 0:
-            renumbered |= self._spread(same)
+        same = self._by_time.get(time)
+        if same is None:
+            number = self._next = self._next + GAP
+            self._by_time[time] = [(identity, number)]
+        else:
             number = self._between(same, identity)
-        same.insert(bisect_left(same, (identity, number)), (identity, number))
+            if number < 0:
+                renumbered |= self._spread(same)
+                number = self._between(same, identity)
+            same.insert(bisect_left(same, (identity, number)), (identity, number))
         self.events[number] = event
         self._numbers.setdefault(identity, []).append(number)
         return number, renumbered

@@ -9,7 +9,7 @@ Events are words (`held_events`), times are microseconds since 1970.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -25,21 +25,52 @@ from rankcast.delivery.queues import Queue, step
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 from rankcast.model.values import Value
-
-NO_NUMBERS = np.zeros(0, np.int64)
-NO_SCORES = np.zeros(0)
+from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 
 class Rows(NamedTuple):
-    """One event in some queues, each named once: what it matched there, when it expires, its score."""
+    """One event in some queues, each named once: the first `size` columns of a table.
 
-    queue: Array
-    word: Array
-    expires: Array
-    score: Array
+    Its lines are the queues, the words of the event with what it matched there, when it expires, and the bits of its
+    scores.
+    """
+
+    table: Array
+    size: int
+
+    @property
+    def queue(self) -> Array:
+        """The queues."""
+        found: Array = self.table[ROW_QUEUE, : self.size]
+        return found
+
+    @property
+    def columns(self) -> Iterable[tuple[int, int, int, float]]:
+        """The rows as (queue, word, expires, score)."""
+        queue, word, expires, bits = self.table[:, : self.size]
+        return zip(queue.tolist(), word.tolist(), expires.tolist(), bits.view(np.float64).tolist(), strict=True)
+
+    def chosen(self, is_chosen: Array) -> Rows:
+        """Return some of the rows."""
+        found = np.ascontiguousarray(self.table[:, : self.size][:, is_chosen])
+        return Rows(found, found.shape[1])
+
+    def joined(self, others: Rows) -> Rows:
+        """Return these rows and others."""
+        found = np.concatenate([self.table[:, : self.size], others.table[:, : others.size]], axis=1)
+        return Rows(found, found.shape[1])
+
+    @staticmethod
+    def of(rows: Sequence[tuple[int, int, int, float]]) -> Rows:
+        """Return rows of (queue, word, expires, score)."""
+        table = np.empty((4, len(rows)), np.int64)
+        scores = table[ROW_SCORE].view(np.float64)
+        for at, row in enumerate(rows):
+            table[ROW_QUEUE, at], table[ROW_WORD, at], table[ROW_EXPIRES, at], scores[at] = row
+        return Rows(table, len(rows))
 
 
-NO_ROWS = Rows(NO_NUMBERS, NO_NUMBERS, NO_NUMBERS, NO_SCORES)
+NO_ROWS = Rows.of(())
 
 
 Delivery: TypeAlias = tuple[int, int, int, float]
@@ -96,10 +127,7 @@ class SteppedQueues:
 
     def arrive(self, _: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> list[Delivery]:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
-        arriving = {
-            queue: (word, expires, score)
-            for queue, word, expires, score in zip(*(column.tolist() for column in rows), strict=True)
-        }
+        arriving = {queue: (word, expires, score) for queue, word, expires, score in rows.columns}
         moment, found = instant_of(now), list[Delivery]()
         for number in sorted(arriving.keys() | self._due(now)):
             queue, policy = self._queues[number]
@@ -199,18 +227,13 @@ class ColumnarQueues:
 
     def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> list[Delivery]:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
-        if self._diverse and event is not None and not self._diverse.isdisjoint(rows.queue.tolist()):
-            self._contents.add(int(rows.word[0]) >> CODE_BITS, event.attributes)
+        table, size = rows
+        if not self._diverse:
+            return self._table.arrive(table, size, time, min(now, LAST_INSTANT), int(closed))
+        if event is not None and not self._diverse.isdisjoint(rows.queue.tolist()):
+            self._contents.add(int(table[ROW_WORD, 0]) >> CODE_BITS, event.attributes)
         return self._table.arrive(
-            rows.queue,
-            rows.word,
-            rows.expires,
-            rows.score,
-            time,
-            min(now, LAST_INSTANT),
-            int(closed),
-            self._contents.table,
-            CODE_BITS,
+            table, size, time, min(now, LAST_INSTANT), int(closed), self._contents.table, CODE_BITS
         )
 
     def get(self, queue: int, policy: Policy) -> Queue:

@@ -1,8 +1,9 @@
 """From the subscriptions that one event matches to the rows of the queues that it is offered to.
 
-A few matches are ranked one by one, in plain Python. Many go through the kernel that ranks batches, for which the
-subscriptions are lines of a table that grows and shrinks; the arithmetic is the same to the last bit. Subscribers for
-whom only the most specific matches count, or with very many subscriptions, are always ranked one by one.
+Until kernels are loaded matches are ranked one by one, in plain Python. Then they go through the kernel that ranks
+batches, for which the subscriptions are lines of a table that grows and shrinks; the arithmetic is the same to the last
+bit. Subscribers for whom only the most specific matches count, or with very many subscriptions, are always ranked one
+by one.
 """
 
 from __future__ import annotations
@@ -10,26 +11,28 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 
+from rankcast.compiling import loaded
+from rankcast.compiling.arguments import KernelArguments
 from rankcast.delivery.batch_layout import NEVER, Array, microseconds
+from rankcast.delivery.queue_slots import instant_of
 from rankcast.model.events import Event
 from rankcast.model.relevance import Relevance
 from rankcast.model.times import TICK
 from rankcast.ranking.batch import Features
-from rankcast.ranking.batch_kernels import rank_matches
+from rankcast.ranking.batch_kernels import EVENT_KINDS, ROW_SCORE, rank_event
 from rankcast.ranking.batch_table import LONGEST, NONE, RANK_BY, Functions
 from rankcast.serving.matched_codes import WIDEST, MatchedCodes
 from rankcast.serving.queues import NO_ROWS, Rows
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberState
 
-FEW = 2
-"""Matches that are ranked faster one by one than the kernel is called."""
-
 SPARE = 64
 """Relevance functions that nobody uses any more, beside as many as are used, before they are forgotten."""
+
+NO_VECTORS = Features.of(Functions(), 1, {})
 
 _LINE = {
     "queue": np.int64,
@@ -38,9 +41,10 @@ _LINE = {
     "weight": np.float64,
     "refresh": np.int64,
     "relevance": np.int32,
-    "general_start": np.int64,
-    "general_end": np.int64,
+    "bits": np.int64,
+    "none": np.int64,
 }
+"""What is known of each subscription, as the first arrays of `EVENT_KINDS`."""
 
 
 class SubscriptionRanking:
@@ -51,7 +55,6 @@ class SubscriptionRanking:
         self._owners: list[ServedQueue | None] = []
         self._positions: list[int] = []
         self._lines = {name: np.zeros(0, kind) for name, kind in _LINE.items()}
-        self._bits = np.zeros(0, np.int64)
         self._one_by_one = np.zeros(0, np.bool_)
         self._are_special = 0
         self._free: dict[int, list[int]] = {}
@@ -60,7 +63,7 @@ class SubscriptionRanking:
         self._uses: Counter[Relevance] = Counter()
         self._stale = True
         self._room = 0
-        self._tables: tuple[Array, ...] = ()
+        self._arguments = NO_ROWS.table  # of the kernel; made by `_refresh`
 
     def add(self, owner: SubscriberState) -> None:
         """Number the subscriptions of a subscriber, which has its queues."""
@@ -79,10 +82,10 @@ class SubscriptionRanking:
             relevance = NONE if one.relevance is None else self._function(one.relevance)
             refresh = LONGEST if one.refresh is None else min(LONGEST, one.refresh // TICK)
             ranks, weights = owner.preferences.ranks, owner.preferences.weights
-            line = (queue.number, profile, ranks[one.id], weights[one.id], refresh, relevance)
+            bits = 1 << at if at < WIDEST else 0
+            line = (queue.number, profile, ranks[one.id], weights[one.id], refresh, relevance, bits)
             for name, value in zip(self._lines, line, strict=False):
                 self._lines[name][number] = value
-            self._bits[number] = 1 << at if at < WIDEST else 0
             self._one_by_one[number] = special
         self._are_special += special
 
@@ -114,10 +117,10 @@ class SubscriptionRanking:
         return queue, self._positions[number]
 
     def _grow(self, size: int) -> None:
-        if size > len(self._bits):
+        if size > len(self._one_by_one):
             room = max(64, 2 * size)
             self._lines = {name: _longer(column, room) for name, column in self._lines.items()}
-            self._bits, self._one_by_one = _longer(self._bits, room), _longer(self._one_by_one, room)
+            self._one_by_one = _longer(self._one_by_one, room)
             self._stale = True
 
     def _profile(self, owner: SubscriberState) -> int:
@@ -147,9 +150,12 @@ class SubscriptionRanking:
             found[queue] = (*found.get(queue, ()), position)
         return found
 
-    def rows(self, event: Event, numbers: Array, word: int, time: datetime, *, by_kernel: bool) -> Rows:
-        """Return the rows of an event that matches some subscriptions; its word has no code yet."""
-        if not by_kernel or len(numbers) <= FEW:
+    def rows(self, event: Event, numbers: Array, word: int, time: int, *, by_kernel: bool) -> Rows:
+        """Return the rows of an event of a time that matches some subscriptions; its word has no code yet.
+
+        They are there until the next call.
+        """
+        if not by_kernel:
             return self._rows_one_by_one(event, numbers.tolist(), word, time)
         if not self._are_special:
             return self._rows_by_kernel(event, numbers, word, time)
@@ -158,24 +164,20 @@ class SubscriptionRanking:
         if special.all():
             return rest
         plain = self._rows_by_kernel(event, numbers[~special], word, time)
-        return Rows(*(np.concatenate(columns) for columns in zip(plain, rest, strict=True)))
+        return plain.joined(rest) if rest.size else plain
 
-    def _rows_one_by_one(self, event: Event, numbers: Sequence[int], word: int, time: datetime) -> Rows:
+    def _rows_one_by_one(self, event: Event, numbers: Sequence[int], word: int, time: int) -> Rows:
         rows: list[tuple[int, int, int, float]] = []
+        instant = instant_of(time)
         for queue, positions in self.grouped(numbers).items():
             ranked = queue.ranked(event, positions)
             if ranked is None:
                 continue
             code = self.code(queue, ranked.matched, positions)
-            expires = queue.expires(event, ranked, time)
-            score = queue.owner.preferences.score(ranked.rank, time)
-            rows.append((queue.number, word | code, NEVER if expires is None else microseconds(expires), score))
-        if not rows:
-            return NO_ROWS
-        found = Rows(*(np.empty(len(rows), kind) for kind in (np.int64, np.int64, np.int64, np.float64)))
-        for at, row in enumerate(rows):
-            found.queue[at], found.word[at], found.expires[at], found.score[at] = row
-        return found
+            expires = queue.expires(event, ranked, instant)
+            score = queue.owner.preferences.score(ranked.rank, instant)
+            rows.append((queue.number, word | code, microseconds(expires), score))
+        return Rows.of(rows)
 
     def code(self, queue: ServedQueue, matched: tuple[str, ...], positions: tuple[int, ...]) -> int:
         """Return the code of the subscriptions that rank an event, which are among those at some positions."""
@@ -184,79 +186,68 @@ class SubscriptionRanking:
             positions = tuple(at for at in positions if owned[at].id in ranking)
         return self._codes.code(positions)
 
-    def _rows_by_kernel(self, event: Event, numbers: Array, word: int, time: datetime) -> Rows:
-        if self._stale:
-            self._refresh()
-        count = len(numbers)
-        if count > self._room:
-            self._make_room(2 * count)
-        ticks = microseconds(time)
-        self._time[0], self._stated[0], self._offsets[1] = ticks, microseconds(event.expires), count
-        arguments: list[Array] = [self._offsets, numbers, self._time, self._stated, *self._lines.values()]
-        arguments += (*self._tables, *self._features(event), *self._scratch)
-        found = rank_matches(*arguments)
-        starts: Array = self._out[4]
-        matched = self._out[5][: starts[found]]
-        queue, score, expires = (self._out[at][:found].copy() for at in (0, 2, 3))
-        bits = self._bits[matched]
-        if len(bits) > found:
-            bits = np.bitwise_or.reduceat(bits, starts[:found])
-        if self._profiles_decay and np.isnan(score).any():
-            for row in np.flatnonzero(np.isnan(score)).tolist():
-                owner = self.owner(int(matched[starts[row]]))[0].owner
-                score[row] = owner.preferences.score(float(self._out[1][row]), time)
-        return Rows(queue, word | bits, expires, score)
+    def _rows_by_kernel(self, event: Event, numbers: Array, word: int, time: int) -> Rows:
+        if self._stale or len(numbers) > self._room:
+            self._refresh(len(numbers))
+        if self._numbers:
+            attributes = event.attributes
+            self._values[:, 0] = [_number(attributes.get(name)) for name in self._numbers]
+        arguments = self._arguments if not self._vectors else self._with_vectors(event)
+        stated = NEVER if event.expires is None else microseconds(event.expires)
+        rows = Rows(self._rows, self._rank_event(arguments, numbers, word, time, stated, self._rows))
+        if self._profiles_decay:
+            self._complete_scores(rows, time)
+        return rows
 
-    def _refresh(self) -> None:
-        """Make the tables of what is not by subscription again."""
+    def _complete_scores(self, rows: Rows, time: int) -> None:
+        """Work out one by one the few decayed scores that need whole numbers beyond 2**53."""
+        scores = rows.table[ROW_SCORE, : rows.size].view(np.float64)
+        for row in np.flatnonzero(np.isnan(scores)).tolist():
+            owner = self.owner(int(self._out["out_matched"][self._out["out_start"][row]]))[0].owner
+            scores[row] = owner.preferences.score(float(self._out["out_rank"][row]), instant_of(time))
+
+    def _refresh(self, count: int) -> None:
+        """Make again what the kernel is given beside single events, with room for so many matches."""
+        if count > self._room:
+            self._room = 2 * count
+        room = self._room
         profiles = np.array(list(self._profiles) or [(0, 0, 0)], np.int64)
         self._profiles_decay = bool((profiles[:, 1:] != 0).any())
-        functions = self._functions.arrays()
-        self._tables = (
-            np.zeros(0, np.int64),
-            profiles[:, 0].astype(np.int8),
-            np.ascontiguousarray(profiles[:, 1:]),
-            *functions.values(),
-        )
         self._numbers, self._vectors = tuple(self._functions.numbers), tuple(self._functions.vectors)
-        self._offsets = np.zeros(2, np.int64)
-        self._time, self._stated = np.zeros(1, np.int64), np.full(1, NEVER)
-        self._no_vectors = (
-            np.zeros((0, 1), np.int64),
-            np.zeros((0, 1), np.int64),
-            np.zeros((0, 1)),
-            np.zeros(0),
-        )
+        self._values = np.empty((len(self._numbers), 1))
+        self._rows = np.empty((4, room), np.int64)
+        self._out = {
+            "event": np.zeros(4, np.int64),
+            "keys": np.empty(room, np.int64),
+            "counts": np.empty(room, np.bool_),
+            "ranks": np.empty(room),
+            "out_event": np.empty(room, np.int64),
+            "out_rank": np.empty(room),
+            "out_start": np.empty(room + 1, np.int64),
+            "out_matched": np.empty(room, np.int64),
+        }
+        self._tables = {
+            **self._lines,
+            "rank_by": profiles[:, 0].astype(np.int8),
+            "half_life": np.ascontiguousarray(profiles[:, 1:]),
+            **self._functions.arrays(),
+            "values": self._values,
+        }
+        self._made = self._arguments_with(NO_VECTORS)
+        self._arguments = self._made.addresses
+        self._rank_event = loaded(rank_event)
         self._stale = False
 
-    def _make_room(self, count: int) -> None:
-        out = (
-            np.empty(count, np.int64),
-            np.empty(count),
-            np.empty(count),
-            np.empty(count, np.int64),
-            np.empty(count + 1, np.int64),
-            np.empty(count, np.int64),
-        )
-        self._out = out
-        self._scratch = (
-            np.empty(count, np.int64),
-            np.empty(count, np.bool_),
-            np.empty(count),
-            np.empty(count, np.int64),
-            *out,
-        )
-        self._room = count
+    def _arguments_with(self, vectors: Features) -> KernelArguments:
+        given = (vectors.first, vectors.size, vectors.length, vectors.values)
+        return KernelArguments.of(EVENT_KINDS, (*self._tables.values(), *given, *self._out.values()))
 
-    def _features(self, event: Event) -> tuple[Array, ...]:
-        """Return what relevance functions look at in an event."""
-        values = np.array([_number(event.attributes.get(name)) for name in self._numbers]).reshape(-1, 1)
-        if not self._vectors:
-            return values, *self._no_vectors
+    def _with_vectors(self, event: Event) -> Array:
+        """Return what the kernel is given for an event with vectors."""
         found = ((name, event.vector(name)) for name in self._vectors)
         vectors = {name: (np.array([0, len(one)]), np.array(one)) for name, one in found if one is not None}
-        made = Features.of(self._functions, 1, {}, vectors)
-        return values, made.first, made.size, made.length, made.values
+        self._made = self._arguments_with(Features.of(self._functions, 1, {}, vectors))
+        return self._made.addresses
 
 
 def _number(value: object) -> float:

@@ -1,16 +1,20 @@
-"""What serving tells: matches and notifications."""
+"""What serving tells: matches and notifications.
+
+One event can lead to thousands of them, so they are structs of msgspec, which are made ten times as fast as frozen
+dataclasses.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """One event that satisfies subscriptions of one subscriber, and its rank there.
 
     `subscription` is the one whose own policy it is offered to; None stands for the subscriber's.
@@ -23,8 +27,7 @@ class Match:
     subscription: SubscriptionId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(Struct, frozen=True):
     """One event delivered to one subscriber: its rank there, the subscriptions it satisfied, and the instant.
 
     `subscription` is the one whose own policy delivers it; None stands for the subscriber's policy. `gathered` is when

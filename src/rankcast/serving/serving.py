@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 
 import numpy as np
+from msgspec import Struct
 
 from rankcast.delivery.batch_layout import Array, microseconds
 from rankcast.delivery.candidates import Candidate
@@ -35,7 +36,6 @@ from rankcast.delivery.queue_slots import instant_of
 from rankcast.delivery.queues import Queue
 from rankcast.matching.naive import matches as is_matched
 from rankcast.model.events import Event, Identity
-from rankcast.model.notifying import AT_ONCE
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.model.times import LATEST
@@ -48,12 +48,11 @@ from rankcast.serving.results import Match, Notification
 from rankcast.serving.subscriber_state import MOST_RANKS, QueueState, ServedQueue, SubscriberRecord, SubscriberState
 
 
-@dataclass(slots=True)
-class Served:
+class Served(Struct):
     """What an event or the passing of time led to: what is handed over and, if asked for, what was matched."""
 
-    notifications: list[Notification] = field(default_factory=list)
-    matches: list[Match] = field(default_factory=list)
+    notifications: list[Notification] = []
+    matches: list[Match] = []
 
 
 class Serving:
@@ -167,7 +166,7 @@ class Serving:
     def _change(self, queue: ServedQueue, policy: Policy, now: datetime) -> None:
         """Let a queue have another policy, and match and rank what it holds again."""
         held = self._queues.get(queue.number, queue.policy)
-        queue.policy, queue.ranks, queue.names = policy, {}, {}
+        queue.follow(policy)
         competing = list(queue.owner.competing(queue.subscription))
 
         def rerank(candidate: Candidate) -> Candidate | None:
@@ -198,18 +197,17 @@ class Serving:
         """
         served, moment = Served(), microseconds(now)
         if not len(numbers):
-            self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now)
+            self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now, moment)
             return served
-        time = event.time or now
-        ticks = microseconds(time)
-        number = self._numbered(event, ticks)
+        time = moment if event.time is None or event.time is now else microseconds(event.time)
+        number = self._numbered(event, time)
         rows = self._ranking.rows(event, numbers, number << CODE_BITS, time, by_kernel=self._is_columnar)
         earlier = self._events.numbers(event.identity)
         if len(earlier) > 1:
             rows = self._without_held(rows, set(earlier[:-1]))
         if tell:
-            served.matches = self._told(event, rows, time)
-        self._finish(served, self._queues.arrive(event, rows, ticks, moment, closed=closed), now)
+            served.matches = self._told(event, rows)
+        self._finish(served, self._queues.arrive(event, rows, time, moment, closed=closed), now, moment)
         if self._events.are_many:
             self._forget_events()
         return served
@@ -218,13 +216,13 @@ class Serving:
         """Let time pass to `now`; return what is handed over by itself."""
         served, moment = Served(), microseconds(now)
         if self._handovers or self._queues.next_due is not None:
-            self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now)
+            self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now, moment)
         return served.notifications
 
     def finish(self) -> list[Notification]:
         """End the input: complete open periods and windows as if time went on for ever."""
-        served = Served()
-        self._finish(served, self._queues.arrive(None, NO_ROWS, 0, microseconds(LATEST), closed=True), LATEST)
+        served, moment = Served(), microseconds(LATEST)
+        self._finish(served, self._queues.arrive(None, NO_ROWS, 0, moment, closed=True), LATEST, moment)
         return served.notifications
 
     @property
@@ -247,8 +245,7 @@ class Serving:
 
     def _without_held(self, rows: Rows, earlier: set[int]) -> Rows:
         """Leave out the queues that hold an event of the same identity."""
-        is_kept = np.array([not self._holds(queue, earlier) for queue in rows.queue.tolist()], bool)
-        return Rows(*(column[is_kept] for column in rows))
+        return rows.chosen(np.array([not self._holds(queue, earlier) for queue in rows.queue.tolist()], bool))
 
     def _holds(self, number: int, events: set[int]) -> bool:
         queue = self._served[number]
@@ -256,10 +253,10 @@ class Serving:
         held = self._queues.get(number, queue.policy).held
         return any(_word(one) >> CODE_BITS in events for one in held)
 
-    def _told(self, event: Event, rows: Rows, time: datetime) -> list[Match]:
+    def _told(self, event: Event, rows: Rows) -> list[Match]:
         """Return the matches of rows."""
         found = []
-        for number, word, score in zip(rows.queue.tolist(), rows.word.tolist(), rows.score.tolist(), strict=True):
+        for number, word, _, score in rows.columns:
             queue = self._served[number]
             assert queue is not None
             ranked = Ranked(self._rank(queue, event, word, score), self._matched(queue, word))
@@ -281,20 +278,20 @@ class Serving:
 
     def _rank(self, queue: ServedQueue, event: Event, word: int, score: float) -> float:
         """Return the rank of an event that a queue knows."""
-        if queue.owner.preferences.decay is None:
+        if not queue.decays:
             return score
         found = queue.ranked(event, self._codes.positions(word))
         assert found is not None
         return found.rank
 
-    def _finish(self, served: Served, delivered: list[Delivery], now: datetime) -> None:
-        """Hand over what was delivered, and what was gathered until now."""
+    def _finish(self, served: Served, delivered: list[Delivery], now: datetime, moment: int) -> None:
+        """Hand over what was delivered, and what was gathered until now, which is `moment` as queues count."""
         handed: list[Notification] = []
         is_now = True
         if delivered:
-            made, is_now = self._notifications(delivered, now)
+            made, is_now = self._notifications(delivered, now, moment)
             for queue, note in made:
-                if queue.owner.subscriber.notify is AT_ONCE:
+                if queue.is_at_once:
                     handed.append(note)
                 else:
                     handed += queue.owner.hand_over([note])
@@ -311,24 +308,27 @@ class Serving:
         served.notifications = handed
 
     def _notifications(
-        self, delivered: list[Delivery], now: datetime
+        self, delivered: list[Delivery], now: datetime, moment: int
     ) -> tuple[list[tuple[ServedQueue, Notification]], bool]:
         """Return deliveries as notifications, as subscribers came, and whether all are of this instant."""
-        moment, is_now, is_ordered, before = microseconds(now), True, True, (-1, -1)
+        is_now, is_ordered, before = True, True, (-1, -1)
         made: list[tuple[ServedQueue, Notification]] = []
+        served, events = self._served, self._events.events
         for number, word, time, score in delivered:
-            queue = self._served[number]
+            queue = served[number]
             assert queue is not None
-            event, owner = self._events.events[word >> CODE_BITS], queue.owner
-            rank = score if owner.preferences.decay is None else self._rank(queue, event, word, score)
+            event = events[word >> CODE_BITS]
+            rank = self._rank(queue, event, word, score) if queue.decays else score
             matched = queue.names.get(word & CODES) or self._matched(queue, word)
-            instant = now
-            if time != moment:
+            if time == moment:
+                instant = now
+            else:
                 instant, is_now = instant_of(time), False
-            note = Notification(owner.subscriber.id, event, rank, matched, instant, queue.subscription)
-            made.append((queue, note))
-            is_ordered = is_ordered and before <= queue.order
-            before = queue.order
+            made.append((queue, Notification(queue.subscriber, event, rank, matched, instant, queue.subscription)))
+            order = queue.order
+            if order < before:
+                is_ordered = False
+            before = order
         if not is_ordered:
             made.sort(key=_order)
         return made, is_now

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from rankcast.matching.part_tables import PartTable
+from rankcast.compiling.arguments import KernelArguments
 
 KINDS = {"plain": (np.int64, 0), "columns": (np.int32, 2)}
 
 
 def test_a_table_says_where_arrays_are_and_how_long():
     plain, columns = np.arange(3), np.zeros((5, 2), np.int32)
-    table = PartTable.of(KINDS, (plain, columns))
+    table = KernelArguments.of(KINDS, (plain, columns))
     assert table.addresses.tolist() == [plain.ctypes.data, 3, columns.ctypes.data, 5]
 
 
 def test_a_table_keeps_its_arrays_alive_and_makes_them_contiguous():
-    table = PartTable.of(KINDS, (np.arange(10)[::2], np.zeros((5, 2), np.int32)))
+    table = KernelArguments.of(KINDS, (np.arange(10)[::2], np.zeros((5, 2), np.int32)))
     assert table.arrays[0].flags.c_contiguous
     assert table.addresses[0] == table.arrays[0].ctypes.data
     assert table.arrays[0].tolist() == [0, 2, 4, 6, 8]
@@ -32,4 +32,4 @@ def test_a_table_keeps_its_arrays_alive_and_makes_them_contiguous():
 )
 def test_other_types_and_shapes_are_refused(arrays):
     with pytest.raises(ValueError, match="expected"):
-        PartTable.of(KINDS, arrays)
+        KernelArguments.of(KINDS, arrays)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rankcast.compiling import borrowed
 
-_HOME = "rankcast.matching.intrinsics_llvm"
+_HOME = "rankcast.compiling.intrinsics_llvm"
 
 lowest_bit: Callable[[Any], int] = borrowed(_HOME, "lowest_bit")
 """The position of the lowest set bit of a uint64; 64 for zero."""
@@ -19,4 +19,4 @@ prefetch: Callable[[Any, int], None] = borrowed(_HOME, "prefetch")
 """Start to load the line of an array (its first index); a line outside the array is harmless."""
 
 pointer: Callable[[int], Any] = borrowed(_HOME, "pointer")
-"""An address as what `numba.carray` makes an array of; see `part_tables`."""
+"""An address as what `numba.carray` makes an array of; see `rankcast.compiling.arguments`."""

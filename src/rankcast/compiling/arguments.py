@@ -1,12 +1,12 @@
-"""Tables of addresses: how a kernel is given all arrays of a segment at once.
+"""Tables of addresses: how a kernel is given many arrays at once.
 
-Taking an array from Python costs a compiled function some 0.1 microseconds, and a segment has two dozen. A table is one
-array that says where the others are and how long: (address, length) for each, in a fixed order. The kernel makes arrays
-of them again, for a few nanoseconds each, and can be given the tables of several segments as one array of two
-dimensions.
+Taking an array from Python costs a compiled function some 0.1 microseconds, and some kernels need three dozen for one
+event. A table is one array that says where the others are and how long: (address, length) for each, in a fixed order.
+The kernel makes arrays of them again, for a few nanoseconds each, and can be given several tables (of the segments of
+an index, say) as one array of two dimensions.
 
-Whoever passes a table has to keep its arrays alive (`PartTable.arrays` does), and the arrays must be what the kernel
-takes them for, so their types are checked when a table is made: nothing checks them later.
+Whoever passes a table has to keep its arrays alive (`KernelArguments.arrays` does), and the arrays must be what the
+kernel takes them for, so their types are checked when a table is made: nothing checks them later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.compiling import borrowed, inlined
-from rankcast.matching.intrinsics import pointer
+from rankcast.compiling.intrinsics import pointer
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -29,14 +29,14 @@ Kinds: TypeAlias = Mapping[str, tuple[type[np.generic], int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PartTable:
+class KernelArguments:
     """Addresses and lengths of arrays, and the arrays, which live as long as it does."""
 
     addresses: Array
     arrays: tuple[Array, ...]
 
     @staticmethod
-    def of(kinds: Kinds, arrays: Sequence[Array]) -> PartTable:
+    def of(kinds: Kinds, arrays: Sequence[Array]) -> KernelArguments:
         """Return the table of some arrays; raises ValueError when one is not what kernels take it for."""
         held = []
         addresses = np.zeros(2 * len(kinds), np.int64)
@@ -47,7 +47,7 @@ class PartTable:
             held.append(np.ascontiguousarray(array))
             addresses[2 * at] = held[-1].__array_interface__["data"][0]
             addresses[2 * at + 1] = len(array)
-        return PartTable(addresses, tuple(held))
+        return KernelArguments(addresses, tuple(held))
 
 
 @inlined
@@ -72,6 +72,18 @@ def int32s(table: Array, which: int) -> Array:
 def int32_columns(table: Array, which: int, columns: int) -> Array:
     """Return an array of a table that has columns."""
     return carray(pointer(table[2 * which]), (table[2 * which + 1], columns), np.int32)
+
+
+@inlined
+def int8s(table: Array, which: int) -> Array:
+    """Return an array of a table."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.int8)
+
+
+@inlined
+def bools(table: Array, which: int) -> Array:
+    """Return an array of a table."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.bool_)
 
 
 @inlined
@@ -102,3 +114,9 @@ def uint64s(table: Array, which: int) -> Array:
 def float64s(table: Array, which: int) -> Array:
     """Return an array of a table."""
     return carray(pointer(table[2 * which]), (table[2 * which + 1],), np.float64)
+
+
+@inlined
+def float64_columns(table: Array, which: int, columns: int) -> Array:
+    """Return an array of a table that has columns."""
+    return carray(pointer(table[2 * which]), (table[2 * which + 1], columns), np.float64)
