@@ -457,7 +457,9 @@ def test_the_next_watermark_is_the_first_at_which_something_happens():
     shard.take(chunk_of([one_row(5, "b", queue=1), one_row(5, "b", queue=0)]))
     assert [one[:2] for one in told(shard.advance(6))] == [(1, 5)]
     assert shard.next_watermark == 10
-    assert [one[:2] for one in told(shard.advance(10))] == [(0, 10)]
+    assert told(shard.advance(10)) == []
+    assert shard.next_watermark == 11
+    assert [one[:2] for one in told(shard.advance(11))] == [(0, 10)]
 
 
 class TestFoundBySearch:
@@ -491,3 +493,28 @@ class TestFoundBySearch:
         expected = Definition([TopKWindow(1, ticks(100))], 0).deliveries(stream, changes)
         assert told(shard.finish()) == expected
         assert len(expected) > 1
+
+    @pytest.mark.parametrize("restoring", [False, True])
+    def test_a_change_that_comes_too_late_is_before_a_period_that_ends_at_the_watermark(self, restoring):
+        shard = Shard.of([Periodic(1, ticks(1))])
+        stream, gone = [Row(0, Identity("s", "a"), 0, 0.0, NEVER, ())], QueueChange(0, 0, None)
+        shard.take(chunk_of(stream))
+        assert told(shard.advance(1)) == []
+        if restoring:
+            shard = Shard.from_bytes(shard.to_bytes())
+        assert shard.change([gone]) == 1
+        assert told(shard.finish()) == Definition([Periodic(1, ticks(1))], 0).deliveries(
+            stream, [gone._replace(time=1)]
+        )
+
+    def test_a_queue_that_became_periodic_and_goes_too_late_does_not_end_the_period_at_the_watermark(self):
+        shard = Shard.of([AllMatches()])
+        stream = [Row(time, Identity("s", "a"), 0, 0.0, NEVER, ()) for time in (0, 16)]
+        periodic, gone = QueueChange(0, 1, Periodic(1, ticks(8))), QueueChange(0, 0, None)
+        shard.take(chunk_of(stream))
+        shard.change([periodic])
+        found = told(shard.advance(24))
+        assert shard.change([gone]) == 1
+        found += told(shard.finish())
+        assert found == Definition([AllMatches()], 0).deliveries(stream, [periodic, gone._replace(time=24)])
+        assert [(one[1], one[3]) for one in found] == [(0, 0)]

@@ -284,12 +284,15 @@ def first_diverse_fault(
 
 
 @compiled
-def first_due_without_content(queues: Array, arena: Array, numbers: Array, now: int) -> tuple[int, int]:
-    """Return the first queue that has to select before `now` without knowing the content of an event, and the event."""
+def first_due_without_content(queues: Array, arena: Array, numbers: Array, now: int, ends: int) -> tuple[int, int]:
+    """Return the first queue that has to select before `now` without knowing the content of an event, and the event.
+
+    With `ends`, 1 instead of 0, a period that ends at `now` has to.
+    """
     for queue in range(len(queues)):
         if queues[queue, SETTING] == 0 or queues[queue, COUNT] == 0 or queues[queue, KIND] == SLIDING:
             continue
-        is_due = queues[queue, NEXT] <= now
+        is_due = queues[queue, NEXT] < now + ends
         if queues[queue, KIND] != PERIODIC:
             is_due = min(queues[queue, NEXT], queues[queue, UNSEEN]) < now
         if is_due:

@@ -16,7 +16,8 @@ often the watermark moved: an engine that waits gives the result of one that see
   their queues or without. Of one identity and time the first variant counts.
 - An event is delivered at most once by a queue, which after that time ignores the identities that it holds and, if it
   has periods, those that it has taken in the last period and lateness.
-- Changes of queues act in event time (`queue_changes`); a change before the watermark acts at the watermark.
+- Changes of queues act in event time (`queue_changes`), and come first at their instant; a change before the watermark
+  acts at the watermark. So nothing is done that is due at the watermark itself, such as the end of a period.
 - `to_bytes` packs all state, waiting rows included; what `from_bytes` returns goes on as if nothing had happened.
 
 Cost: a counting sort of what is released, one kernel call for the queues; no Python per row. Rows that repeat an
@@ -290,7 +291,9 @@ class Shard:
         else:
             self._taken = self._taken.with_rows(batch, self._recall)
             found = [self._queues.take(batch, contents)]
-        return [*found, self._queues.advance(min(watermark, LAST_INSTANT), contents)]
+        if watermark > LAST_INSTANT:
+            return [*found, self._queues.finish(contents)]
+        return [*found, self._queues.advance_before(watermark, contents)]
 
     def _due(self, watermark: int) -> Waiting:
         """Take the rows before the watermark from those that wait."""
@@ -373,7 +376,7 @@ class Shard:
         for time in sorted({change.time for change in changes}):
             own = [change for change in changes if change.time == time]
             chosen = np.array([change.queue for change in own], np.int64)
-            found.append(self._queues.advance_before(time, chosen, contents))
+            found.append(self._queues.advance_before(time, contents, chosen))
             for change in own:
                 self._gone[change.queue] = change.policy is None
                 if change.policy is None:
