@@ -17,6 +17,7 @@ from rankcast.delivery.packing import SETS, Chunk, positions
 from rankcast.delivery.policies import changed_queue, new_queue
 from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
 from rankcast.delivery.queues import finished, step
+from rankcast.delivery.ranking_anew import RankedAnew
 from rankcast.delivery.shards import Shard
 from rankcast.delivery.timed_policies import PeriodicQueue
 from rankcast.model.diversity import Diversity
@@ -341,6 +342,38 @@ class TestQueues:
         with pytest.raises(InvalidValueError, match="change: queue -1; expected a number of at least 0"):
             shard.change([QueueChange(5, 5, AllMatches()), QueueChange(-1, 5, None)])
         assert len(shard) == 1
+
+
+class Marking:
+    """Ranks all events 0.25 from a change on; their payload is what the change says."""
+
+    def ranked(self, ranking, _, events):
+        count = len(events)
+        all_of_them, never, payload = np.ones(count, bool), np.full(count, NEVER), Ragged.of_texts([ranking] * count)
+        anew = replace(events, payload=payload)
+        sets = Ragged.of([(7, 30)])
+        return RankedAnew(all_of_them, all_of_them, np.full(count, 0.25), never, np.full(count, SETS), sets, anew)
+
+
+class TestRankingAnew:
+    def test_a_notice_says_what_an_event_was_when_it_was_delivered(self):
+        """All is released together, and the window still holds what it has delivered when it is ranked anew."""
+        policies = [AllMatches(), TopKWindow(1, ticks(5))]
+        shard = Shard.of(policies)
+        shard.reranking = Marking()
+        stated = [(0, "a", 1, 0.5, (0, 40)), (0, "a", 0, 0.5, (2,)), (1, "b", 1, 0.4, (1,)), (2, "c", 1, 0.3, (0, 41))]
+        rows = (Row(time, Identity("s", name), at, score, NEVER, matched) for time, name, at, score, matched in stated)
+        shard.take(chunk_of(list(rows)))
+        shard.change([QueueChange(1, 1, policies[1], "first"), QueueChange(1, 6, policies[1], "second")])
+        notices = shard.finish()
+        payloads = notices.events.payload.texts()
+        columns = (notices.time, notices.event, notices.score, notices.matched)
+        found = [
+            (time, payloads[event], score, tuple(positions(matched, notices.sets)))
+            for time, event, score, matched in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        assert notices.queue.tolist() == [0, 1, 1, 1]
+        assert found[1:] == [(0, "a at 0", 0.5, (0, 40)), (1, "b at 1", 0.4, (1,)), (6, "second", 0.25, (7, 30))]
 
 
 class TestRepetitions:
