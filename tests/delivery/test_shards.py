@@ -527,6 +527,14 @@ class TestFoundBySearch:
         assert told(shard.finish()) == expected
         assert len(expected) > 1
 
+    def test_an_identity_comes_again_at_the_instant_at_which_a_window_lets_it_go(self):
+        stream = [Row(time, Identity("s", "a"), 0, 0.0, NEVER, ()) for time in (0, 1)]
+        shard = Shard.of([TopKWindow(1, ticks(1))])
+        shard.take(chunk_of(stream))
+        found = told(shard.finish())
+        assert found == Definition([TopKWindow(1, ticks(1))], 0).deliveries(stream)
+        assert [(one[1], one[3]) for one in found] == [(0, 0), (1, 1)]
+
     @pytest.mark.parametrize("restoring", [False, True])
     def test_a_change_that_comes_too_late_is_before_a_period_that_ends_at_the_watermark(self, restoring):
         shard = Shard.of([Periodic(1, ticks(1))])

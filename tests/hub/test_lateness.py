@@ -275,6 +275,19 @@ class TestRepetitions:
         hub.publish(flat(1, 20), now=at(20))
         assert [one[1] for one in got(hub.finish())] == ["1", "4"]
 
+    @pytest.mark.parametrize("policy", [TopKWindow(3, timedelta(seconds=5)), Sliding(3, 9), TopKWindow(3, 9)])
+    @pytest.mark.parametrize("columnar", [False, True])
+    def test_are_events_of_their_own_once_a_window_has_let_the_first_go(self, policy, columnar):
+        hub = Hub()
+        hub.subscribe("ana", "true", deliver=policy)
+        if columnar:
+            hub._core.serving.use_kernels()
+        events = [replace(flat(1, 1), expires=at(6)), flat(2, 2), flat(1, 6)]
+        for event in events:
+            assert hub.explain(event, "ana", now=event.time).verdict is not Verdict.REPEATED
+            found = got(hub.publish(event, now=event.time)) + got(hub.advance(event.time))
+            assert found == [("ana", event.id, event.time)]
+
     @pytest.mark.parametrize("policy", [Sliding(3, 3), TopKWindow(3, 3), TopKWindow(3, timedelta(seconds=60))])
     def test_are_recognised_for_as_long_as_a_window_holds_them(self, policy):
         hub = Hub()
