@@ -535,6 +535,18 @@ class TestFoundBySearch:
         assert found == Definition([TopKWindow(1, ticks(1))], 0).deliveries(stream)
         assert [(one[1], one[3]) for one in found] == [(0, 0), (1, 1)]
 
+    def test_a_window_that_becomes_diverse_does_not_select_places_of_events_that_are_dropped(self):
+        """The second event is dropped when the third comes, and keeps its place until it expires."""
+        stated = [("a", 1, 1.0, NEVER), ("b", 2, 0.25, 9), ("c", 3, 0.5, NEVER), ("d", 6, 0.5, NEVER)]
+        stream = [Row(time, Identity("s", name), 0, score, end, ()) for name, time, score, end in stated]
+        changes = [QueueChange(0, 5, Sliding(4, 4, Diversity(0.5, {"c": 1.0})))]
+        shard = Shard.of([Sliding(1, 4)])
+        shard.take(chunk_of(stream))
+        shard.change(changes)
+        found = told(shard.finish())
+        assert found == Definition([Sliding(1, 4)], 0).deliveries(stream, changes)
+        assert [(one[1], one[2].id) for one in found] == [(1, "a"), (6, "c"), (6, "d")]
+
     @pytest.mark.parametrize("restoring", [False, True])
     def test_a_change_that_comes_too_late_is_before_a_period_that_ends_at_the_watermark(self, restoring):
         shard = Shard.of([Periodic(1, ticks(1))])

@@ -48,6 +48,7 @@ from rankcast.delivery.batch_layout import (
     CONTINUOUS,
     COUNT,
     ENTERED,
+    EVENT,
     GONE,
     HEAD,
     KIND,
@@ -374,7 +375,8 @@ class BatchedQueues:
 
     def words_of(self, queue: int) -> Array:
         """Return the words of the events that a queue holds, in its order."""
-        words = self._held(queue)[:, 0]
+        words = self._held(queue)[:, EVENT]
+        words = words[words != GONE]
         return np.where(words < 0, ~words, words)
 
     def words(self) -> Array:

@@ -16,6 +16,7 @@ from rankcast.delivery.batch_layout import (
     COUNT_WINDOW,
     EVENT,
     EXPIRY,
+    GONE,
     HEAD,
     KIND,
     NEVER,
@@ -217,9 +218,11 @@ def words_held(queues: Array, arena: Array, is_chosen: Array) -> Array:
     for queue in range(len(queues)):
         if is_chosen[queue]:
             for offset in range(queues[queue, COUNT]):
-                words[written] = number_of(arena[_slot(queues, queue, offset) + EVENT])
-                written += 1
-    return words
+                word = arena[_slot(queues, queue, offset) + EVENT]
+                if word != GONE:
+                    words[written] = number_of(word)
+                    written += 1
+    return words[:written]
 
 
 @compiled

@@ -424,7 +424,6 @@ class Shard:
             return None
         self._queues.get(change.queue)  # only what is needed is ranked
         words = self._queues.words_of(change.queue)
-        words = words[words != NEVER]  # places that nobody is in
         at = self._known.positions(words >> CODE_BITS)
         found = self.reranking.ranked(change.ranking, policy, self._known.events.taken(at))
         self._known.replace(at, found.events)
