@@ -377,7 +377,8 @@ class BatchedQueues:
         """Return the words of the events that a queue holds, in its order."""
         words = self._held(queue)[:, EVENT]
         words = words[words != GONE]
-        return np.where(words < 0, ~words, words)
+        found: Array = np.where(words < 0, ~words, words)
+        return found
 
     def words(self) -> Array:
         """Return the words of the events that all queues hold, needed or not, each as often as it is held."""

@@ -205,15 +205,16 @@ class Notices:
         events = np.cumsum([0, *(len(part.events) for part in parts)])
         sets = np.cumsum([0, *(len(part.sets) for part in parts)])
         queue = np.concatenate([part.queue for part in parts])
-        event = np.concatenate([part.event + first for part, first in zip(parts, events, strict=False)])
-        matched = np.concatenate(
-            [part.matched + (part.matched >= SETS) * first for part, first in zip(parts, sets, strict=False)]
-        )
-        time, score = (np.concatenate([getattr(part, name) for part in parts]) for name in ("time", "score"))
         order = np.argsort(queue, kind="stable")
+        event = [part.event + first for part, first in zip(parts, events, strict=False)]
+        matched = [part.matched + (part.matched >= SETS) * first for part, first in zip(parts, sets, strict=False)]
         return Notices(
             EventTable.joined([part.events for part in parts]),
-            *(column[order] for column in (queue, event, time, score, matched)),
+            queue[order],
+            np.concatenate(event)[order],
+            np.concatenate([part.time for part in parts])[order],
+            np.concatenate([part.score for part in parts])[order],
+            np.concatenate(matched)[order],
             Ragged.joined([part.sets for part in parts]),
         )
 
