@@ -69,6 +69,14 @@ def test_packed_queues_go_on_with_the_contents_of_what_they_hold(run):
     assert gathered(len(policies), parts) == stepped(policies, stream, attributes)
 
 
+def test_a_place_that_a_dropped_event_keeps_is_no_event_that_is_held():
+    queues = BatchedQueues.of([Sliding(1, 4)])
+    queues.take(rows_of([(0, 0, 1, NEVER, 1.0), (0, 1, 2, 9, 0.25), (0, 2, 3, NEVER, 0.5)]))
+    queues.drop_unneeded()
+    assert queues.arrays[0][0, COUNT] == 3
+    assert queues.words_of(0).tolist() == [0, 2]
+
+
 def held_events(queues):
     """The numbers of the events that queues hold."""
     return {event for number in range(len(queues)) for event in queues.words_of(number).tolist()}

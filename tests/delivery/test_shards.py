@@ -17,6 +17,7 @@ from rankcast.delivery.packing import SETS, Chunk, positions
 from rankcast.delivery.policies import changed_queue, new_queue
 from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
 from rankcast.delivery.queues import finished, step
+from rankcast.delivery.ranking_anew import RankedAnew
 from rankcast.delivery.shards import Shard
 from rankcast.delivery.timed_policies import PeriodicQueue
 from rankcast.model.diversity import Diversity
@@ -343,6 +344,38 @@ class TestQueues:
         assert len(shard) == 1
 
 
+class Marking:
+    """Ranks all events 0.25 from a change on; their payload is what the change says."""
+
+    def ranked(self, ranking, _, events):
+        count = len(events)
+        all_of_them, never, payload = np.ones(count, bool), np.full(count, NEVER), Ragged.of_texts([ranking] * count)
+        anew = replace(events, payload=payload)
+        sets = Ragged.of([(7, 30)])
+        return RankedAnew(all_of_them, all_of_them, np.full(count, 0.25), never, np.full(count, SETS), sets, anew)
+
+
+class TestRankingAnew:
+    def test_a_notice_says_what_an_event_was_when_it_was_delivered(self):
+        """All is released together, and the window still holds what it has delivered when it is ranked anew."""
+        policies = [AllMatches(), TopKWindow(1, ticks(5))]
+        shard = Shard.of(policies)
+        shard.reranking = Marking()
+        stated = [(0, "a", 1, 0.5, (0, 40)), (0, "a", 0, 0.5, (2,)), (1, "b", 1, 0.4, (1,)), (2, "c", 1, 0.3, (0, 41))]
+        rows = (Row(time, Identity("s", name), at, score, NEVER, matched) for time, name, at, score, matched in stated)
+        shard.take(chunk_of(list(rows)))
+        shard.change([QueueChange(1, 1, policies[1], "first"), QueueChange(1, 6, policies[1], "second")])
+        notices = shard.finish()
+        payloads = notices.events.payload.texts()
+        columns = (notices.time, notices.event, notices.score, notices.matched)
+        found = [
+            (time, payloads[event], score, tuple(positions(matched, notices.sets)))
+            for time, event, score, matched in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        assert notices.queue.tolist() == [0, 1, 1, 1]
+        assert found[1:] == [(0, "a at 0", 0.5, (0, 40)), (1, "b at 1", 0.4, (1,)), (6, "second", 0.25, (7, 30))]
+
+
 class TestRepetitions:
     def test_the_first_in_time_counts_for_all_queues(self):
         shard = Shard.of([AllMatches(), AllMatches()], lateness=10)
@@ -457,7 +490,9 @@ def test_the_next_watermark_is_the_first_at_which_something_happens():
     shard.take(chunk_of([one_row(5, "b", queue=1), one_row(5, "b", queue=0)]))
     assert [one[:2] for one in told(shard.advance(6))] == [(1, 5)]
     assert shard.next_watermark == 10
-    assert [one[:2] for one in told(shard.advance(10))] == [(0, 10)]
+    assert told(shard.advance(10)) == []
+    assert shard.next_watermark == 11
+    assert [one[:2] for one in told(shard.advance(11))] == [(0, 10)]
 
 
 class TestFoundBySearch:
@@ -491,3 +526,48 @@ class TestFoundBySearch:
         expected = Definition([TopKWindow(1, ticks(100))], 0).deliveries(stream, changes)
         assert told(shard.finish()) == expected
         assert len(expected) > 1
+
+    def test_an_identity_comes_again_at_the_instant_at_which_a_window_lets_it_go(self):
+        stream = [Row(time, Identity("s", "a"), 0, 0.0, NEVER, ()) for time in (0, 1)]
+        shard = Shard.of([TopKWindow(1, ticks(1))])
+        shard.take(chunk_of(stream))
+        found = told(shard.finish())
+        assert found == Definition([TopKWindow(1, ticks(1))], 0).deliveries(stream)
+        assert [(one[1], one[3]) for one in found] == [(0, 0), (1, 1)]
+
+    def test_a_window_that_becomes_diverse_does_not_select_places_of_events_that_are_dropped(self):
+        """The second event is dropped when the third comes, and keeps its place until it expires."""
+        stated = [("a", 1, 1.0, NEVER), ("b", 2, 0.25, 9), ("c", 3, 0.5, NEVER), ("d", 6, 0.5, NEVER)]
+        stream = [Row(time, Identity("s", name), 0, score, end, ()) for name, time, score, end in stated]
+        changes = [QueueChange(0, 5, Sliding(4, 4, Diversity(0.5, {"c": 1.0})))]
+        shard = Shard.of([Sliding(1, 4)])
+        shard.take(chunk_of(stream))
+        shard.change(changes)
+        found = told(shard.finish())
+        assert found == Definition([Sliding(1, 4)], 0).deliveries(stream, changes)
+        assert [(one[1], one[2].id) for one in found] == [(1, "a"), (6, "c"), (6, "d")]
+
+    @pytest.mark.parametrize("restoring", [False, True])
+    def test_a_change_that_comes_too_late_is_before_a_period_that_ends_at_the_watermark(self, restoring):
+        shard = Shard.of([Periodic(1, ticks(1))])
+        stream, gone = [Row(0, Identity("s", "a"), 0, 0.0, NEVER, ())], QueueChange(0, 0, None)
+        shard.take(chunk_of(stream))
+        assert told(shard.advance(1)) == []
+        if restoring:
+            shard = Shard.from_bytes(shard.to_bytes())
+        assert shard.change([gone]) == 1
+        assert told(shard.finish()) == Definition([Periodic(1, ticks(1))], 0).deliveries(
+            stream, [gone._replace(time=1)]
+        )
+
+    def test_a_queue_that_became_periodic_and_goes_too_late_does_not_end_the_period_at_the_watermark(self):
+        shard = Shard.of([AllMatches()])
+        stream = [Row(time, Identity("s", "a"), 0, 0.0, NEVER, ()) for time in (0, 16)]
+        periodic, gone = QueueChange(0, 1, Periodic(1, ticks(8))), QueueChange(0, 0, None)
+        shard.take(chunk_of(stream))
+        shard.change([periodic])
+        found = told(shard.advance(24))
+        assert shard.change([gone]) == 1
+        found += told(shard.finish())
+        assert found == Definition([AllMatches()], 0).deliveries(stream, [periodic, gone._replace(time=24)])
+        assert [(one[1], one[3]) for one in found] == [(0, 0)]

@@ -4,13 +4,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rankcast.hub.core
 from rankcast.hub import Hub, Verdict
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
+from rankcast.model.notifying import AT_ONCE, Gathered
 from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
 from rankcast.testing.clock import FakeClock
 from rankcast.testing.conformance import Case, cases, check
@@ -89,6 +90,72 @@ def test_events_that_come_too_late_are_told_and_change_nothing(drawn, data):
 @given(cases())
 def test_without_lateness_events_in_order_are_taken_as_ever(case):
     check(Shuffled(timedelta(0), range(len(case.events))), case)
+
+
+SECONDS = st.integers(1, 4).map(lambda number: timedelta(seconds=number))
+POLICIES = st.one_of(
+    st.builds(Continuous, st.integers(1, 2)),
+    st.builds(Periodic, st.integers(1, 2), SECONDS),
+    st.builds(Sliding, st.integers(1, 2), st.integers(1, 4)),
+    st.builds(TopKWindow, st.integers(1, 2), SECONDS),
+)
+EVENTS = st.tuples(st.integers(0, 12), st.integers(0, 2))
+
+
+class Changing:
+    """A hub with one subscriber, who changes or comes and goes."""
+
+    def __init__(self, policy, notify, **options):
+        self.hub = Hub(**options)
+        self.policy, self.notify, self.found = policy, notify, []
+        self.change(None)
+
+    def change(self, policy):
+        """Give the subscriber another policy; None: let it come or go."""
+        if policy is not None and self.hub.subscribers:
+            self.hub.update("ana", deliver=policy)
+        elif policy is None and self.hub.subscribers:
+            self.hub.unsubscribe("ana")
+        elif policy is None:
+            ranks = {"x = 2": 1.0, "x = 1": 0.5, "x = 0": 0.1}
+            self.hub.subscribe("ana", ranks, deliver=self.policy, notify=self.notify)
+
+    def finished(self):
+        self.found += self.hub.finish()
+        return sorted((note.event.id, note.time, note.handed_over, note.rank) for note in self.found)
+
+
+@given(
+    st.lists(EVENTS | POLICIES | st.none(), max_size=15),
+    POLICIES,
+    st.just(AT_ONCE) | st.builds(Gathered, SECONDS),
+    st.integers(1, 4),
+)
+@example([(0, 0), (3, 0), None], Periodic(1, timedelta(seconds=1)), AT_ONCE, 2)
+@example([(0, 0), (3, 0), None], Continuous(1), Gathered(timedelta(seconds=1)), 2)
+def test_changes_act_at_the_watermark_before_all_that_is_due_then(inputs, policy, notify, lateness):
+    """The result is that of events in order, with each change after all that is due before it, and nothing else."""
+    changing = Changing(policy, notify, lateness=timedelta(seconds=lateness))
+    watermark, steps = 0, []
+    for number, one in enumerate(inputs):
+        if not isinstance(one, tuple):
+            steps.append((watermark, 0, number, one))
+            changing.change(one)
+            continue
+        seconds, x = one
+        event = flat(f"{number:02}", seconds, x=x)
+        if seconds >= watermark:
+            steps.append((seconds, 1, number, event))
+        watermark = max(watermark, seconds - lateness)
+        changing.found += changing.hub.publish(event, now=at(watermark + lateness))
+    in_order = Changing(policy, notify)
+    for seconds, is_event, _, what in sorted(steps, key=lambda step: step[:3]):
+        if is_event:
+            in_order.found += in_order.hub.publish(what, now=what.time)
+        else:
+            in_order.found += in_order.hub.advance(at(seconds) - timedelta(microseconds=1))
+            in_order.change(what)
+    assert changing.finished() == in_order.finished()
 
 
 class TestLateness:
@@ -207,6 +274,19 @@ class TestRepetitions:
         hub.publish(flat(4, 20), now=at(20))
         hub.publish(flat(1, 20), now=at(20))
         assert [one[1] for one in got(hub.finish())] == ["1", "4"]
+
+    @pytest.mark.parametrize("policy", [TopKWindow(3, timedelta(seconds=5)), Sliding(3, 9), TopKWindow(3, 9)])
+    @pytest.mark.parametrize("columnar", [False, True])
+    def test_are_events_of_their_own_once_a_window_has_let_the_first_go(self, policy, columnar):
+        hub = Hub()
+        hub.subscribe("ana", "true", deliver=policy)
+        if columnar:
+            hub._core.serving.use_kernels()
+        events = [replace(flat(1, 1), expires=at(6)), flat(2, 2), flat(1, 6)]
+        for event in events:
+            assert hub.explain(event, "ana", now=event.time).verdict is not Verdict.REPEATED
+            found = got(hub.publish(event, now=event.time)) + got(hub.advance(event.time))
+            assert found == [("ana", event.id, event.time)]
 
     @pytest.mark.parametrize("policy", [Sliding(3, 3), TopKWindow(3, 3), TopKWindow(3, timedelta(seconds=60))])
     def test_are_recognised_for_as_long_as_a_window_holds_them(self, policy):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from placement_builders import interests, problems
@@ -188,6 +188,7 @@ def test_the_unit_of_attributes_changes_nothing(problem, exponent, seed):
     st.integers(0, 3),
 )
 @settings(max_examples=60)
+@example([[0, 0], [0, 19], [18.5, 2.5]], 1, 0)
 def test_interests_of_most_different_sizes_are_placed_together(lengths, alpha, seed):
     """Sizes are powers of ten; measures up to a hundred and sixty orders of magnitude apart."""
     count = len(lengths)

@@ -214,6 +214,23 @@ def test_a_k_that_is_raised_in_mid_period_is_for_what_comes_from_then_on(tmp_pat
     assert found == _delivered_by_hub(pipeline, events)
 
 
+def test_a_notification_has_the_rank_at_delivery_though_ranks_change_before_it_is_told(tmp_path: Path) -> None:
+    """All is released together: the first event is delivered, still held when its rank changes, and told after that."""
+    pipeline = Pipeline(tmp_path, timedelta(0))
+    for number, rank in enumerate([0.7, 0.2, 0.4]):
+        said = {
+            "subscriptions": [{"id": "low", "filter": "x < 6", "rank": rank}],
+            "deliver": {"policy": "sliding", "k": 1, "window": 9},
+            "decay": {"half_life": "5s"},
+        }
+        pipeline.tell(number, ("ana", said, 4 * number, None, 0))
+    events = [Event(str(at), "/s", time=NOON + at * SECOND, data={"x": 1}) for at in (1, 2, 5, 9)]
+    pipeline.run(events)
+    found = pipeline.finish()
+    assert [(one[2], one[4]) for one in found] == [("1", 0.7), ("2", 0.7), ("5", 0.2), ("9", 0.4)]
+    assert found == _delivered_by_hub(pipeline, events)
+
+
 @settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
 @given(st.lists(rows, max_size=7), streams())
 def test_what_is_delivered_is_what_a_hub_delivers_whose_subscribers_change_at_these_times(

@@ -2,7 +2,7 @@
 
     queues = BatchedQueues.of([Sliding(10, 100)] * 100_000)
     delivered = queues.take(rows)        # Deliveries(queue, event, time, score)
-    delivered = queues.advance(now)      # what is due before now, for policies that also act when time passes
+    delivered = queues.advance(now)      # what is due by now, for policies that also act when time passes
     delivered = queues.finish()          # the end of the input
 
 or, one event at a time, for queues that come and go:
@@ -50,6 +50,7 @@ from rankcast.delivery.batch_layout import (
     CONTINUOUS,
     COUNT,
     ENTERED,
+    EVENT,
     GONE,
     HEAD,
     KIND,
@@ -57,7 +58,6 @@ from rankcast.delivery.batch_layout import (
     LINE,
     LONGEST,
     NEVER,
-    NEXT,
     PERIODIC,
     SETTING,
     SLIDING,
@@ -218,34 +218,40 @@ class BatchedQueues:
             self._make_room(int(rows.queue[row]), status)
 
     def advance(self, now: int, contents: Contents | None = None) -> Deliveries:
-        """Let time pass to `now`: do everything that is due before it. Queues that are further already stay."""
+        """Let time pass to `now`: do what is due before it, and end the periods that end at it.
+
+        Queues that are further already stay.
+        """
+        return self._pass_time(now, contents, ends=1)
+
+    def advance_before(self, now: int, contents: Contents | None = None, chosen: Array | None = None) -> Deliveries:
+        """Let time pass to `now`: do what is due before it, and leave everything open that is due at it.
+
+        So queues can still be changed at `now`, for changes come first at an instant. `chosen` are some queues, each
+        named once; deliveries come in their order.
+        """
+        if chosen is None:
+            return self._pass_time(now, contents, ends=0)
+        part = type(self)(self._queues[chosen], self._arena, self._settings)
+        found = part.advance_before(now, contents)
+        self._queues[chosen] = part._queues
+        return found._replace(queue=chosen[found.queue])
+
+    def _pass_time(self, now: int, contents: Contents | None, *, ends: int) -> Deliveries:
         if now > LAST_INSTANT:
             raise InvalidValueError(f"now: {now} is after the end of time, {LAST_INSTANT} microseconds since 1970")
         diverse = self._diverse(contents)
         if self._settings.size:
-            queue, event = first_due_without_content(self._queues, self._arena, diverse.numbers, now)
+            queue, event = first_due_without_content(self._queues, self._arena, diverse.numbers, now, ends)
             if event >= 0:
                 raise InvalidEventError(f"queue {queue}: {_without_content(event)}")
         self._begin(0)
         queue = 0
         while True:
-            queue, status = pass_time(self._queues, self._arena, self._found, self._counters, now, diverse, queue)
+            queue, status = pass_time(self._queues, self._arena, self._found, self._counters, now, ends, diverse, queue)
             if status == DONE:
                 return self._finished()
             self._make_room(queue, status)
-
-    def advance_before(self, now: int, chosen: Array, contents: Contents | None = None) -> Deliveries:
-        """Do what is due before an instant in some queues, each named once; deliveries come in their order.
-
-        Windows leave open what is due at the instant itself, to which time passes; a period that ends there has to be
-        left alone.
-        """
-        lines = self._queues[chosen]
-        chosen = chosen[(lines[:, KIND] != PERIODIC) | (lines[:, NEXT] < now)]
-        part = type(self)(self._queues[chosen], self._arena, self._settings)
-        found = part.advance(now, contents)
-        self._queues[chosen] = part._queues
-        return found._replace(queue=chosen[found.queue])
 
     def finish(self, contents: Contents | None = None) -> Deliveries:
         """End the input: open periods and windows are completed, as if time went on for ever."""
@@ -372,8 +378,10 @@ class BatchedQueues:
 
     def words_of(self, queue: int) -> Array:
         """Return the words of the events that a queue holds, in its order."""
-        words = self._held(queue)[:, 0]
-        return np.where(words < 0, ~words, words)
+        words = self._held(queue)[:, EVENT]
+        words = words[words != GONE]
+        found: Array = np.where(words < 0, ~words, words)
+        return found
 
     def words(self) -> Array:
         """Return the words of the events that all queues hold, needed or not, each as often as it is held."""

@@ -154,14 +154,18 @@ def take_rows(
 
 @compiled
 def pass_time(
-    queues: Array, arena: Array, found: Array, counters: Array, now: int, diverse: Diverse, queue: int
+    queues: Array, arena: Array, found: Array, counters: Array, now: int, ends: int, diverse: Diverse, queue: int
 ) -> tuple[int, int]:
-    """Let time pass to `now` in all queues from one on; return the first that was not done, and why."""
+    """Let time pass to `now` in all queues from one on; return the first that was not done, and why.
+
+    With `ends`, 1 instead of 0, periods that end at `now` do so; without it only those that end before it.
+    """
     while queue < len(queues):
+        limit = now if ends or queues[queue, KIND] != PERIODIC else now - 1
         if queues[queue, SETTING]:
-            status = pass_diverse(queues, arena, found, counters, queue, now, diverse)
+            status = pass_diverse(queues, arena, found, counters, queue, limit, diverse)
         else:
-            status = _pass(queues, arena, found, counters, queue, now)
+            status = _pass(queues, arena, found, counters, queue, limit)
         if status != DONE:
             return queue, status
         queues[queue, CLOCK] = max(queues[queue, CLOCK], now)

@@ -18,6 +18,7 @@ from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     COUNT,
     EVENT,
+    GONE,
     HEAD,
     KIND,
     NEXT,
@@ -162,15 +163,18 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
 def _oldest_first(queues: Array, arena: Array, queue: int) -> Array:
     """Return the places of the events held, oldest first. They are in the order of their times already."""
     start, count = queues[queue, START], queues[queue, COUNT]
-    places = np.empty(count, np.int64)
+    places, found = np.empty(count, np.int64), 0
     for offset in range(count):
         place = queues[queue, HEAD] + offset
-        at = offset
+        if arena[start + SLOT * place + EVENT] == GONE:
+            continue
+        at = found
         while at > 0 and _is_older(arena, start + SLOT * place, start + SLOT * places[at - 1]):
             places[at] = places[at - 1]
             at -= 1
         places[at] = place
-    return places
+        found += 1
+    return places[:found]
 
 
 @compiled
@@ -212,8 +216,8 @@ def _common_codes(attributes: Array, values: Array, starts: Array, ends: Array) 
 @compiled
 def select_anew(queues: Array, arena: Array, queue: int, diverse: Diverse) -> None:
     """Make the list of a queue from all that it holds."""
-    start, count, setting = queues[queue, START], queues[queue, COUNT], queues[queue, SETTING] - 1
-    floats, held = arena.view(np.float64), _oldest_first(queues, arena, queue)
+    start, setting, held = queues[queue, START], queues[queue, SETTING] - 1, _oldest_first(queues, arena, queue)
+    floats, count = arena.view(np.float64), len(held)
     first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
     numbers, attributes, values = diverse.numbers, diverse.attributes, diverse.values
     ranks, rows = np.empty(count), np.empty(count, np.int64)
@@ -257,9 +261,9 @@ def _held_without_content(queues: Array, arena: Array, queue: int, numbers: Arra
     """Return an event that a queue holds and whose content is unknown; -1 when there is none."""
     first = queues[queue, START] + SLOT * queues[queue, HEAD]
     for offset in range(queues[queue, COUNT]):
-        event = number_of(arena[first + SLOT * offset + EVENT])
-        if row_of(numbers, event) < 0:
-            return int(event)
+        word = arena[first + SLOT * offset + EVENT]
+        if word != GONE and row_of(numbers, number_of(word)) < 0:
+            return int(number_of(word))
     return -1
 
 
@@ -284,12 +288,15 @@ def first_diverse_fault(
 
 
 @compiled
-def first_due_without_content(queues: Array, arena: Array, numbers: Array, now: int) -> tuple[int, int]:
-    """Return the first queue that has to select before `now` without knowing the content of an event, and the event."""
+def first_due_without_content(queues: Array, arena: Array, numbers: Array, now: int, ends: int) -> tuple[int, int]:
+    """Return the first queue that has to select before `now` without knowing the content of an event, and the event.
+
+    With `ends`, 1 instead of 0, a period that ends at `now` has to.
+    """
     for queue in range(len(queues)):
         if queues[queue, SETTING] == 0 or queues[queue, COUNT] == 0 or queues[queue, KIND] == SLIDING:
             continue
-        is_due = queues[queue, NEXT] <= now
+        is_due = queues[queue, NEXT] < now + ends
         if queues[queue, KIND] != PERIODIC:
             is_due = min(queues[queue, NEXT], queues[queue, UNSEEN]) < now
         if is_due:

@@ -16,6 +16,7 @@ from rankcast.delivery.batch_layout import (
     COUNT_WINDOW,
     EVENT,
     EXPIRY,
+    GONE,
     HEAD,
     KIND,
     NEVER,
@@ -217,21 +218,21 @@ def words_held(queues: Array, arena: Array, is_chosen: Array) -> Array:
     for queue in range(len(queues)):
         if is_chosen[queue]:
             for offset in range(queues[queue, COUNT]):
-                words[written] = number_of(arena[_slot(queues, queue, offset) + EVENT])
-                written += 1
-    return words
+                word = arena[_slot(queues, queue, offset) + EVENT]
+                if word != GONE:
+                    words[written] = number_of(word)
+                    written += 1
+    return words[:written]
 
 
 @compiled
 def first_due(queues: Array) -> int:
-    """Return the earliest time to which a queue would have to be advanced to do something by itself; NEVER if none."""
+    """Return the earliest time before which a queue has something to do by itself; NEVER if there is none."""
     soonest = NEVER
     for queue in range(len(queues)):
         kind = queues[queue, KIND]
         if kind == PERIODIC:
             soonest = min(soonest, queues[queue, NEXT])
         elif kind in (COUNT_WINDOW, TIME_WINDOW):
-            instant = min(queues[queue, UNSEEN], queues[queue, NEXT])
-            if instant < NEVER:
-                soonest = min(soonest, instant + 1)
-    return soonest
+            soonest = min(soonest, queues[queue, UNSEEN], queues[queue, NEXT])
+    return soonest + 1 if soonest < NEVER else NEVER

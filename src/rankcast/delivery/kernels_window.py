@@ -171,8 +171,10 @@ def arrive_in_count_window(
 def arrive_in_time_window(
     queues: Array, arena: Array, counters: Array, queue: int, event: int, time: int, expiry: int, score: int, now: int
 ) -> int:
-    """Let an event enter; its instant is evaluated when it is over."""
+    """Let an event enter once those have left that live no longer; its instant is evaluated when it is over."""
     if min(expiry, time + queues[queue, SPAN]) > now:
+        if queues[queue, NEXT] <= now:
+            remove_departed(queues, arena, queue, now)
         if not has_slot(queues, arena, counters, queue):
             return ARENA_FULL
         enter(queues, arena, queue, event, time, expiry, score)

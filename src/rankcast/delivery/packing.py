@@ -182,7 +182,8 @@ class Chunk:
 class Notices:
     """What a shard delivers, by queue, and within a queue in the order of delivery: columns of equal length.
 
-    `time` is the instant of delivery, `event` the position in `events`, which has each delivered event once.
+    `time` is the instant of delivery, `event` the position in `events`. That has each delivered event once, and once
+    more as it was before it was ranked anew.
     """
 
     events: EventTable
@@ -195,6 +196,27 @@ class Notices:
 
     def __len__(self) -> int:
         return len(self.queue)
+
+    @staticmethod
+    def joined(parts: Sequence[Notices]) -> Notices:
+        """Return the notices of all parts; of one queue, those of the first part come first."""
+        if len(parts) == 1:
+            return parts[0]
+        events = np.cumsum([0, *(len(part.events) for part in parts)])
+        sets = np.cumsum([0, *(len(part.sets) for part in parts)])
+        queue = np.concatenate([part.queue for part in parts])
+        order = np.argsort(queue, kind="stable")
+        event = [part.event + first for part, first in zip(parts, events, strict=False)]
+        matched = [part.matched + (part.matched >= SETS) * first for part, first in zip(parts, sets, strict=False)]
+        return Notices(
+            EventTable.joined([part.events for part in parts]),
+            queue[order],
+            np.concatenate(event)[order],
+            np.concatenate([part.time for part in parts])[order],
+            np.concatenate([part.score for part in parts])[order],
+            np.concatenate(matched)[order],
+            Ragged.joined([part.sets for part in parts]),
+        )
 
     def part(self, start: int, end: int) -> Notices:
         """Return the deliveries from one on up to another, with their events only."""

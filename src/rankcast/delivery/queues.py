@@ -43,6 +43,10 @@ class Queue(ABC):
         """The candidates that may still be delivered or hold back others."""
         return ()
 
+    def held_at(self, now: datetime) -> tuple[Candidate, ...]:
+        """Return what is still held at `now`, to which the queue has not been moved yet."""
+        return tuple(one for one in self.held if one.is_valid_at(now))
+
     @property
     def next_instant(self) -> datetime | None:
         """When the queue has something to do by itself, at the earliest; None when it only waits for arrivals."""

@@ -16,7 +16,8 @@ often the watermark moved: an engine that waits gives the result of one that see
   their queues or without. Of one identity and time the first variant counts.
 - An event is delivered at most once by a queue, which after that time ignores the identities that it holds and, if it
   has periods, those that it has taken in the last period and lateness.
-- Changes of queues act in event time (`queue_changes`); a change before the watermark acts at the watermark.
+- Changes of queues act in event time (`queue_changes`), and come first at their instant; a change before the watermark
+  acts at the watermark. So nothing is done that is due at the watermark itself, such as the end of a period.
 - `to_bytes` packs all state, waiting rows included; what `from_bytes` returns goes on as if nothing had happened.
 
 Cost: a counting sort of what is released, one kernel call for the queues; no Python per row. Rows that repeat an
@@ -61,6 +62,27 @@ from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 
 FEWEST_KNOWN = 10_000
 """Events are forgotten when there are twice as many as were needed the last time, and this many more."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Delivered:
+    """What is delivered while time passes.
+
+    A notice says what an event was when it was delivered. So where a queue has what it holds ranked anew, notices are
+    made first of what it has delivered by then.
+    """
+
+    found: list[Deliveries] = dataclasses.field(default_factory=list)
+    noticed: list[Notices] = dataclasses.field(default_factory=list)
+
+    def taken(self, queues: Array) -> Deliveries | None:
+        """Give up the deliveries of some queues that no notices were made of; None when there are none."""
+        if not any(np.isin(part.queue, queues).any() for part in self.found):
+            return None
+        together = Deliveries(*(np.concatenate(columns) for columns in zip(*self.found, strict=True)))
+        is_taken = np.isin(together.queue, queues)
+        self.found = [Deliveries(*(column[~is_taken] for column in together))]
+        return Deliveries(*(column[is_taken] for column in together))
 
 
 class Shard:
@@ -196,11 +218,11 @@ class Shard:
         """Release the rows before a watermark; return what is delivered before it."""
         if watermark <= self._watermark:
             return self._notices([])
-        found: list[Deliveries] = []
+        delivered = _Delivered()
         for step in release_steps(self._dense(), self._watermark, watermark):
-            found += self._release(step)
+            self._release(step, delivered)
             self._watermark = step
-        return self._settled(found)
+        return self._settled(delivered)
 
     def finish(self) -> Notices:
         """End the input: nothing waits any more, open periods and windows are completed."""
@@ -259,7 +281,7 @@ class Shard:
 
     # ------------------------------------------------------------------------------------------------------- releasing
 
-    def _release(self, watermark: int) -> list[Deliveries]:
+    def _release(self, watermark: int, delivered: _Delivered) -> None:
         """Let the rows before the watermark arrive, the changes before it happen, and time pass to it."""
         due = self._due(watermark)
         order, repeats = due.events.in_order(due.variant)
@@ -286,11 +308,14 @@ class Shard:
         self._changes = [change for change in self._changes if change.time >= watermark]
         contents = self._contents(batch, changes)
         if changes or is_repeated.any() or self._gone.any():
-            found, contents = self._in_rounds(batch, changes, is_repeated[event], contents)
+            contents = self._in_rounds(batch, changes, is_repeated[event], contents, delivered)
         else:
             self._taken = self._taken.with_rows(batch, self._recall)
-            found = [self._queues.take(batch, contents)]
-        return [*found, self._queues.advance(min(watermark, LAST_INSTANT), contents)]
+            delivered.found.append(self._queues.take(batch, contents))
+        if watermark > LAST_INSTANT:
+            delivered.found.append(self._queues.finish(contents))
+        else:
+            delivered.found.append(self._queues.advance_before(watermark, contents))
 
     def _due(self, watermark: int) -> Waiting:
         """Take the rows before the watermark from those that wait."""
@@ -327,22 +352,26 @@ class Shard:
         return without_repeats(order, due.queue, place, due.score, due.expires, due.matched)
 
     def _in_rounds(
-        self, batch: Rows, changes: list[QueueChange], is_repeated: Array, contents: Contents | None
-    ) -> tuple[list[Deliveries], Contents | None]:
+        self,
+        batch: Rows,
+        changes: list[QueueChange],
+        is_repeated: Array,
+        contents: Contents | None,
+        delivered: _Delivered,
+    ) -> Contents | None:
         """Let rows arrive up to where a queue changes or a row may be a repetition; do that; go on.
 
-        Returns what is delivered, and the contents that are to be compared from then on.
+        Returns the contents that are to be compared from then on.
         """
-        found: list[Deliveries] = []
         for happening, chosen in rounds_of(batch, changes, is_repeated):
-            found += self._changed(happening, contents)
+            self._let_change(happening, contents, delivered)
             if any(change.ranking for change in happening):
                 contents = self._contents(batch, changes)
             part = Rows(*(column[chosen] for column in batch))
             part = self._without_known(part, is_repeated[chosen])
             self._taken = self._taken.with_rows(part, self._recall)
-            found.append(self._queues.take(part, contents))
-        return found, contents
+            delivered.found.append(self._queues.take(part, contents))
+        return contents
 
     def _without_known(self, rows: Rows, is_repeated: Array) -> Rows:
         """Leave out rows of queues that are gone, and those that repeat what their queue knows."""
@@ -367,20 +396,19 @@ class Shard:
             )
         return rows if is_kept.all() else Rows(*(column[is_kept] for column in rows))
 
-    def _changed(self, changes: list[QueueChange], contents: Contents | None) -> list[Deliveries]:
+    def _let_change(self, changes: list[QueueChange], contents: Contents | None, delivered: _Delivered) -> None:
         """Let queues change, each after what is due before its change."""
-        found: list[Deliveries] = []
         for time in sorted({change.time for change in changes}):
             own = [change for change in changes if change.time == time]
             chosen = np.array([change.queue for change in own], np.int64)
-            found.append(self._queues.advance_before(time, chosen, contents))
+            delivered.found.append(self._queues.advance_before(time, contents, chosen))
+            self._notice([change.queue for change in own if change.ranking], delivered)
             for change in own:
                 self._gone[change.queue] = change.policy is None
                 if change.policy is None:
                     self._queues.clear(change.queue)
                 else:
                     self._change(change, change.policy)
-        return found
 
     def _change(self, change: QueueChange, policy: Policy) -> None:
         """Let a queue go on under another policy, with what it holds ranked again if the change says how."""
@@ -396,7 +424,6 @@ class Shard:
             return None
         self._queues.get(change.queue)  # only what is needed is ranked
         words = self._queues.words_of(change.queue)
-        words = words[words != NEVER]  # places that nobody is in
         at = self._known.positions(words >> CODE_BITS)
         found = self.reranking.ranked(change.ranking, policy, self._known.events.taken(at))
         self._known.replace(at, found.events)
@@ -442,12 +469,18 @@ class Shard:
 
     # --------------------------------------------------------------------------------------------- what is kept of it
 
-    def _settled(self, found: list[Deliveries]) -> Notices:
+    def _settled(self, delivered: _Delivered) -> Notices:
         """Return the notices of a release and forget what is no longer needed, once it has become much."""
-        notices = self._notices(found)
+        notices = Notices.joined([*delivered.noticed, self._notices(delivered.found)])
         if len(self._known) > 2 * self._needed + FEWEST_KNOWN:
             self._forget()
         return notices
+
+    def _notice(self, queues: list[int], delivered: _Delivered) -> None:
+        """Make the notices of what some queues have delivered, before the events are ranked anew."""
+        found = delivered.taken(np.array(queues, np.int64)) if queues else None
+        if found is not None:
+            delivered.noticed.append(self._notices([found]))
 
     def _notices(self, found: list[Deliveries]) -> Notices:
         parts = [part for part in found if len(part.queue)]
@@ -455,7 +488,7 @@ class Shard:
             none = np.zeros(0, np.int64)
             return Notices(EventTable.empty(), none, none, none, np.zeros(0), none)
         queue, word, time, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        order = np.argsort(queue, kind="stable") if len(parts) > 1 else slice(None)
+        order = np.argsort(queue, kind="stable") if (np.diff(queue) < 0).any() else slice(None)
         queue, word, time, score = (column[order] for column in (queue, word, time, score))
         at = self._known.positions(word >> CODE_BITS)
         is_named = np.zeros(len(self._known), bool)

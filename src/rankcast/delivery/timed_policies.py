@@ -84,6 +84,10 @@ class PeriodicQueue(Queue):
         """What the current period may deliver."""
         return self.arrivals
 
+    def held_at(self, now: datetime) -> tuple[Candidate, ...]:
+        """Return what the current period may deliver, if it has not ended by `now`."""
+        return self.arrivals if self.end is not None and now < self.end else ()
+
     @property
     def next_instant(self) -> datetime | None:
         """The end of the current period, once it has something to deliver."""
@@ -113,17 +117,19 @@ class TopKWindowQueue(Queue):
         return queue, delivered
 
     def arrived(self, candidate: Candidate, now: datetime) -> Moved:
-        """Let the candidate enter; a window of so many events is evaluated at once, one of time when `now` is over."""
+        """Let what lives no longer leave, then the candidate enter.
+
+        A window of so many events is evaluated at once, one of time when `now` is over.
+        """
         if not candidate.is_valid_at(now) or (
             isinstance(self.policy.window, timedelta) and self.leaves(candidate) <= now
         ):
             return self, []
-        queue = replace(self, entered=self.entered + 1)
+        queue = replace(self, entered=self.entered + 1).without_departed(now)
         entering = replace(candidate, arrival=queue.entered)
         if isinstance(self.policy.window, timedelta):
-            return replace(queue, living=(*self.living, entering), unseen=now).with_what_is_needed(), []
-        queue = replace(queue, living=queue._inside(self.living)).without_departed(now)
-        return replace(queue, living=(*queue.living, entering))._evaluated(now)
+            return replace(queue, living=(*queue.living, entering), unseen=now).with_what_is_needed(), []
+        return replace(queue, living=(*queue._inside(queue.living), entering))._evaluated(now)
 
     def settled(self, now: datetime) -> Moved:
         """Evaluate `now` if something entered or leaves at it."""
@@ -173,6 +179,10 @@ class TopKWindowQueue(Queue):
     def held(self) -> tuple[Candidate, ...]:
         """What is needed of the events that live."""
         return self.living
+
+    def held_at(self, now: datetime) -> tuple[Candidate, ...]:
+        """Return what is needed of the events that live at `now`."""
+        return tuple(one for one in self.living if self.leaves(one) > now)
 
     @property
     def next_instant(self) -> datetime | None:

@@ -6,8 +6,8 @@ Both begin in plain Python while subscriptions are few, and go over to kernels w
 compiler.
 
 With a `lateness` the core goes by the events' own times: it keeps events back and takes them in order, each at its own
-time, and its queues are as far as the watermark (see `rankcast.delivery.lateness`). Without one an event is taken when
-it comes, at the hub's time.
+time. Its queues have done what is due before the watermark (see `rankcast.delivery.lateness`); changes act at the
+watermark, before all that is due then. Without a lateness an event is taken when it comes, at the hub's time.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from rankcast.matching.index import Entry, Index, Run
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Periodic
 from rankcast.model.subscriptions import Subscriber, SubscriberId
+from rankcast.model.times import EARLIEST, TICK
 from rankcast.serving.serving import Serving
 from rankcast.serving.subscriber_state import SubscriberRecord, SubscriberState
 
@@ -164,7 +165,10 @@ class Core:
         self._move_on(now)
         for one in () if self._waiting is None else self._waiting.released():
             self._take(one.item, one.time, done, closed=False)
-        done.delivered += self.serving.advance(self.reached, closed=closed and not self.keeps_back)
+        if not self.keeps_back:
+            done.delivered += self.serving.advance(self.reached, closed=closed)
+        elif self.reached > EARLIEST:  # what comes first at the watermark's own instant, a change, may be yet to come
+            done.delivered += self.serving.advance(self.reached - TICK, closed=True)
 
     def _finish(self, done: Applied) -> None:
         for one in () if self._waiting is None else self._waiting.rest():

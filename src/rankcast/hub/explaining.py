@@ -31,7 +31,7 @@ def _queue_outcome(
     if ranked is None:
         return replace(found, verdict=Verdict.NO_RELEVANCE) if wanted else found
     late = core.lateness_of(event, now)
-    unseen = _not_seen(core, queue, event, late)
+    unseen = _not_seen(core, queue, event, late, max(now, core.latest))
     if unseen is not None:
         return replace(found, rank=ranked.rank, verdict=unseen, late=late)
     ahead = core.serving.outlook(queue, event, ranked, max(now, core.latest))
@@ -40,9 +40,10 @@ def _queue_outcome(
     return replace(found, rank=ranked.rank, verdict=verdict, outlook=ahead, competitor=competitor)
 
 
-def _not_seen(core: Core, queue: ServedQueue, event: Event, late: Late | None) -> Verdict | None:
+def _not_seen(core: Core, queue: ServedQueue, event: Event, late: Late | None, now: datetime) -> Verdict | None:
     """Return why a match that came now would not reach its queue now, or None when it would."""
-    if core.is_known(event.identity) or core.serving.holds(queue, event.identity):
+    taken = event.time if core.goes_by_events and event.time is not None else now
+    if core.is_known(event.identity) or core.serving.holds(queue, event.identity, taken):
         return Verdict.REPEATED
     if late is not None:
         return Verdict.LATE

@@ -9,6 +9,8 @@ that broker's filter. The traffic, the sum of the measures of chosen boxes, is l
 
 It is solved by PDLP, a first-order method, to a modest accuracy. What it returns for the dual need not be feasible, so
 the bound is made from it: any prices a >= 0 of C2 and v >= 0 of C3 give one, as those of C4 and C1 follow from them.
+What rounding may have added is taken off. It is nothing, unless prices are so much larger than the bound that little is
+left of their differences: where boxes of most different measures compete, it may be all of the bound.
 An infeasible programme, too, ends with numbers that look plausible; callers ask `largest_flow` about the sample first.
 """
 
@@ -32,6 +34,10 @@ LARGEST = 2.0**40
 NEGLIGIBLE = 2.0**-60
 """Measures of that share of the largest are none to the solver: they are lost in every sum with it, and a wider range
 makes the solver complain, on standard output."""
+
+
+ROUNDING = 2.0**-53
+"""The share of a number that is lost, at most, when it is rounded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,9 +126,25 @@ class Programme:
         share = np.divide(told, sums, out=1.0 / parts[self.need_pair], where=sums > 0)
         of_needs = np.maximum(surplus, 0.0)[self.need_pair] * share
         collected = np.add.reduceat(of_needs[self.met], self.offsets[:-1])  # every box meets a need
-        of_alpha = np.zeros(brokers)
+        of_alpha, largest = np.zeros(brokers), np.zeros(brokers)
         np.maximum.at(of_alpha, self.box_broker, collected - self.measures)
-        return float(of_demands.sum() - self.most @ of_alpha - self.rooms @ of_rooms)
+        np.maximum.at(largest, self.box_broker, collected)
+        bound = of_demands.sum() - self.most @ of_alpha - self.rooms @ of_rooms
+        amounts = of_demands.sum() + self.most @ largest + self.rooms @ of_rooms
+        return float(bound - self._roundings * ROUNDING * amounts)
+
+    @property
+    def _roundings(self) -> int:
+        """How many roundings an amount goes through on its way into a bound, at most, and as many again to be safe.
+
+        The price of a demand loses that of its room, is shared among the parts of a pair, collected over the needs that
+        a box meets, and added up over demands and brokers. Where the needs of a pair come to less than its price by a
+        rounding, the bound is too high by that difference, once per demand: no more than all of it goes anywhere.
+        """
+        brokers, demands, pairs, _ = self.sizes
+        parts = int(np.bincount(self.need_pair, minlength=pairs).max(initial=0))
+        met = int(np.diff(self.offsets).max(initial=0))
+        return 2 * (brokers + demands + parts + met + 8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -204,7 +204,7 @@ class Serving:
         rows = self._ranking.rows(event, numbers, number << CODE_BITS, time, by_kernel=self._is_columnar)
         earlier = self._events.numbers(event.identity)
         if len(earlier) > 1:
-            rows = self._without_held(rows, set(earlier[:-1]))
+            rows = self._without_held(rows, set(earlier[:-1]), now)
         if tell:
             served.matches = self._told(event, rows)
         self._finish(served, self._queues.arrive(event, rows, time, moment, closed=closed), now, moment)
@@ -243,14 +243,14 @@ class Serving:
                 found.append(queue.match(event, ranked))
         return found
 
-    def _without_held(self, rows: Rows, earlier: set[int]) -> Rows:
+    def _without_held(self, rows: Rows, earlier: set[int], now: datetime) -> Rows:
         """Leave out the queues that hold an event of the same identity."""
-        return rows.chosen(np.array([not self._holds(queue, earlier) for queue in rows.queue.tolist()], bool))
+        return rows.chosen(np.array([not self._holds(queue, earlier, now) for queue in rows.queue.tolist()], bool))
 
-    def _holds(self, number: int, events: set[int]) -> bool:
+    def _holds(self, number: int, events: set[int], now: datetime) -> bool:
         queue = self._served[number]
         assert queue is not None
-        held = self._queues.get(number, queue.policy).held
+        held = self._queues.get(number, queue.policy).held_at(now)
         return any(_word(one) >> CODE_BITS in events for one in held)
 
     def _told(self, event: Event, rows: Rows) -> list[Match]:
@@ -354,10 +354,10 @@ class Serving:
 
     # --------------------------------------------------------------------------------------------- queue by queue
 
-    def holds(self, queue: ServedQueue, identity: Identity) -> bool:
-        """Whether a queue holds an event of an identity."""
+    def holds(self, queue: ServedQueue, identity: Identity, now: datetime) -> bool:
+        """Whether a queue holds an event of an identity at an instant, to which time has not passed yet."""
         numbers = self._events.numbers(identity)
-        return bool(numbers) and self._holds(queue.number, set(numbers))
+        return bool(numbers) and self._holds(queue.number, set(numbers), now)
 
     def read(self, queue: ServedQueue, now: datetime) -> list[Notification]:
         """Return the current list of a queue, the best first; nothing is changed."""
