@@ -60,3 +60,24 @@ def pointer(_: Any, address: Any) -> Any:
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
     return numba.types.voidptr(numba.types.int64), generate
+
+
+@intrinsic
+def move_words(_: Any, target: Any, to: Any, source: Any, first: Any, count: Any) -> Any:
+    """Call memmove."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        held, at, others, begin, length = arguments
+        word = ir.IntType(64)
+
+        def place(array: Any, kind: Any, offset: Any) -> Any:
+            data = context.make_array(kind)(context, builder, array).data
+            start = builder.add(builder.ptrtoint(data, word), builder.shl(offset, word(3)))
+            return builder.inttoptr(start, ir.IntType(8).as_pointer())
+
+        kinds = signature.args
+        cgutils.raw_memmove(builder, place(held, kinds[0], at), place(others, kinds[2], begin), length, 8)
+        return context.get_dummy_value()
+
+    number = numba.types.int64
+    return numba.types.void(target, number, source, number, number), generate

@@ -64,6 +64,7 @@ from rankcast.delivery.batch_layout import (
     SLOT,
     SPAN,
     START,
+    STRAY,
     TIME_WINDOW,
     TOP,
     WINDOW,
@@ -104,7 +105,7 @@ from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 from rankcast.ranking.batch_kernels import ROW_QUEUE
 
-VERSION = 3
+VERSION = 4
 """Of the packed state."""
 
 _HEADER = struct.Struct("<8sqqqq")
@@ -359,6 +360,7 @@ class BatchedQueues:
         line = self._lines([policy])[0]
         line[CLOCK] = self._queues[queue, CLOCK]
         slots = fill_line(line, state)
+        line[STRAY] = line[ENTERED]
         used = int(self._counters[USED])
         line[START], line[CAPACITY], line[COUNT] = used, len(slots), len(slots)
         end = used + int(_words(line[None], line[None, CAPACITY])[0])
@@ -434,7 +436,7 @@ class BatchedQueues:
         starts = np.cumsum(queues[:, COUNT]) - queues[:, COUNT]
         held = np.empty((int(queues[:, COUNT].sum()), SLOT), np.int64)
         copy_slots(queues, self._arena, starts, held)
-        queues[:, (START, HEAD)] = 0
+        queues[:, (START, HEAD, STRAY)] = 0
         queues[:, CAPACITY] = queues[:, COUNT]
         version = np.array([VERSION], np.int64)
         return {"version": version, "queues": queues, "held": held.ravel(), "settings": self._settings.to_words()}
@@ -457,6 +459,7 @@ class BatchedQueues:
         settings = Settings.from_words(words)
         if not _is_sound(queues, held, settings.size):
             raise InvalidValueError("packed queues: the arrays contradict each other; expected what to_arrays returns")
+        queues[:, STRAY] = queues[:, ENTERED]
         sizes = _words(queues, queues[:, CAPACITY])
         queues[:, START] = np.cumsum(sizes) - sizes
         arena = np.empty(int(sizes.sum()), np.int64)
@@ -651,7 +654,7 @@ def _is_sound(queues: Array, held: Array, settings: int) -> bool:
         & (~diversifies | is_window | (kinds == PERIODIC))
         & (queues[:, (K, WINDOW, SPAN)] <= LONGEST).all(axis=1)
         & (queues[:, SPAN] > 0)
-        & (queues[:, (START, HEAD, TOP)] == 0).all(axis=1)
+        & (queues[:, (START, HEAD, TOP, STRAY)] == 0).all(axis=1)
         & (queues[:, ENTERED] >= 0)
         & (counts >= 0)
         & (counts == queues[:, CAPACITY])

@@ -13,9 +13,9 @@ that rank what they hold, the list of the best: their scores, then their places.
 - A queue that diversifies keeps in that list what it selected, in order, with the bits of divranks for scores. Its own
   scores are ranks from 0 to 1, whose order as integers is that of their bits.
 
-A window may hold more than it needs (`rankcast.delivery.candidates.needed`), until it has no free slot: then what is
-not needed is dropped. So it has at most about twice as many slots as it needs: with k=10 and a window of 20,000 events
-some 86 of 40 bytes, instead of 20,000.
+A window may hold more than it needs (`rankcast.delivery.candidates.needed`), until it has many slots and none is free:
+then what is not needed is dropped. So it has at most about twice as many slots as it needs, or a hundred or so: with
+k=10 and a window of 20,000 events it needs some 86 of 40 bytes, instead of 20,000.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ ALL, CONTINUOUS, SLIDING, COUNT_WINDOW, TIME_WINDOW, PERIODIC = range(6)
 
 # The words of a queue's line. NEXT: no event held leaves by itself before it; for periods, their end. UNSEEN: an
 # instant whose arrivals have entered but which has not been evaluated. HEAD: the first slot in use. TOP: how many are
-# listed among the best. SETTING: by which diversity it selects, from 1 on; 0 for none. ENTERED: how many entered.
-KIND, K, WINDOW, SPAN, CLOCK, START, CAPACITY, HEAD, COUNT, TOP, NEXT, UNSEEN, SETTING, ENTERED = range(14)
-LINE = 14
+# listed among the best. SETTING: by which diversity it selects, from 1 on; 0 for none. ENTERED: how many entered. STRAY:
+# all that entered a window of time after so many leave it in the order in which they came.
+KIND, K, WINDOW, SPAN, CLOCK, START, CAPACITY, HEAD, COUNT, TOP, NEXT, UNSEEN, SETTING, ENTERED, STRAY = range(15)
+LINE = 15
 
 # The words of a slot. ARRIVAL is the number of an event among all that entered a window; continuous delivery keeps
 # there how many events outrank and outlive this one.

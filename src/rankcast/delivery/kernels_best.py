@@ -10,8 +10,8 @@ Cost: O(1) for what is not listed, O(k) for what is; O(n k) to make the list aga
 from __future__ import annotations
 
 from rankcast.compiling import inlined
+from rankcast.compiling.intrinsics import move_words
 from rankcast.delivery.batch_layout import (
-    ALL,
     CAPACITY,
     CONTINUOUS,
     COUNT,
@@ -35,7 +35,7 @@ from rankcast.delivery.batch_layout import (
 @inlined
 def listed_at_most(queues: Array, queue: int) -> int:
     """Return how many events a queue lists at most."""
-    if queues[queue, KIND] in (ALL, CONTINUOUS):
+    if queues[queue, KIND] == CONTINUOUS:  # nor does ALL list any, as it has no slots
         return 0
     if queues[queue, KIND] == PERIODIC or queues[queue, SETTING]:
         return int(queues[queue, K])
@@ -150,16 +150,14 @@ def list_again(queues: Array, arena: Array, queue: int) -> None:
 def move_queue(queues: Array, source: Array, queue: int, target: Array, start: int, capacity: int) -> None:
     """Copy a queue's region to another one with room for all its events.
 
-    Within one array that may overlap the old one if it begins no later and has no more slots.
+    Within one array the new region may overlap the old one if it begins no later and has no more slots.
     """
     old_start, head, length = queues[queue, START], queues[queue, HEAD], queues[queue, TOP]
     old_scores, old_places = list_of(queues, queue)
     first = old_start + SLOT * head
-    for word in range(SLOT * queues[queue, COUNT]):
-        target[start + word] = source[first + word]
+    move_words(target, start, source, first, SLOT * queues[queue, COUNT])
     queues[queue, START], queues[queue, CAPACITY], queues[queue, HEAD] = start, capacity, 0
     scores, places = list_of(queues, queue)
-    for at in range(length):
-        target[scores + at] = source[old_scores + at]
+    move_words(target, scores, source, old_scores, length)
     for at in range(length):
         target[places + at] = source[old_places + at] - 2 * head

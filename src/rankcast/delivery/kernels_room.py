@@ -3,14 +3,16 @@
 `counters` has the end of the used part of the arena and the number of deliveries written. A kernel stops between two
 complete steps of one queue with FOUND_FULL or ARENA_FULL; its caller makes room and lets it go on from there.
 
-A window without a free slot first drops what it does not need, and is given more slots only when few are free then. So
-an arrival costs O(1) here on average, and a window never has many more slots than it needs.
+A window without a free slot behind its others first moves to its front, if enough have left there; a small one is given
+more slots; a larger one drops what it does not need, and is given more only when few are free then. So an arrival costs
+O(1) here on average, and a window never has many more slots than it needs, or than are few anyway.
 """
 
 from __future__ import annotations
 
 from rankcast.compiling import compiled, inlined
-from rankcast.delivery.batch_layout import CAPACITY, COUNT, HEAD, KIND, SLIDING, SLOT, START, TIME_WINDOW, Array
+from rankcast.compiling.intrinsics import move_words
+from rankcast.delivery.batch_layout import CAPACITY, COUNT, HEAD, KIND, SLIDING, SLOT, START, TIME_WINDOW, WINDOW, Array
 from rankcast.delivery.kernels_best import move_queue, words_of
 from rankcast.delivery.kernels_needed import drop_unneeded
 
@@ -19,6 +21,9 @@ USED, WRITTEN = range(2)
 
 FEWEST_SLOTS = 4
 """Of a queue that holds anything."""
+
+FEW_SLOTS = 128
+"""With fewer, a window is given more before it looks for what it does not need: looking costs as much as 30 arrivals."""
 
 MANY_SLOTS = 48
 """Free slots that are enough for any queue: the more there are, the less often what is not needed is looked for."""
@@ -54,11 +59,19 @@ def has_slot(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
 
 @compiled
 def _has_made_room(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
-    if queues[queue, CAPACITY] and SLIDING <= queues[queue, KIND] <= TIME_WINDOW:
-        drop_unneeded(queues, arena, queue)
-        if 3 * queues[queue, COUNT] <= 2 * queues[queue, CAPACITY]:
+    capacity = queues[queue, CAPACITY]
+    is_window = SLIDING <= queues[queue, KIND] <= TIME_WINDOW
+    if is_window and capacity:
+        if 8 * queues[queue, HEAD] >= capacity:
+            move_queue(queues, arena, queue, arena, queues[queue, START], capacity)
             return True
+        if capacity >= FEW_SLOTS:
+            drop_unneeded(queues, arena, queue)
+            if 3 * queues[queue, COUNT] <= 2 * capacity:
+                return True
     capacity, start = capacity_for(queues[queue, COUNT]), counters[USED]
+    if is_window:
+        capacity = min(capacity, queues[queue, WINDOW] + (queues[queue, WINDOW] >> 2) + FEWEST_SLOTS)
     end = start + words_of(queues, queue, capacity)
     if end > len(arena):
         return False
@@ -86,9 +99,7 @@ def copy_slots(queues: Array, arena: Array, starts: Array, target: Array) -> Non
     """Copy the slots in use of all queues, those of each from a line of the target on."""
     for queue in range(len(queues)):
         first = queues[queue, START] + SLOT * queues[queue, HEAD]
-        for offset in range(queues[queue, COUNT]):
-            for word in range(SLOT):
-                target[starts[queue] + offset, word] = arena[first + SLOT * offset + word]
+        move_words(target, SLOT * starts[queue], arena, first, SLOT * queues[queue, COUNT])
 
 
 @compiled
@@ -96,7 +107,6 @@ def fill_slots(queues: Array, source: Array, arena: Array) -> None:
     """Copy slots, one behind the other, to where the queues that have so many of them begin."""
     line = 0
     for queue in range(len(queues)):
-        for offset in range(queues[queue, COUNT]):
-            for word in range(SLOT):
-                arena[queues[queue, START] + SLOT * offset + word] = source[line, word]
-            line += 1
+        count = queues[queue, COUNT]
+        move_words(arena, queues[queue, START], source, SLOT * line, SLOT * count)
+        line += count

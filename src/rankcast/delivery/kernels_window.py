@@ -3,6 +3,8 @@
 The common arrival (worse than the best, and so is the one that leaves) costs O(1). One among the best costs O(k). An
 event that expires before it would leave costs O(n) in the events held: those before it move up.
 
+What leaves a window of time in the order in which it came, as all does that does not expire, costs O(1).
+
 An event has left a window of so many events when as many have entered after it: arrival numbers tell. In a sliding
 window an event that expires frees its place, so those before it count as one newer; in top-k windows it does not.
 
@@ -30,7 +32,9 @@ from rankcast.delivery.batch_layout import (
     SLOT,
     SPAN,
     START,
+    STRAY,
     TIME,
+    TIME_WINDOW,
     TOP,
     UNSEEN,
     WINDOW,
@@ -52,7 +56,10 @@ def enter(queues: Array, arena: Array, queue: int, event: int, time: int, expiry
     arena[slot + EVENT], arena[slot + TIME], arena[slot + EXPIRY], arena[slot + SCORE] = event, time, expiry, score
     arena[slot + ARRIVAL] = queues[queue, ENTERED]
     queues[queue, COUNT] = count + 1
-    queues[queue, NEXT] = min(queues[queue, NEXT], leaves(queues, arena, queue, slot))
+    end = leaves(queues, arena, queue, slot)
+    queues[queue, NEXT] = min(queues[queue, NEXT], end)
+    if queues[queue, KIND] == TIME_WINDOW and count and end < leaves(queues, arena, queue, slot - SLOT):
+        queues[queue, STRAY] = queues[queue, ENTERED]
     if queues[queue, SETTING] == 0:
         enlist(queues, arena, queue, place, count - queues[queue, TOP])
 
@@ -92,6 +99,12 @@ def remove_departed(queues: Array, arena: Array, queue: int, now: int) -> None:
     """Remove every event that has left by itself. What follows a removed one stays in its slot, so one walk will do."""
     soonest, offset = NEVER, 0
     slot = queues[queue, START] + SLOT * queues[queue, HEAD]
+    if queues[queue, KIND] == TIME_WINDOW and queues[queue, COUNT] and arena[slot + ARRIVAL] > queues[queue, STRAY]:
+        while queues[queue, COUNT] and leaves(queues, arena, queue, slot) <= now:
+            leave(queues, arena, queue, 0)
+            slot += SLOT
+        queues[queue, NEXT] = leaves(queues, arena, queue, slot) if queues[queue, COUNT] else NEVER
+        return
     for _ in range(queues[queue, COUNT]):
         end = leaves(queues, arena, queue, slot)
         if end <= now:
@@ -107,10 +120,12 @@ def remove_departed(queues: Array, arena: Array, queue: int, now: int) -> None:
 def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int) -> None:
     """Deliver those of the best k that were not delivered before."""
     wanted = min(queues[queue, K], queues[queue, COUNT])
-    if queues[queue, TOP] < wanted and queues[queue, SETTING] == 0:
-        list_again(queues, arena, queue)
+    if queues[queue, TOP] < wanted:  # seldom, so that what follows is left out elsewhere
+        if queues[queue, SETTING] == 0:
+            list_again(queues, arena, queue)
+        wanted = min(wanted, queues[queue, TOP])
     _, places = list_of(queues, queue)
-    for at in range(places, places + min(wanted, queues[queue, TOP])):
+    for at in range(places, places + wanted):
         if arena[at] & 1 == 0:
             slot = queues[queue, START] + SLOT * (arena[at] >> 1)
             write(found, counters, queue, arena[slot + EVENT], instant, arena[slot + SCORE])
