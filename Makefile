@@ -2,7 +2,7 @@
 # All paths are relative, so the repository may lie in a folder with spaces in its name.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lab search soak lint format types imports lock clean
+.PHONY: help setup demo test quick test-lab search soak lint format types imports lock clean
 
 # The caller's Python environment must not leak into .venv.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV MYPYPATH PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
@@ -21,6 +21,9 @@ demo: setup ## Show on Spark what rankcast does, with pictures in out/
 
 test: setup ## Run every check: lint, format, types, imports, tests of the package
 	@$(with_java) scripts/ensure-postgres.sh && scripts/check.sh
+
+quick: setup ## Prove a change in delivery in under a minute: its rules, delivery, serving, hub; no Spark
+	@scripts/check.sh tests-quick
 
 test-lab: setup ## Run the tests of lab/: studies, benchmarks and their engines
 	@$(with_java) scripts/check.sh tests-lab

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the named checks of the repository (all but tests-lab without arguments), each under a heading.
+# Runs the named checks of the repository (without arguments all but tests-lab and tests-quick), each under a heading.
 #
 # Every check runs even when an earlier one fails, so that one run shows everything; the exit status is 1 if any failed.
 set -uo pipefail
@@ -20,8 +20,9 @@ check() {
         types) "$PYTHON" -m mypy --strict src lab/src ;;
         imports) .venv/bin/lint-imports --no-logo ;;
         tests) run_tests ;;
+        tests-quick) run_tests tests/delivery tests/hub tests/rules tests/serving ;;
         tests-lab) run_tests lab/src lab/tests ;;
-        *) printf 'check: unknown check %s (known: lint format types imports tests tests-lab)\n' "$name" >&2; false ;;
+        *) printf 'check: unknown check %s (known: lint format types imports tests tests-quick tests-lab)\n' "$name" >&2; false ;;
     esac || failed+=("$name")
 }
 

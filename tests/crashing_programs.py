@@ -17,7 +17,7 @@ from pathlib import Path
 DEADLINE = 900.0
 """Seconds after which a program that neither ends nor comes to its moment is taken to be stuck."""
 
-POLL = 0.02
+POLL = 0.05
 
 
 class Program:

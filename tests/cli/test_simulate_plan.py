@@ -37,27 +37,41 @@ def run(*arguments):
     return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "100"})
 
 
-@pytest.fixture
-def plan(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "problem.yaml").write_text(PROBLEM)
-    result = run("place", "problem.yaml", "--algorithm", "greedy-offline", "--out", "plan.json")
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """The plan as it is written, once for all tests."""
+    folder = tmp_path_factory.mktemp("planned")
+    (folder / "problem.yaml").write_text(PROBLEM)
+    result = run("place", folder / "problem.yaml", "--algorithm", "greedy-offline", "--out", folder / "plan.json")
     assert result.exit_code == 0, result.stderr
+    return folder / "plan.json"
+
+
+@pytest.fixture
+def plan(planned, tmp_path, monkeypatch):
+    """A plan of one's own, to be changed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text(planned.read_text())
     return tmp_path / "plan.json"
 
 
-def test_measured_traffic_is_the_audited_one_within_3_standard_errors(plan):
+@pytest.fixture(scope="module")
+def simulated(planned):
+    """3,000 events, simulated once for all tests."""
+    result = run("simulate", "--plan", planned, "--publications", 3000, "--json")
+    assert result.exit_code == 0, result.stdout
+    return json.loads(result.stdout)
+
+
+def test_measured_traffic_is_the_audited_one_within_3_standard_errors(plan, simulated):
     # With other seeds chance would fail this test of four brokers once in 93 times.
     assert chance_of_alarm(4) == pytest.approx(1 / 93, rel=0.01)
-    result = run("simulate", "--plan", plan, "--publications", 3000, "--json")
-    assert result.exit_code == 0, result.stdout
-    found = json.loads(result.stdout)
-    assert found["agrees"]
-    planned = json.loads(plan.read_text())
-    assert {one["name"]: one["traffic"] / (2000 * 5) for one in planned["brokers"]} == {
-        name: one["planned"] for name, one in found["traffic"].items()
+    assert simulated["agrees"]
+    audited = json.loads(plan.read_text())
+    assert {one["name"]: one["traffic"] / (2000 * 5) for one in audited["brokers"]} == {
+        name: one["planned"] for name, one in simulated["traffic"].items()
     }
-    assert 0 < found["traffic"]["paris"]["measured"] < 0.1
+    assert 0 < simulated["traffic"]["paris"]["measured"] < 0.1
 
 
 def test_a_workload_in_a_tree_of_many_brokers_agrees_too(tmp_path, monkeypatch):
@@ -159,10 +173,9 @@ def test_a_plan_that_is_not_what_it_says_is_refused(plan, change, message):
     assert isinstance(result.exception, SystemExit)
 
 
-def test_subscribers_get_what_they_want_through_the_plan(plan):
-    found = json.loads(run("simulate", "--plan", plan, "--publications", 2000, "--json").stdout)
+def test_subscribers_get_what_they_want_through_the_plan(simulated):
     shares = [0.25, 0.25 * 0.8, 1 - 0.85 * 0.8, 0.3, 0.05 * 0.2]
-    assert found["deliveries"] / 2000 == pytest.approx(sum(shares), abs=0.05)
+    assert simulated["deliveries"] / 3000 == pytest.approx(sum(shares), abs=0.05)
 
 
 def test_the_network_of_a_plan_is_drawn(plan):

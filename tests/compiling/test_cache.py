@@ -1,6 +1,7 @@
 """Where machine code is kept, and that it is never stale."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -48,6 +49,23 @@ def kernels(tmp_path):
     return folder
 
 
+@pytest.fixture(scope="module")
+def compiled_before(tmp_path_factory):
+    """What a first call leaves, in a folder that is not that of any test."""
+    source, kept = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("kept")
+    for name, text in (("outer.py", OUTER), ("helper.py", HELPER), ("numbers_of.py", "STEP = 1\n")):
+        (source / name).write_text(text)
+    assert called(source, NUMBA_CACHE_DIR=str(kept))[:2] == (2, 2)
+    return kept
+
+
+@pytest.fixture
+def kept(compiled_before, tmp_path):
+    """The setting of a folder with the machine code of the kernels as they are at first: paths are no part of it."""
+    shutil.copytree(compiled_before, tmp_path / "kept")
+    return {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+
+
 def called(kernels, *arguments, **settings):
     """Call the kernel in a new process; returns what it found, how many kernels were compiled, and the log."""
     environment = {**os.environ, "PYTHONPATH": str(kernels), "PYTHONDONTWRITEBYTECODE": "1", **settings}
@@ -57,41 +75,35 @@ def called(kernels, *arguments, **settings):
     return found, compilations, run.stderr.splitlines()
 
 
-def test_a_kernel_is_compiled_once_for_all_processes(kernels, tmp_path):
-    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
-    assert called(kernels, **folder)[:2] == (2, 2)
-    assert called(kernels, **folder)[:2] == (2, 0)
+def test_a_kernel_is_compiled_once_for_all_processes(kernels, kept):
+    assert called(kernels, **kept)[:2] == (2, 0)
 
 
 @pytest.mark.parametrize(
     ("file", "text", "found", "compiled"),
     [("helper.py", HELPER.replace("x + STEP", "x - STEP"), 0, 2), ("numbers_of.py", "STEP = 5\n", 6, 2)],
 )
-def test_a_change_in_another_file_is_noticed_and_nothing_outdated_stays(kernels, tmp_path, file, text, found, compiled):
-    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
-    called(kernels, **folder)
-    kept = len(list(tmp_path.rglob("*.nbc")))
+def test_a_change_in_another_file_is_noticed_and_nothing_outdated_stays(
+    kernels, kept, tmp_path, file, text, found, compiled
+):
+    before = len(list(tmp_path.rglob("*.nbc")))
     (kernels / file).write_text(text)
-    assert called(kernels, **folder)[:2] == (found, compiled)
-    assert len(list(tmp_path.rglob("*.nbc"))) == kept
+    assert called(kernels, **kept)[:2] == (found, compiled)
+    assert len(list(tmp_path.rglob("*.nbc"))) == before == 2
 
 
-def test_a_comment_is_no_change(kernels, tmp_path):
-    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
-    called(kernels, **folder)
+def test_a_comment_is_no_change(kernels, kept):
     (kernels / "helper.py").write_text(f"# why\n{HELPER}")
-    assert called(kernels, **folder)[:2] == (2, 0)
+    assert called(kernels, **kept)[:2] == (2, 0)
 
 
-def test_a_damaged_file_is_compiled_again(kernels, tmp_path):
-    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
-    called(kernels, **folder)
+def test_a_damaged_file_is_compiled_again(kernels, kept, tmp_path):
     for path in tmp_path.rglob("*.nbc"):
         path.write_bytes(path.read_bytes()[:100])
-    found, compiled, log = called(kernels, **folder)
+    found, compiled, log = called(kernels, **kept)
     assert (found, compiled) == (2, 2)
     assert any("cannot be read, so the kernel is compiled again" in line for line in log)
-    assert called(kernels, **folder)[:2] == (2, 0)
+    assert called(kernels, **kept)[:2] == (2, 0)
 
 
 def below_a_file(tmp_path):

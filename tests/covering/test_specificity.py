@@ -48,37 +48,39 @@ MANY = st.lists(filters() | RELATED.map(parse_filter), max_size=12)
 DECLARED = st.lists(RELATED.map(lambda text: parse_filter(text).under(CLOSED)), max_size=12)
 
 
-@pytest.fixture(params=["pair by pair", "by boxes"])
+WAYS = {"pair by pair": 1_000, "by boxes": 0}
+"""Up to how many filters are compared pair by pair, so that everything is decided in one of the two ways."""
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS)
 def way(request, monkeypatch):
-    """Have everything decided in one of the two ways."""
-    monkeypatch.setattr(specificity, "FEW", 1_000 if request.param == "pair by pair" else 0)
+    monkeypatch.setattr(specificity, "FEW", request.param)
+
+
+def check_both_ways(owned, some, is_above):
+    """Ask for those above others among some, and for all above each one, and compare with each pair."""
+    above = [[other for other, wide in enumerate(owned) if is_above(wide, narrow)] for narrow in owned]
+    general = {wide for narrow in some for wide in above[narrow] if wide in some}
+    for few in WAYS.values():
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(specificity, "FEW", few)
+            found = Specificity(dict(enumerate(owned)))
+            assert found.general_among(some) == general
+            found = Specificity({str(number): wanted for number, wanted in enumerate(owned)})
+            assert [found.above(number).tolist() for number in range(len(owned))] == above
+
+
+def some_of(owned):
+    return st.sets(st.sampled_from(range(len(owned)))) if owned else st.just(set())
 
 
 def is_strictly_above(wide, narrow):
     return covers(wide, narrow) is True and covers(narrow, wide) is not True
 
 
-def test_those_that_strictly_cover_another_are_found(way):
-    @given(MANY | DECLARED, st.data())
-    def check(owned, data):
-        found = Specificity(dict(enumerate(owned)))
-        some = data.draw(st.sets(st.sampled_from(range(len(owned))))) if owned else set()
-        assert found.general_among(some) == {
-            wide for wide in some if any(is_strictly_above(owned[wide], owned[narrow]) for narrow in some)
-        }
-
-    check()
-
-
-def test_all_that_are_above_one_are_found(way):
-    @given(MANY | DECLARED)
-    def check(owned):
-        found = Specificity({str(number): wanted for number, wanted in enumerate(owned)})
-        for number, narrow in enumerate(owned):
-            above = [other for other, wide in enumerate(owned) if is_strictly_above(wide, narrow)]
-            assert found.above(number).tolist() == above
-
-    check()
+@given(MANY | DECLARED, st.data())
+def test_those_that_strictly_cover_another_are_found_and_all_that_are_above_one(owned, data):
+    check_both_ways(owned, data.draw(some_of(owned)), is_strictly_above)
 
 
 def is_plainly_above(wide, narrow):
@@ -95,22 +97,14 @@ def is_above_without_patterns(wide, narrow):
 @pytest.mark.parametrize(
     ("most_pairs", "is_above"), [(10_000, is_plainly_above), (0, is_above_without_patterns)], ids=["many", "too many"]
 )
-def test_of_many_patterns_only_what_is_plain_counts(way, monkeypatch, most_pairs, is_above):
+def test_of_many_patterns_only_what_is_plain_counts(monkeypatch, most_pairs, is_above):
     monkeypatch.setattr(specificity, "FEW_PATTERNS", 0)
     monkeypatch.setattr(specificity, "MOST_PAIRS", most_pairs)
 
     @given(MANY | DECLARED, st.data())
     def check(owned, data):
-        if not any(conjunction.has_patterns for one in owned for conjunction in one.conjunctions):
-            return
-        found = Specificity(dict(enumerate(owned)))
-        some = data.draw(st.sets(st.sampled_from(range(len(owned)))))
-        assert found.general_among(some) == {
-            wide for wide in some if any(is_above(owned[wide], owned[narrow]) for narrow in some)
-        }
-        for number, narrow in enumerate(owned):
-            above = [other for other, wide in enumerate(owned) if is_above(wide, narrow)]
-            assert found.above(number).tolist() == above
+        if any(conjunction.has_patterns for one in owned for conjunction in one.conjunctions):
+            check_both_ways(owned, data.draw(some_of(owned)), is_above)
 
     check()
 

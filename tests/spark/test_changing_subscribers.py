@@ -119,32 +119,6 @@ def test_a_batch_that_is_repeated_meets_the_same_subscribers_again(stream: Strea
     assert {("ana", "3"), ("leo", "3")} <= stream.everything()
 
 
-def test_a_change_that_comes_after_events_of_its_time_begins_with_the_next_ones(stream: Stream) -> None:
-    append_subscribers(stream.table, [person("ana", 500)])
-    stream.publish(0, 1, 8)
-    stream.publish(1, 7.5, 9)
-    stream.after[0] = lambda: append_subscribers(stream.table, [person("leo", 500)], active_from=minute(3))
-    counts = stream.run(lateness=timedelta(minutes=1)).counts
-    assert stream.seen_by("leo") == {"9"}
-    assert counts.late_changes == 1
-
-
-def test_a_bad_update_changes_nothing_until_it_is_mended(stream: Stream) -> None:
-    append_subscribers(stream.table, [person("ana", 500)])
-    for batch in range(3):
-        stream.publish(batch, batch)
-    bad = stream.table / "bad.jsonl"
-    stream.after[0] = lambda: bad.write_text('{"id": "leo", "document": {"subscriptions": [{"filter": "rent <"}]}}\n')
-    stream.after[1] = lambda: bad.write_text(
-        '{"id": "leo", "document": {"subscriptions": [{"filter": "rent < 500"}]}}\n'
-    )
-    counts = stream.run().counts
-    assert stream.everything() == {("ana", "0"), ("ana", "1"), ("ana", "2"), ("leo", "2")}
-    assert (counts.rejected_updates, counts.updates) == (1, 1)
-    (report,) = (stream.root / "checkpoint" / STORE / "rejected").iterdir()
-    assert "bad.jsonl:1: subscriber 'leo', subscription '1': filter" in report.read_text()
-
-
 def test_a_batch_without_a_version_fails_and_says_what_to_call(stream: Stream) -> None:
     append_subscribers(stream.table, [person("ana", 500)])
     stream.publish(0, 1)

@@ -44,7 +44,7 @@ def test_tables(spark, many, partitions, shards, seed):
 @RICH
 @given(
     many=MANY,
-    batches=st.integers(1, 5),
+    batches=st.integers(1, 4),
     partitions=st.integers(1, 4),
     shards=st.integers(1, 5),
     displaced=st.sampled_from((0, 10)),
@@ -67,7 +67,7 @@ def test_tables_with_repetitions(spark, several, partitions, shards, seed):
 @RICH
 @given(
     several=SEVERAL,
-    batches=st.integers(2, 6),
+    batches=st.integers(2, 4),
     partitions=st.integers(1, 8),
     shards=st.integers(1, 5),
     seed=st.integers(0, 99),
@@ -76,9 +76,9 @@ def test_streams_with_repetitions_and_late_events(spark, several, batches, parti
     check_arrivals(SparkEngine(spark, batches, partitions, shards, seed=seed), several)
 
 
-@pytest.mark.parametrize("feed", FEEDS.values(), ids=FEEDS)
-def test_generated_feeds(spark, feed):
-    case = Case(tuple(feed.subscribers(20, seed=5)), tuple(feed.events(150, seed=6)))
+def test_generated_feeds(spark):
+    feeds = Cases(Case(tuple(feed.subscribers(20, seed=5)), tuple(feed.events(150, seed=6))) for feed in FEEDS.values())
+    case = feeds.joined()
     check(SparkEngine(spark), case)
     check(SparkEngine(spark, batches=3), case)
 

@@ -73,7 +73,8 @@ def terms_of(problem):
     )
 
 
-@settings(max_examples=6, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+# Few, as each runs a dozen of Spark's jobs; what their tasks do is tried below, on many problems and without Spark.
+@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(problems(subscribers=40), st.sampled_from([0.0, 0.25]), st.integers(1, 4), st.integers(0, 9))
 def test_spark_places_as_one_machine_does(spark, drawn, apart, partitions, seed):
     problem = numbered_by_content(drawn, apart)

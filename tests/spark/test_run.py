@@ -70,7 +70,7 @@ def notifications(spark, out: Path) -> list[tuple[str, str, float]]:
     return sorted((row.subscriber, row.id, row["rank"]) for row in rows)
 
 
-def test_a_whole_input_gives_what_the_hub_gives(spark, inputs, expected, tmp_path):
+def test_a_whole_input_gives_what_the_hub_gives_and_is_never_overwritten(spark, inputs, expected, tmp_path):
     result = run(*given(inputs), "--out", tmp_path / "found")
     assert result.exit_code == 0, result.output
     assert notifications(spark, tmp_path / "found") == expected
@@ -79,6 +79,14 @@ def test_a_whole_input_gives_what_the_hub_gives(spark, inputs, expected, tmp_pat
     assert result.stdout.startswith("300 events, ")
     assert f"{len(expected):,} delivered, 0 late, 2 rejected, in " in result.stdout
     assert result.stderr == ""
+    # An output is never overwritten.
+    before = sorted(tmp_path.rglob("*"))
+    again = run(*given(inputs), "--out", tmp_path / "found")
+    assert again.exit_code == 1
+    assert again.stderr == (
+        f"{tmp_path / 'found'}: holds the output of another run; choose another folder, or resume with its checkpoint\n"
+    )
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_who_needs_a_hub_is_set_aside_and_the_others_are_served(spark, inputs, expected, tmp_path):
@@ -89,17 +97,6 @@ def test_who_needs_a_hub_is_set_aside_and_the_others_are_served(spark, inputs, e
     assert result.exit_code == 1
     assert f"{people}: subscriber 'dora': notify: {{'every': '1h'}} needs a hub" in result.stderr
     assert notifications(spark, tmp_path / "found") == expected
-
-
-def test_an_output_is_never_overwritten(spark, inputs, tmp_path):
-    assert run(*given(inputs), "--out", tmp_path / "found").exit_code == 0
-    before = sorted(tmp_path.rglob("*"))
-    result = run(*given(inputs), "--out", tmp_path / "found")
-    assert result.exit_code == 1
-    assert result.stderr == (
-        f"{tmp_path / 'found'}: holds the output of another run; choose another folder, or resume with its checkpoint\n"
-    )
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_stream_that_is_run_again_goes_on_and_finishes(spark, inputs, expected, tmp_path):
