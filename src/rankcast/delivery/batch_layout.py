@@ -44,8 +44,8 @@ ALL, CONTINUOUS, SLIDING, COUNT_WINDOW, TIME_WINDOW, PERIODIC = range(6)
 
 # The words of a queue's line. NEXT: no event held leaves by itself before it; for periods, their end. UNSEEN: an
 # instant whose arrivals have entered but which has not been evaluated. HEAD: the first slot in use. TOP: how many are
-# listed among the best. SETTING: by which diversity it selects, from 1 on; 0 for none. ENTERED: how many entered. STRAY:
-# all that entered a window of time after so many leave it in the order in which they came.
+# listed among the best. SETTING: by which diversity it selects, from 1 on; 0 for none. ENTERED: how many entered.
+# STRAY: all that entered a window of time after so many leave it in the order in which they came.
 KIND, K, WINDOW, SPAN, CLOCK, START, CAPACITY, HEAD, COUNT, TOP, NEXT, UNSEEN, SETTING, ENTERED, STRAY = range(15)
 LINE = 15
 

@@ -9,18 +9,24 @@ import numpy as np
 
 from rankcast.compiling import compiled, inlined
 from rankcast.compiling.arguments import float64s, int64s
+from rankcast.compiling.intrinsics import prefetch
 from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
     ALL,
+    CAPACITY,
     CLOCK,
     CONTINUOUS,
+    COUNT,
     COUNT_WINDOW,
     FIRST_INSTANT,
+    HEAD,
     KIND,
     LAST_INSTANT,
     PERIODIC,
     SETTING,
     SLIDING,
+    SLOT,
+    START,
     TIME_WINDOW,
     TOP,
     Array,
@@ -35,6 +41,12 @@ from rankcast.delivery.kernels_window import arrive_in_count_window, arrive_in_t
 from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 NO_FAULT, UNKNOWN_QUEUE, UNSORTED_QUEUE, NEGATIVE_EVENT, TIME_OUT_OF_RANGE, LATE, SCORE_NOT_A_NUMBER = range(7)
+
+AHEAD = 16
+"""Rows between the one that is taken and the one whose queue is fetched into the cache."""
+
+WORDS_PER_LINE = 8
+"""Of the cache."""
 
 LARGEST = 2**63 - 1
 NEGATIVE_ZERO = -(2**63)
@@ -119,6 +131,19 @@ def _arrive(
     return arrive_in_period(queues, arena, counters, queue, event, time, expiry, score, now)
 
 
+@inlined
+def _prefetch(queues: Array, arena: Array, queue: int) -> None:
+    """Have the memory that an arrival in a queue looks at: where events leave and enter, and the list of the best."""
+    start = queues[queue, START]
+    first = start + SLOT * queues[queue, HEAD]
+    free, best = first + SLOT * queues[queue, COUNT], start + SLOT * queues[queue, CAPACITY]
+    for line in range(0, 2 * WORDS_PER_LINE, WORDS_PER_LINE):
+        prefetch(arena, first + line)
+        prefetch(arena, free + line)
+    for line in range(0, 4 * WORDS_PER_LINE, WORDS_PER_LINE):
+        prefetch(arena, best + line)
+
+
 @compiled
 def take_rows(
     queues: Array,
@@ -134,8 +159,13 @@ def take_rows(
     row: int,
 ) -> tuple[int, int]:
     """Take rows from one on; return the first that was not taken and DONE, FOUND_FULL or ARENA_FULL."""
+    announced = -1
     while row < len(queue_column):
         queue, time = queue_column[row], times[row]
+        coming = queue_column[min(row + AHEAD, len(queue_column) - 1)]
+        if coming != announced:
+            announced = coming
+            _prefetch(queues, arena, coming)
         score = score_order(score_bits[row])
         if queues[queue, SETTING]:
             status = take_diverse(
@@ -233,6 +263,7 @@ def serve_event(
             return row, status
         row = 0
     while row < count:
+        _prefetch(queues, arena, rows[ROW_QUEUE, min(row + AHEAD, count - 1)])
         queue, event, expiry = rows[ROW_QUEUE, row], rows[ROW_WORD, row], rows[ROW_EXPIRES, row]
         score = score_order(rows[ROW_SCORE, row])
         if queues[queue, SETTING]:

@@ -23,7 +23,7 @@ FEWEST_SLOTS = 4
 """Of a queue that holds anything."""
 
 FEW_SLOTS = 128
-"""With fewer, a window is given more before it looks for what it does not need: looking costs as much as 30 arrivals."""
+"""With fewer, a window is given more before it looks for what it does not need: a look costs as much as 30 arrivals."""
 
 MANY_SLOTS = 48
 """Free slots that are enough for any queue: the more there are, the less often what is not needed is looked for."""

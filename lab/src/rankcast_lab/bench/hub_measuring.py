@@ -24,7 +24,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from time import process_time
+from time import process_time, sleep
 from typing import Any
 
 import rankcast as rc
@@ -71,7 +71,18 @@ def per_call(call: Callable[[Any], object], values: Iterator[Any], count: int) -
         return (process_time() - begun) / count
 
     once()
+    settle()
+    once()
     return once
+
+
+def settle() -> None:
+    """Wait until this process has nothing left to do in the background, such as loading kernels and merging."""
+    while True:
+        begun = process_time()
+        sleep(0.3)
+        if process_time() - begun < 0.01:
+            return
 
 
 def subscribe_all(hub: rc.Hub, wanted: Mapping[str, Any], deliver: Any) -> None:
