@@ -21,7 +21,8 @@ from rankcast.testing.arrivals import Arrivals, HubOfArrivals, arrivals, check_a
 from rankcast.testing.conformance import Case, HubEngine, IndexEngine, cases, check
 from rankcast.testing.overlay_engine import OverlayEngine
 
-ENGINES = {"hub": HubEngine(), "index": IndexEngine(), "growing-index": IndexEngine(incremental=True)}
+HUBS = {"hub": HubEngine(), "hub-steps": HubEngine(kernels=False), "hub-kernels": HubEngine(kernels=True)}
+ENGINES = HUBS | {"index": IndexEngine(), "growing-index": IndexEngine(incremental=True)}
 OVERLAYS = {f"overlay-{strategy.value}": OverlayEngine(strategy) for strategy in Strategy}
 
 
@@ -33,7 +34,8 @@ def test_random_cases(case):
 
 @given(case=cases(everything=True))
 def test_random_cases_with_own_policies_and_every_way_to_be_notified(case):
-    check(HubEngine(), case)
+    for engine in HUBS.values():
+        check(engine, case)
 
 
 MOMENTS = st.integers(0, 3).map(lambda seconds: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds))
@@ -53,7 +55,8 @@ def test_lists_of_continuous_delivery_have_the_newest_of_equals_however_long_eac
     ]
     reader = Subscriber("ana", (Subscription("1", Filter.of(Constant(True))),), Continuous(k), notify=OnDemand())
     case = Case((reader,), tuple(events), tuple(reads))
-    check(HubEngine(), case)
+    for engine in HUBS.values():
+        check(engine, case)
     check(OverlayEngine(Strategy.REGULAR_COVER, 2), case)
 
 

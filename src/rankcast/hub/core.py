@@ -12,6 +12,7 @@ watermark, before all that is due then. Without a lateness an event is taken whe
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -33,7 +34,7 @@ from rankcast.hub.commands import (
     Update,
 )
 from rankcast.hub.results import Late, Match, Notification
-from rankcast.matching.index import Entry, Index, Run
+from rankcast.matching.index import FEW, Entry, Index, Run
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Periodic
 from rankcast.model.subscriptions import Subscriber, SubscriberId
@@ -62,18 +63,29 @@ class Core:
     Without `tells_matches` it is left out what the events that are taken in match, which may be very much.
     """
 
-    def __init__(self, state: HubState, lateness: timedelta | None = None, run: Run | None = None) -> None:
-        """Begin from a state; `run` does what takes long (see `Index`), and `tells_matches` can be set to False."""
+    def __init__(
+        self,
+        state: HubState,
+        lateness: timedelta | None = None,
+        run: Run | None = None,
+        kernels: bool | None = None,
+    ) -> None:
+        """Begin from a state; `run` does what takes long (see `Index`), and `tells_matches` can be set to False.
+
+        With `kernels` these are used from the start, or never; otherwise when they are loaded.
+        """
         self.latest = state.latest
         self.next_id = state.next_id
         self.late = state.late
         self.tells_matches = True
         few = sum(len(record.subscriber.subscriptions) for record in state.subscribers) <= MOST_PLAIN
-        self.serving = Serving(columnar=not few)
+        self._kernels = kernels
+        self.serving = Serving(columnar=not few if kernels is None else kernels)
         self._waiting = None if lateness is None else Reordering(lateness, state.waiting)
         self._seen = Remembered(state.seen)
         self._periods: Counter[timedelta] = Counter()
-        self._index = Index([entry for record in state.subscribers for entry in self._welcome(record)], run=run)
+        entries = [entry for record in state.subscribers for entry in self._welcome(record)]
+        self._index = Index(entries, run=run, few={None: FEW, True: 0, False: sys.maxsize}[kernels])
         self._reader = self._index.reader()
 
     def subscribe(self, subscribers: Iterable[Subscriber]) -> None:
@@ -177,7 +189,8 @@ class Core:
 
     def _take(self, event: Event, now: datetime, done: Applied, *, closed: bool) -> None:
         """Let an event arrive at the queues of those whom it interests."""
-        if not self.serving.is_columnar and (readiness.loaded() or len(self._index) > MOST_PLAIN):
+        is_plain = self._kernels is None and not self.serving.is_columnar
+        if is_plain and (readiness.loaded() or len(self._index) > MOST_PLAIN):
             self.serving.use_kernels()
         numbers = self._reader.match_one(event.attributes)
         served = self.serving.arrive(event, numbers, now, closed=closed, tell=self.tells_matches)

@@ -96,10 +96,10 @@ class FileJournal:
                 raise invalid_file(str(log.path), None, f"belongs to a hub with another {name}")
         return FileJournal(log, Codec(schema), every, lateness)
 
-    def restore(self, run: Run | None = None) -> tuple[Core, tuple[Notification, ...]]:
+    def restore(self, run: Run | None = None, kernels: bool | None = None) -> tuple[Core, tuple[Notification, ...]]:
         """Start from the state that was kept and apply the commands after it; return what is in doubt too."""
         try:
-            return self._restored(run)
+            return self._restored(run, kernels)
         except (RankcastError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, InvalidFileError):
                 raise
@@ -108,14 +108,14 @@ class FileJournal:
             if not self.restored:
                 self.abandon()
 
-    def _restored(self, run: Run | None) -> tuple[Core, tuple[Notification, ...]]:
+    def _restored(self, run: Run | None, kernels: bool | None) -> tuple[Core, tuple[Notification, ...]]:
         kept = self.log.snapshot()
         state = HubState()
         given: dict[int, list[Notification]] = {}
         if kept is not None:
             self.last = kept.number
             state, given = self.codec.state(kept.body)
-        core = Core(state, self.lateness, run)
+        core = Core(state, self.lateness, run, kernels)
         for row in self.log.rows(self.last):
             given = {number: given[number] for number in row.open}
             given[row.number] = core.apply(self.codec.command(row)).delivered

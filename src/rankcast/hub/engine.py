@@ -133,6 +133,7 @@ class Hub:
         path: str | os.PathLike[str] | None = None,
         sync: Sync | str = "full",
         snapshot_every: int = SNAPSHOT_EVERY,
+        kernels: bool | None = None,
     ) -> None:
         """Make a hub with subscribers or, with the `path` of a file, bring back the one that it holds.
 
@@ -143,12 +144,18 @@ class Hub:
         the file outlasts: power failures ("full") or only the end of the process ("normal"). Raises InvalidFileError
         when the file is in use, damaged, of another program, of another format or of a hub with another schema
         or lateness.
+
+        A hub begins in plain Python, and compiled kernels take over when they are loaded in the background. With
+        `kernels` True it waits for them and uses them from the start; with False it never loads or compiles any, which
+        suits short scripts and a few hundred subscriptions. Answers are the same.
         """
         if lateness is not None:
             check_lateness(lateness)
         check_callback("on_late", on_late)
         check_callback("on_match", on_match)
         check_clock(clock)
+        if kernels:
+            readiness.require()
         self._schema = schema
         self._clock = clock
         self._source = source
@@ -160,16 +167,18 @@ class Hub:
         self._recovered: tuple[Notification, ...] = ()
         if path is None:
             checked = map(self._checked, unique_subscribers(subscribers).values())
-            self._core = Core(HubState(subscribers=tuple(map(SubscriberRecord, checked))), lateness, run_in_background)
+            state = HubState(subscribers=tuple(map(SubscriberRecord, checked)))
+            self._core = Core(state, lateness, run_in_background, kernels)
         else:
             from rankcast.hub.durable import FileJournal  # noqa: PLC0415  # a hub without a file needs no database
 
             journal = FileJournal.opened(path, schema, sync, snapshot_every, lateness)
-            self._core, self._recovered = journal.restore(run_in_background)
+            self._core, self._recovered = journal.restore(run_in_background, kernels)
             self._journal = journal
             self._declare(subscribers)
         self._core.tells_matches = on_match is not None
-        readiness.request()
+        if kernels is None:
+            readiness.request()
 
     def __enter__(self) -> Hub:
         return self

@@ -100,11 +100,14 @@ class IndexEngine:
 
 
 class HubEngine:
-    """The embedded hub."""
+    """The embedded hub: with kernels from the start, never, or when they are loaded."""
+
+    def __init__(self, *, kernels: bool | None = None) -> None:
+        self._kernels = kernels
 
     def deliveries(self, case: Case) -> list[Delivery]:
         """Publish the events one after the other."""
-        hub = Hub(case.subscribers)
+        hub = Hub(case.subscribers, kernels=self._kernels)
         notes: list[Notification] = []
         reads = deque(case.reads)
         for event in case.events:
