@@ -304,10 +304,10 @@ class TestRefusedState:
                 BatchedQueues.from_bytes(bad)
 
     def test_another_version(self, packed):
-        with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[3\]"):
+        with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[4\]"):
             BatchedQueues.from_arrays({**packed.to_arrays(), "version": np.array([2])})
         data = packed.to_bytes()
-        with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[3\]"):
+        with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[4\]"):
             BatchedQueues.from_bytes(data[:8] + (2).to_bytes(8, "little") + data[16:])
 
     def test_arrays_that_are_missing_or_of_another_shape(self, packed):

@@ -76,7 +76,8 @@ def move_words(_: Any, target: Any, to: Any, source: Any, first: Any, count: Any
             return builder.inttoptr(start, ir.IntType(8).as_pointer())
 
         kinds = signature.args
-        cgutils.raw_memmove(builder, place(held, kinds[0], at), place(others, kinds[2], begin), length, 8)
+        move: Any = cgutils.raw_memmove
+        move(builder, place(held, kinds[0], at), place(others, kinds[2], begin), length, 8)
         return context.get_dummy_value()
 
     number = numba.types.int64

@@ -25,6 +25,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeAlias
 
+from msgspec import Struct, structs
+
 from rankcast.language.parser import parse_filter
 from rankcast.language.printer import format_expression
 from rankcast.model.errors import InvalidMessageError, RankcastError, hint, shown
@@ -69,7 +71,7 @@ def _writer(declared: Any) -> Callable[[Any], Any]:
         return lambda value: format_expression(value.expression)
     if isinstance(declared, type) and issubclass(declared, Enum):
         return lambda value: value.value
-    if isinstance(declared, type) and is_dataclass(declared):
+    if _is_record(declared):
         return _object_writer(declared)
     if _is_union(declared):
         return _union_writer(declared)
@@ -82,7 +84,7 @@ def _itself(value: Any) -> Any:
 
 def _object_writer(declared: type) -> Callable[[Any], dict[str, Any]]:
     hints = typing.get_type_hints(declared)
-    members = [(one.name, _default(one), _writer(hints[one.name])) for one in fields(declared) if one.init]
+    members = [(name, default, _writer(hints[name])) for name, default in _fields(declared).items()]
 
     def write(value: Any) -> dict[str, Any]:
         plain: dict[str, Any] = {}
@@ -101,10 +103,10 @@ def _union_writer(declared: Any) -> Callable[[Any], Any]:
     def write(value: Any) -> Any:
         if value is None:
             return None
-        if is_dataclass(value):
-            kind: Any = type(value)
+        kind: Any = type(value)
+        if _is_record(kind):
             plain = _writer(kind)(value)
-            several = sum(isinstance(one, type) and is_dataclass(one) for one in options) > 1
+            several = sum(_is_record(one) for one in options) > 1
             return {"is": kind.__name__, **plain} if several else plain
         if any(one is datetime for one in options) and any(one is str for one in options):
             return _payload(value)
@@ -159,7 +161,7 @@ def _reader(declared: Any) -> Reader:
         return lambda plain, where: parse_filter(_text(plain, where))
     if isinstance(declared, type) and issubclass(declared, Enum):
         return lambda plain, where: _enum(declared, plain, where)
-    if isinstance(declared, type) and is_dataclass(declared):
+    if _is_record(declared):
         return _object_reader(declared)
     if _is_union(declared):
         return _union_reader(declared)
@@ -201,7 +203,7 @@ def _enum(declared: type[Enum], plain: Any, where: str) -> Enum:
 
 def _object_reader(declared: type) -> Reader:
     hints = typing.get_type_hints(declared)
-    members = {one.name: (_default(one) is MISSING, hints[one.name]) for one in fields(declared) if one.init}
+    members = {name: (default is MISSING, hints[name]) for name, default in _fields(declared).items()}
 
     def read(plain: Any, where: str) -> Any:
         if not isinstance(plain, dict):
@@ -227,7 +229,7 @@ def _object_reader(declared: type) -> Reader:
 def _union_reader(declared: Any) -> Reader:
     options = [one for one in typing.get_args(declared) if one is not type(None)]
     optional = type(None) in typing.get_args(declared)
-    classes = {one.__name__: one for one in options if isinstance(one, type) and is_dataclass(one)}
+    classes = {one.__name__: one for one in options if _is_record(one)}
     others = [one for one in options if one not in classes.values()]
 
     def read(plain: Any, where: str) -> Any:
@@ -361,6 +363,18 @@ def _unwrapped(declared: Any) -> Any:
 
 def _is_union(declared: Any) -> bool:
     return typing.get_origin(declared) in (typing.Union, types.UnionType)
+
+
+def _is_record(declared: Any) -> bool:
+    """Whether a type is one of named fields."""
+    return isinstance(declared, type) and (is_dataclass(declared) or issubclass(declared, Struct))
+
+
+def _fields(declared: Any) -> dict[str, Any]:
+    """Return the fields that a record is made with, and their defaults; MISSING for those without one."""
+    if issubclass(declared, Struct):
+        return {one.name: MISSING if one.required else one.default for one in structs.fields(declared)}
+    return {one.name: _default(one) for one in fields(declared) if one.init}
 
 
 def _default(one: Field[Any]) -> Any:
