@@ -17,11 +17,12 @@ import binascii
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from rankcast.delivery import snapshots as queues
 from rankcast.delivery.lateness import Remembered
@@ -352,7 +353,7 @@ def _record(state: SubscriberState, converted: Converted) -> serving.SubscriberR
         )
         for one in state.queues
     ]
-    gathered = (replace(one, event=as_it_was(one.event)) for one in state.gathered)
+    gathered = (structs.replace(one, event=as_it_was(one.event)) for one in state.gathered)
     return serving.SubscriberRecord(state.subscriber, tuple(kept), tuple(gathered))
 
 
