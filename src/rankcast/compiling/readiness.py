@@ -16,11 +16,12 @@ nothing. The list is named after the source of rankcast, the processor and versi
 
 The thread begins after a moment: a short script is over before that, and pays nothing. It ends with the process, and at
 once: it looks at every import and between kernels whether the interpreter exits. Other threads go on meanwhile, with
-pauses of some 10 milliseconds, since importing numba and reading machine code are many short steps; but numba brings
-some 100,000 objects, and when Python's garbage collector first goes through all of them, every thread waits for that
-(55 milliseconds on a busy machine). The compiling process is left to finish, for who comes next; it has a low priority,
-gives up after `PATIENCE`, and holds a lock that the system takes back when it dies. If it fails, that is logged, and
-kernels stay unloaded.
+pauses of some 10 milliseconds, since importing numba and reading machine code are many short steps. But numba brings
+some 100,000 objects, and every thread would wait for 70 milliseconds whenever Python's garbage collector goes through
+all of them. So it does not while kernels are loaded, and what is there then is left out of later collections
+(`gc.freeze`); `gc.unfreeze()` undoes that. The compiling process is left to finish, for who comes next; it has a low
+priority, gives up after `PATIENCE`, and holds a lock that the system takes back when it dies. If it fails, that is
+logged, and kernels stay unloaded.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ from __future__ import annotations
 import atexit
 import ctypes
 import fcntl
+import gc
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.metadata import version
@@ -141,14 +144,28 @@ def _load(package: str, breath: float) -> bool:
     if path is None:
         return False
     _load_llvm()
-    import_module("rankcast.compiling.dispatchers")  # the list holds types of numba's
-    for overload in pickle.loads(path.read_bytes()):
-        if breath and _stop.wait(breath):
-            return False
-        if not overload.load():
-            return False
+    with _without_long_collections():
+        import_module("rankcast.compiling.dispatchers")  # the list holds types of numba's
+        for overload in pickle.loads(path.read_bytes()):
+            if breath and _stop.wait(breath):
+                return False
+            if not overload.load():
+                return False
     _done.add(package)
     return True
+
+
+@contextmanager
+def _without_long_collections() -> Iterator[None]:
+    """Keep the garbage collector from going through everything meanwhile, and through what is there then later on."""
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(young, middle, sys.maxsize >> 33)
+    try:
+        yield
+    finally:
+        gc.collect(1)
+        gc.freeze()
+        gc.set_threshold(young, middle, old)
 
 
 def _load_llvm() -> None:

@@ -134,17 +134,22 @@ def check_lateness(value: object) -> None:
 
 
 class Remembered:
-    """Identities and when they were taken in, oldest first."""
+    """Identities and when they were taken in, oldest first.
+
+    They are kept as plain tuples, which the garbage collector stops to look at: there may be very many.
+    """
 
     def __init__(self, known: Iterable[tuple[Identity, datetime]] = ()) -> None:
-        self._known = OrderedDict(known)
+        self._known: OrderedDict[tuple[str, str], datetime] = OrderedDict()
+        for identity, time in known:
+            self.add(identity, time)
 
     def __contains__(self, identity: Identity) -> bool:
         return identity in self._known
 
     def add(self, identity: Identity, now: datetime) -> None:
         """Remember an identity; `now` never goes back."""
-        self._known[identity] = now
+        self._known[(identity.source, identity.id)] = now
 
     def forget(self, now: datetime, *, at_least: int, span: timedelta) -> None:
         """Forget the oldest identities beyond so many, but none that is younger than the span."""
@@ -153,4 +158,4 @@ class Remembered:
 
     def state(self) -> tuple[tuple[Identity, datetime], ...]:
         """Return what is remembered, oldest first."""
-        return tuple(self._known.items())
+        return tuple((Identity(*identity), time) for identity, time in self._known.items())

@@ -84,6 +84,7 @@ class Core:
         self._waiting = None if lateness is None else Reordering(lateness, state.waiting)
         self._seen = Remembered(state.seen)
         self._periods: Counter[timedelta] = Counter()
+        self._span = timedelta(0) if lateness is None else lateness
         entries = [entry for record in state.subscribers for entry in self._welcome(record)]
         self._index = Index(entries, run=run, few={None: FEW, True: 0, False: sys.maxsize}[kernels])
         self._reader = self._index.reader()
@@ -241,10 +242,7 @@ class Core:
             return False
         self._seen.add(identity, self.latest)
         self.next_id += identity.id == str(self.next_id)
-        lateness = timedelta(0) if self._waiting is None else self._waiting.lateness
-        longest = max(self._periods, default=timedelta(0))
-        span = longest + min(lateness, timedelta.max - longest)
-        self._seen.forget(self.latest, at_least=REMEMBERED, span=span)
+        self._seen.forget(self.latest, at_least=REMEMBERED, span=self._span)
         return True
 
     def _count_periods(self, state: SubscriberState, change: int) -> None:
@@ -254,6 +252,9 @@ class Core:
                 self._periods[queue.policy.period] += change
                 if not self._periods[queue.policy.period]:
                     del self._periods[queue.policy.period]
+                lateness = timedelta(0) if self._waiting is None else self._waiting.lateness
+                longest = max(self._periods, default=timedelta(0))
+                self._span = longest + min(lateness, timedelta.max - longest)
 
 
 def _entries(state: SubscriberState) -> list[Entry]:

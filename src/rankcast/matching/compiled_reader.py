@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MORE_ATTRIBUTES = 64
 """Room for attributes beyond those there are, so that a new one seldom needs other memory."""
 
+KNOWN = 256
+"""Combinations of attributes that a reader remembers."""
+
 NO_EXTRA = np.zeros((0, 2), np.int64)
 NO_KEYS = np.zeros(0)
 NO_RESTS = np.zeros(0, np.int16)
@@ -41,6 +44,7 @@ class CompiledReader:
 
     def __init__(self) -> None:
         self._match_parts = loaded(match_parts)
+        self._known: dict[tuple[int, ...], Array] = {}
         self._together: Parts | None = None
         self._room = Needs(rows=-1)
         self._searchers: dict[Part, Searcher] = {}
@@ -66,25 +70,34 @@ class CompiledReader:
         extra = _told_apart(others, numbers, words) if others else {}
         data = _bytes(words, snapshot) if words else NO_DATA
         table = np.array(list(extra.values()), np.int64) if extra else NO_EXTRA
-        count = self._search(snapshot, numbers, [*words, *extra], data, table)
+        count = self._search(snapshot, numbers, (*words, *extra), data, table)
         found = self._found[:count].copy()
         if snapshot.together.have_residues or snapshot.has_others:
             return self._with_rest(found, attributes, snapshot)
         return found
 
     def _search(
-        self, snapshot: Snapshot, numbers: Mapping[int, int | float], rest: list[int], data: Array, extra: Array
+        self, snapshot: Snapshot, numbers: Mapping[int, int | float], rest: tuple[int, ...], data: Array, extra: Array
     ) -> int:
         try:
             keys = np.array([*numbers.values()], np.float64) if numbers else NO_KEYS
         except OverflowError:
             count = -1
         else:
-            count = self._call(snapshot, np.array([*numbers, *rest], np.int64), keys, NO_RESTS, data, extra)
+            count = self._call(snapshot, self._array((*numbers, *rest)), keys, NO_RESTS, data, extra)
         if count < 0:
             numbered, keys, rests = _exact(numbers, snapshot)
-            count = self._call(snapshot, np.array([*numbered, *rest], np.int64), keys, rests, data, extra)
+            count = self._call(snapshot, self._array((*numbered, *rest)), keys, rests, data, extra)
         return count
+
+    def _array(self, attributes: tuple[int, ...]) -> Array:
+        """Return the attributes of an event as an array; most events have those of an earlier one."""
+        found = self._known.get(attributes)
+        if found is None:
+            if len(self._known) == KNOWN:
+                self._known.clear()
+            found = self._known[attributes] = np.array(attributes, np.int64)
+        return found
 
     def _call(self, snapshot: Snapshot, attributes: Array, keys: Array, rests: Array, data: Array, extra: Array) -> int:
         together = snapshot.together
