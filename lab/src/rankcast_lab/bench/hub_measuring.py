@@ -254,6 +254,8 @@ def memory(policy: Callable[[int, int], Any]) -> Callable[[float, Path], Once]:
             for at in range(count):
                 hub.subscribe(f"s{at}", [wanting("x >= 0", x=draw.random())], deliver=policy(10, window))
             hub.publish({"x": -1.0})
+            settle()  # kernels take memory too, and would be loaded later on
+            hub.publish({"x": -1.0})
             empty = resident()
             for _ in range(window):
                 hub.publish({"x": draw.random()})
