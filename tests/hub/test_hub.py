@@ -562,6 +562,28 @@ class TestManyAtOnce:
         assert [one.id for one in hub.subscribers] == ["ana", "rui"]
         assert hub.subscribe_many({}) == ()
 
+    def test_an_error_names_the_subscriber_and_the_setting(self, hub):
+        with pytest.raises(FilterSyntaxError) as caught:
+            hub.subscribe_many({"eva": "x > 0", "leo": "x >"})
+        assert caught.value.__notes__ == ["of subscriber 'leo'"]
+        with pytest.raises(InvalidSubscriptionError, match="no setting 'delver'; did you mean 'deliver'"):
+            hub.subscribe_many({"eva": "x > 0"}, delver=Sliding(1, 3))
+        with pytest.raises(InvalidSubscriptionError, match=r"subscriptions: \['eva'\] is no Mapping"):
+            hub.subscribe_many(["eva"])
+
+    def test_what_was_refused_is_told_also_when_a_callback_raises(self, hub):
+        hub.subscribe("ana", "x > 0", callback=lambda note: 1 / 0)
+        with pytest.raises(CallbackError) as caught:
+            hub.publish_many([{"x": 1}, {"x": {1}}, {"x": 2}])
+        assert [one.index for one in caught.value.rejected] == [1]
+        assert len(caught.value.notifications) == 2
+
+
+@pytest.mark.parametrize("wrong", [{"kernels": "no"}, {"kernels": 2}, {"schema": {"x": "int"}}])
+def test_settings_of_another_kind_are_refused(wrong):
+    with pytest.raises(InvalidSubscriptionError, match=f"{next(iter(wrong))}: .* is no "):
+        Hub(**wrong)
+
 
 def test_a_clock_that_steps_back_makes_no_event_late():
     clock = FakeClock(NOW)

@@ -1,5 +1,7 @@
 """Errors: where a caret points, and values that are shown without flooding the screen."""
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from rankcast.model.errors import (
     FilterSyntaxError,
     InvalidEventError,
     InvalidFileError,
+    PriorityCycleError,
     Problem,
     RankcastError,
     shown,
@@ -126,3 +129,17 @@ class TestTree:
             "flats.yaml: empty",
             "x:1: warning: odd",
         ]
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            InvalidEventError("x: 5 is odd"),
+            FilterSyntaxError("unexpected ')'", "a = 1)", 5, ["the end"]),
+            PriorityCycleError(("a", "b")),
+            InvalidFileError([Problem("flats.yaml", 3, "no filter")]),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_errors_come_through_a_process_pool_as_they_are(self, error):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

@@ -53,6 +53,7 @@ from rankcast.hub.inputs import (
     Unchanged,
     check_callback,
     check_clock,
+    check_instance,
     priorities_of,
     rank_by_of,
     subscriptions_of,
@@ -73,6 +74,7 @@ from rankcast.model.errors import (
     InvalidSubscriptionError,
     RankcastError,
     UnknownIdError,
+    hint,
     shown,
 )
 from rankcast.model.events import Event
@@ -94,6 +96,9 @@ from rankcast.serving.subscriber_state import ServedQueue, SubscriberRecord, Sub
 
 if TYPE_CHECKING:
     from rankcast.storage.hub_log import Sync
+
+SETTINGS = ("deliver", "rank_by", "most_specific", "priorities", "decay", "notify")
+"""What is said of a subscriber beside its subscriptions."""
 
 SNAPSHOT_EVERY = 10_000
 """Inputs between snapshots. On reopening they are applied again, at the speed of publishing: seconds, not minutes."""
@@ -154,6 +159,8 @@ class Hub:
         check_callback("on_late", on_late)
         check_callback("on_match", on_match)
         check_clock(clock)
+        check_instance("schema", schema, Schema)
+        check_instance("kernels", kernels, bool)
         if kernels:
             readiness.require()
         self._schema = schema
@@ -277,7 +284,17 @@ class Hub:
         >>> [note.subscriber for note in hub.publish({"rent": 700})]
         ['ana']
         """
-        made = [self._made(name, given, **settings) for name, given in subscriptions.items()]
+        check_instance("subscriptions", subscriptions, Mapping)
+        unknown = sorted(settings.keys() - SETTINGS)
+        if unknown:
+            raise InvalidSubscriptionError(f"there is no setting {shown(unknown[0])}; {hint(unknown[0], SETTINGS)}")
+        made = []
+        for name, given in subscriptions.items():
+            try:
+                made.append(self._made(name, given, **settings))
+            except RankcastError as error:
+                error.add_note(f"of subscriber {shown(name)}")
+                raise
         with self._lock:
             checked = [self._checked_newcomer(subscriber) for subscriber in made]
             if checked:
@@ -390,7 +407,11 @@ class Hub:
                 publishes.append(one)
                 next_id = one.next_id + (one.event.id == str(one.next_id))
             done = self._done(PublishMany(tuple(publishes))) if publishes else None
-        return Published([] if done is None else self._handed_over(done), tuple(rejected))
+        try:
+            return Published([] if done is None else self._handed_over(done), tuple(rejected))
+        except CallbackError as error:
+            error.rejected = tuple(rejected)
+            raise
 
     def _publish(self, event: Event | Mapping[str, Any], now: datetime | None, next_id: int) -> Publish:
         """Return the command of an event; what has no time of its own gets the hub's, which never goes back."""

@@ -94,6 +94,12 @@ def check_clock(value: object) -> None:
         raise InvalidSubscriptionError(f"clock: {shown(value)} cannot be called; expected a function of no arguments")
 
 
+def check_instance(name: str, value: object, kind: type) -> None:
+    """Raise unless `value` is of a kind, or None."""
+    if value is not None and not isinstance(value, kind):
+        raise InvalidSubscriptionError(f"{name}: {shown(value)} is no {kind.__name__}")
+
+
 def check_callback(name: str, value: object) -> None:
     """Raise unless `value` can be called, or is None."""
     if value is not None and not callable(value):

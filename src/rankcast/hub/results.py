@@ -64,11 +64,15 @@ class Published:
 
 
 class CallbackError(RankcastError):
-    """Callbacks raised. The event was published and every other callback was called; `notifications` has them all."""
+    """Callbacks raised. Events were published and every other callback was called.
+
+    `notifications` has all that was delivered, and `rejected` the events that `publish_many` left out.
+    """
 
     def __init__(self, notifications: list[Notification], errors: list[Exception]) -> None:
         self.notifications = notifications
         self.errors = errors
+        self.rejected: tuple[RejectedEvent, ...] = ()
         super().__init__(f"{len(errors)} callback(s) raised, the first: {type(errors[0]).__name__}: {errors[0]}")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 EXCERPT = 60
 """How many characters of a bad value or line an error message shows: enough to recognise it, never a flood."""
@@ -54,7 +55,18 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 class RankcastError(Exception):
-    """Root of the tree."""
+    """Root of the tree. Errors can be pickled, as process pools do, whatever they are made from."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[RankcastError], arguments: tuple[object, ...], state: dict[str, object]) -> RankcastError:
+    """Return an error as it was."""
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(state)
+    return error
 
 
 class InvalidValueError(RankcastError):
