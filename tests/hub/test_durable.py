@@ -41,6 +41,16 @@ class TestReopening:
         assert hub.subscribers == before
         assert got(hub.publish(flat(1, x=7))) == [("ana", "1", 1.0), ("eva", "1", 0.5)]
 
+    def test_many_events_of_one_time_that_came_in_another_order_than_their_ids(self, path):
+        with Hub(path=path, clock=FakeClock(NOW)) as hub:
+            hub.subscribe("ana", "true", deliver=Sliding(20, 20))
+            for name in "azyxwvutsrqponm":
+                hub.publish({"id": name}, now=NOW)
+            before = hub.read("ana", now=NOW)
+        with Hub(path=path, clock=FakeClock(NOW)) as hub:
+            assert hub.read("ana", now=NOW) == before
+        assert [note.event.id for note in before] == sorted("azyxwvutsrqponm")
+
     def test_an_identity_published_before_is_still_known(self, opened):
         hub = opened()
         hub.subscribe("all", "true")

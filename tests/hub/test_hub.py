@@ -562,6 +562,17 @@ class TestManyAtOnce:
         assert [one.id for one in hub.subscribers] == ["ana", "rui"]
         assert hub.subscribe_many({}) == ()
 
+    def test_numbers_are_no_ids_of_events_that_come_with_them(self, hub):
+        hub.subscribe("ana", "true")
+        assert [note.event.id for note in hub.publish_many([{"id": "2"}, {}, {}, {}]).notifications] == list("2134")
+
+        def publishing():
+            yield {}
+            hub.publish({})
+            yield {}
+
+        assert [note.event.id for note in hub.publish_many(publishing()).notifications] == ["6", "7"]
+
     def test_an_error_names_the_subscriber_and_the_setting(self, hub):
         with pytest.raises(FilterSyntaxError) as caught:
             hub.subscribe_many({"eva": "x > 0", "leo": "x >"})
@@ -577,6 +588,21 @@ class TestManyAtOnce:
             hub.publish_many([{"x": 1}, {"x": {1}}, {"x": 2}])
         assert [one.index for one in caught.value.rejected] == [1]
         assert len(caught.value.notifications) == 2
+
+
+def test_sets_of_matches_that_no_queue_needs_are_forgotten(monkeypatch):
+    monkeypatch.setattr("rankcast.serving.matched_codes.FEWEST", 5)
+    hub = Hub(clock=FakeClock(NOW))
+    hub.subscribe("ana", [f"x{at} > 0" for at in range(25)])
+    hub.subscribe("rui", [f"x{at} > 0" for at in range(25)], deliver=Sliding(2, 2))
+    for number in range(1, 60):
+        notes = hub.publish({f"x{at}": number >> at & 1 for at in range(6)} | {"x24": 1})
+        assert {note.matched for note in notes} == {
+            (*(str(at + 1) for at in range(6) if number >> at & 1), "25"),
+        }
+    codes = hub._core.serving._codes
+    assert len(codes._codes) <= 6
+    assert len(codes._sets) <= 8
 
 
 @pytest.mark.parametrize("wrong", [{"kernels": "no"}, {"kernels": 2}, {"schema": {"x": "int"}}])

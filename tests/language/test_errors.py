@@ -189,3 +189,19 @@ def test_every_error_of_a_text_is_a_filter_error_without_a_cause(text):
         parse_filter(text)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a \u017fuffix 'x'",
+        "a pref\u0131x 'x'",
+        "a CONTA\u0130NS 'x'",
+        "a \u0131n (1)",
+        "a = fal\u017fe",
+        "a li\u212ae 'x'",
+    ],
+)
+def test_letters_that_only_look_like_those_of_a_keyword_make_none(text):
+    with pytest.raises(FilterSyntaxError):
+        parse_filter(text)

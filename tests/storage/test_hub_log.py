@@ -130,6 +130,14 @@ class TestFilesThatCannotBeUsed:
         with pytest.raises(InvalidFileError, match="cannot be opened: it is a folder; expected a file"):
             opened(tmp_path)
 
+    def test_a_name_of_the_catalogue_that_is_no_text(self, path, log):
+        log.close()
+        data = bytearray(path.read_bytes())
+        data[data.find(b"CREATE TABLE") - 1] = 0xD7
+        path.write_bytes(data)
+        with pytest.raises(InvalidFileError):
+            opened(path)
+
     def test_a_damaged_page(self, path, log):
         log.append(Row(number, NOW, "publish", (), "x" * 500) for number in range(1, 200))
         log.close()

@@ -21,7 +21,7 @@ before it is applied, and a hub that is opened again applies the log: `durable` 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -77,7 +77,7 @@ from rankcast.model.errors import (
     hint,
     shown,
 )
-from rankcast.model.events import Event
+from rankcast.model.events import Event, Identity
 from rankcast.model.notifying import AT_ONCE, Notify
 from rankcast.model.policies import ALL_MATCHES, AllMatches, Policy, check_attributes
 from rankcast.model.relevance import Decay
@@ -392,19 +392,22 @@ class Hub:
         >>> len(found.notifications), [one.index for one in found.rejected]
         (2, [1])
         """
+        check_instance("events", events, Iterable)
+        given = list(events)  # whatever comes of that comes before them
         rejected: list[RejectedEvent] = []
         with self._lock:
             publishes: list[Publish] = []
-            next_id = self._core.next_id
-            for index, event in enumerate(events):
+            next_id, taken = self._core.next_id, set[Identity]()
+            for index, event in enumerate(given):
                 try:
-                    one = self._publish(event, now, next_id)
+                    one = self._publish(event, now, next_id, taken)
                     if self._journal is not None:
                         self._journal.check(one)
                 except InvalidEventError as error:
                     rejected.append(RejectedEvent(index, error))
                     continue
                 publishes.append(one)
+                taken.add(one.event.identity)
                 next_id = one.next_id + (one.event.id == str(one.next_id))
             done = self._done(PublishMany(tuple(publishes))) if publishes else None
         try:
@@ -413,12 +416,18 @@ class Hub:
             error.rejected = tuple(rejected)
             raise
 
-    def _publish(self, event: Event | Mapping[str, Any], now: datetime | None, next_id: int) -> Publish:
+    def _publish(
+        self,
+        event: Event | Mapping[str, Any],
+        now: datetime | None,
+        next_id: int,
+        taken: Collection[Identity] = (),
+    ) -> Publish:
         """Return the command of an event; what has no time of its own gets the hub's, which never goes back."""
         moment = self._now(now)
         if now is None:
             moment = max(moment, self._core.latest)
-        made, next_id = self._event(event, moment, next_id)
+        made, next_id = self._event(event, moment, next_id, taken)
         return Publish(made, moment, now is None, next_id)
 
     def advance(self, now: datetime | None = None) -> list[Notification]:
@@ -600,16 +609,22 @@ class Hub:
             raise InvalidEventError(f"now: {shown(given)} is not a time; expected an aware datetime")
         return now
 
-    def _event(self, event: Event | Mapping[str, Any], now: datetime, next_id: int) -> tuple[Event, int]:
+    def _event(
+        self,
+        event: Event | Mapping[str, Any],
+        now: datetime,
+        next_id: int,
+        taken: Collection[Identity] = (),
+    ) -> tuple[Event, int]:
         """Return an event with its time and in the types of the schema, and what events are numbered from then.
 
-        Plain attributes without an id get the next number that is no id yet.
+        Plain attributes without an id get the next number that is no id yet, neither of a known event nor `taken`.
         """
         if isinstance(event, Event):
             made = event.stamped(now)
         elif isinstance(event, Mapping):
             made = Event.of(event, id=str(next_id), source=self._source, time=now)
-            while event.get("id") is None and self._core.is_known(made.identity):
+            while event.get("id") is None and (made.identity in taken or self._core.is_known(made.identity)):
                 next_id += 1
                 made = replace(made, id=str(next_id))
         else:

@@ -65,14 +65,14 @@ Expected: TypeAlias = Callable[[str, int], re.Match[str] | None]
 
 _END_OF_WORD = r"(?![\w.])"  # "android" and "or.else" are names
 _NAME_TOKEN = (
-    rf"(?P<name>(?!(?i:and|or|not|exists|true|false){_END_OF_WORD})[^\W\d]\w*+(?:\.\w++)*+"
+    rf"(?P<name>(?!(?ai:and|or|not|exists|true|false){_END_OF_WORD})[^\W\d]\w*+(?:\.\w++)*+"
     r"""|"(?:[^"]++|"")*+")"""
 )
 _STRING_TOKEN = r"(?P<string>'(?:[^'\\]++|\\.|'')*+')"
 
 
 def _word(kind: str, words: str | None = None) -> str:
-    return f"(?P<{kind}>(?i:{words or kind}){_END_OF_WORD})"
+    return f"(?P<{kind}>(?ai:{words or kind}){_END_OF_WORD})"
 
 
 def _expected(*tokens: str) -> Expected:

@@ -15,6 +15,9 @@ CODES = (1 << CODE_BITS) - 1
 WIDEST = SETS.bit_length() - 1
 """Positions below this one have a bit."""
 
+FEWEST, MOST = SETS // 8, SETS // 2
+"""Sets that are kept before queues are asked which they need, where they need few or very many."""
+
 
 class MatchedCodes:
     """Codes of sets of positions, those beyond a mask each once."""
@@ -23,6 +26,12 @@ class MatchedCodes:
         self._sets: list[tuple[int, ...]] = []
         self._codes: dict[tuple[int, ...], int] = {}
         self._free: list[int] = []
+        self._needed = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to look which of the sets are still needed."""
+        return len(self._codes) > min(max(2 * self._needed, FEWEST), MOST)
 
     def code(self, positions: tuple[int, ...]) -> int:
         """Return the code of ascending positions."""
@@ -53,3 +62,4 @@ class MatchedCodes:
             used = {word & CODES for word in words}
             self._codes = {positions: code for positions, code in self._codes.items() if code in used}
             self._free = [at for at in range(len(self._sets)) if SETS + at not in used]
+            self._needed = len(self._codes)

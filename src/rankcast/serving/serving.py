@@ -208,7 +208,7 @@ class Serving:
         if tell:
             served.matches = self._told(event, rows)
         self._finish(served, self._queues.arrive(event, rows, time, moment, closed=closed), now, moment)
-        if self._events.are_many:
+        if self._events.are_many or self._codes.are_many:
             self._forget_events()
         return served
 
@@ -418,9 +418,11 @@ class Serving:
         """Let a queue go on from what was kept of it."""
         positions = {one.id: at for at, one in enumerate(queue.owner.subscriber.subscriptions)}
         matches = {match.event.identity: match for match in kept.held}
+        held = [(one, matches[one.identity]) for one in kept.queue.held]  # type: ignore[index]
+        for one, match in held:  # all of them first: one that comes in may give others new numbers
+            self._number(match.event, microseconds(one.time))
         words: dict[Identity | int, int] = {}
-        for one in kept.queue.held:
-            match = matches[one.identity]  # type: ignore[index]
+        for one, match in held:
             number = self._number(match.event, microseconds(one.time))
             words[one.identity] = number << CODE_BITS | self._codes.code(
                 tuple(sorted(positions[name] for name in match.matched))

@@ -104,6 +104,9 @@ class HubLog:
         except sqlite3.Error as error:
             connection.close()
             raise invalid_file(str(path), None, _reason(error)) from None
+        except UnicodeDecodeError as error:  # of a message of SQLite's own, about names that are no text
+            connection.close()
+            raise invalid_file(str(path), None, f"is damaged: {error}") from None
         except InvalidFileError:
             connection.close()
             raise
@@ -209,7 +212,7 @@ def _begun(path: Path, connection: sqlite3.Connection, about: Mapping[str, str])
     connection.execute("COMMIT")
     problems = connection.execute("PRAGMA quick_check(1)").fetchall()
     if problems != [("ok",)]:
-        raise invalid_file(str(path), None, f"is damaged: {problems[0][0]}")
+        raise invalid_file(str(path), None, f"is damaged: {' '.join(problems[0][0].split())}")
     return dict(connection.execute("SELECT name, value FROM about").fetchall())
 
 
