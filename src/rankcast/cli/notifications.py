@@ -27,21 +27,8 @@ def notification_to_json(notification: Notification) -> dict[str, Any]:
         "matched": list(notification.matched),
         "time": format_time(notification.time),
         **gathered,
-        "event": _event_json(notification.event),
+        "event": event_to_json(notification.event),
     }
-
-
-class _Last:
-    """The event that was written last, which most often is the next one's too."""
-
-    event: Event | None = None
-    document: Mapping[str, Any] = {}
-
-
-def _event_json(event: Event) -> Mapping[str, Any]:
-    if _Last.event is not event:
-        _Last.document, _Last.event = event_to_json(event), event
-    return _Last.document
 
 
 def notification_row(notification: Notification) -> tuple[str, ...]:
