@@ -26,7 +26,7 @@ from rankcast.ranking.batch import Features
 from rankcast.ranking.batch_kernels import EVENT_KINDS, ROW_SCORE, rank_event
 from rankcast.ranking.batch_table import LONGEST, NONE, RANK_BY, Functions
 from rankcast.serving.matched_codes import WIDEST, MatchedCodes
-from rankcast.serving.queues import NO_ROWS, Rows
+from rankcast.serving.queues import Rows
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberState
 
 SPARE = 64
@@ -63,7 +63,6 @@ class SubscriptionRanking:
         self._uses: Counter[Relevance] = Counter()
         self._stale = True
         self._room = 0
-        self._arguments = NO_ROWS.table  # of the kernel; made by `_refresh`
 
     def add(self, owner: SubscriberState) -> None:
         """Number the subscriptions of a subscriber, which has its queues."""
@@ -192,9 +191,9 @@ class SubscriptionRanking:
         if self._numbers:
             attributes = event.attributes
             self._values[:, 0] = [_number(attributes.get(name)) for name in self._numbers]
-        arguments = self._arguments if not self._vectors else self._with_vectors(event)
+        arguments = self._with_vectors(event) if self._vectors else self._without_vectors
         stated = NEVER if event.expires is None else microseconds(event.expires)
-        rows = Rows(self._rows, self._rank_event(arguments, numbers, word, time, stated, self._rows))
+        rows = Rows(self._rows, self._rank_event(arguments.addresses, numbers, word, time, stated, self._rows))
         if self._profiles_decay:
             self._complete_scores(rows, time)
         return rows
@@ -233,21 +232,19 @@ class SubscriptionRanking:
             **self._functions.arrays(),
             "values": self._values,
         }
-        self._made = self._arguments_with(NO_VECTORS)
-        self._arguments = self._made.addresses
+        self._without_vectors = self._arguments(NO_VECTORS)
         self._rank_event = loaded(rank_event)
         self._stale = False
 
-    def _arguments_with(self, vectors: Features) -> KernelArguments:
+    def _arguments(self, vectors: Features) -> KernelArguments:
         given = (vectors.first, vectors.size, vectors.length, vectors.values)
         return KernelArguments.of(EVENT_KINDS, (*self._tables.values(), *given, *self._out.values()))
 
-    def _with_vectors(self, event: Event) -> Array:
+    def _with_vectors(self, event: Event) -> KernelArguments:
         """Return what the kernel is given for an event with vectors."""
         found = ((name, event.vector(name)) for name in self._vectors)
         vectors = {name: (np.array([0, len(one)]), np.array(one)) for name, one in found if one is not None}
-        self._made = self._arguments_with(Features.of(self._functions, 1, {}, vectors))
-        return self._made.addresses
+        return self._arguments(Features.of(self._functions, 1, {}, vectors))
 
 
 def _number(value: object) -> float:
