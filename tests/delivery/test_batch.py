@@ -124,7 +124,7 @@ def test_single_events_are_served_as_the_steps_say(run, ways):
         bits = int(np.float64(score).view(np.int64))
         rows = np.array([(number, event, expires, bits) for number in chosen], np.int64).T.copy()
         part = queues.arrive(rows, len(chosen), now + shift, now, int(closed))
-        found += (row[:3] for row in part)
+        found += zip(*part[:3], strict=True)
         for number in range(len(policies)):
             arriving = Candidate(Identity("s", f"{event:06}"), instant(now + shift), score, instant(expires))
             arriving = arriving if number in chosen else None

@@ -118,8 +118,9 @@ SPARE = 1.25
 FEWEST_FREE = 4
 """Slots, besides half as many as are in use, that a queue keeps free."""
 
-WASTE = 1.1
-"""How much of a full arena may be regions that nobody is in any more, before queues are put together again."""
+WASTE, MOST_WASTE, SMALL = 0.1, 0.5, 8_000_000
+"""How much of a full arena may be regions that nobody is in any more, in parts of the others, before queues are put
+together again; that many words (64 MB) may be wasted in any case, up to the second part."""
 
 
 class Rows(NamedTuple):
@@ -139,6 +140,18 @@ class Deliveries(NamedTuple):
     event: Array
     time: Array
     score: Array
+
+
+class Delivered(NamedTuple):
+    """Deliveries as lists."""
+
+    queue: list[int]
+    event: list[int]
+    time: list[int]
+    score: list[float]
+
+
+NOTHING_DELIVERED = Delivered([], [], [], [])
 
 
 class Live(NamedTuple):
@@ -277,7 +290,7 @@ class BatchedQueues:
         closed: int,
         contents: tuple[Array, Array, Array, Array] = NO_CONTENTS,
         shift: int = 0,
-    ) -> list[tuple[int, int, int, float]]:
+    ) -> Delivered:
         """Let time pass to `now` and an event of a time arrive in some queues, each named once, or in none.
 
         The first so many columns of `rows` are taken: queues, words of the event, expiries and the bits of scores, each
@@ -312,11 +325,11 @@ class BatchedQueues:
             due = row < 0 or row == count
             self._make_room(int(self._timers[QUEUE, 0] if due else rows[ROW_QUEUE, row]), status)
 
-    def _delivered(self) -> list[tuple[int, int, int, float]]:
-        """Return what was written last, as rows of a `Deliveries`."""
+    def _delivered(self) -> Delivered:
+        """Return what was written last."""
         written = int(self._counters[WRITTEN])
         if not written:
-            return []
+            return NOTHING_DELIVERED
         part = self._found[:, :written]
         queue, event, time, orders = part.tolist()
         if min(orders) < 0:
@@ -325,7 +338,7 @@ class BatchedQueues:
             scores = part[3].view(np.float64).tolist()
         if self._found.shape[1] > FEWEST_FOUND:
             self._found = _empty(0)
-        return list(zip(queue, event, time, scores, strict=True))
+        return Delivered(queue, event, time, scores)
 
     @property
     def next_due(self) -> int | None:
@@ -547,7 +560,7 @@ class BatchedQueues:
             return
         grown = int(_words(wanted[None], np.array([FEWEST_FREE + 2 * int(wanted[COUNT])]))[0])
         needed = int(_words(self._queues, self._least_capacities()).sum())
-        if self._counters[USED] > WASTE * needed:
+        if self._counters[USED] - needed > max(WASTE * needed, min(MOST_WASTE * needed, SMALL)):
             self.compact()
         if self._counters[USED] + grown > len(self._arena):
             self._resize(max(FEWEST_FOUND, int(SPARE * self._counters[USED])) + grown)

@@ -43,7 +43,8 @@ from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, RO
 NO_FAULT, UNKNOWN_QUEUE, UNSORTED_QUEUE, NEGATIVE_EVENT, TIME_OUT_OF_RANGE, LATE, SCORE_NOT_A_NUMBER = range(7)
 
 AHEAD = 16
-"""Rows between the one that is taken and the one whose queue is fetched into the cache."""
+"""Rows between the one that is taken and the one whose queue is fetched into the cache; its line comes as long before.
+"""
 
 WORDS_PER_LINE = 8
 """Of the cache."""
@@ -132,6 +133,13 @@ def _arrive(
 
 
 @inlined
+def _prefetch_line(queues: Array, queue: int) -> None:
+    """Have the line of a queue, which lies in two of the cache."""
+    prefetch(queues, queue)
+    prefetch(queues, queue + 1)
+
+
+@inlined
 def _prefetch(queues: Array, arena: Array, queue: int) -> None:
     """Have the memory that an arrival in a queue looks at: where events leave and enter, and the list of the best."""
     start = queues[queue, START]
@@ -165,6 +173,7 @@ def take_rows(
         coming = queue_column[min(row + AHEAD, len(queue_column) - 1)]
         if coming != announced:
             announced = coming
+            _prefetch_line(queues, queue_column[min(row + 2 * AHEAD, len(queue_column) - 1)])
             _prefetch(queues, arena, coming)
         score = score_order(score_bits[row])
         if queues[queue, SETTING]:
@@ -263,6 +272,7 @@ def serve_event(
             return row, status
         row = 0
     while row < count:
+        _prefetch_line(queues, rows[ROW_QUEUE, min(row + 2 * AHEAD, count - 1)])
         _prefetch(queues, arena, rows[ROW_QUEUE, min(row + AHEAD, count - 1)])
         queue, event, expiry = rows[ROW_QUEUE, row], rows[ROW_WORD, row], rows[ROW_EXPIRES, row]
         score = score_order(rows[ROW_SCORE, row])

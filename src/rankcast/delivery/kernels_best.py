@@ -86,18 +86,20 @@ def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -
     if unlisted > 0 or is_full:
         if length == 0 or score < arena[scores + length - 1]:
             return False
-        if not outranks(arena, slot, start + SLOT * (arena[places + length - 1] >> 1)):
-            return False
-    at = length - 1 if is_full else length
-    while at > 0:
-        above = arena[scores + at - 1]
-        if score < above or (
-            score == above and not outranks(arena, slot, start + SLOT * (arena[places + at - 1] >> 1))
+        if score == arena[scores + length - 1] and not outranks(
+            arena, slot, start + SLOT * (arena[places + length - 1] >> 1)
         ):
-            break
-        arena[scores + at] = above
-        arena[places + at] = arena[places + at - 1]
+            return False
+    end = length - 1 if is_full else length
+    at = end
+    while at > 0 and arena[scores + at - 1] <= score:
         at -= 1
+    while at < end and arena[scores + at] == score:  # of equals the newest is the best, so mostly one look will do
+        if outranks(arena, slot, start + SLOT * (arena[places + at] >> 1)):
+            break
+        at += 1
+    move_words(arena, scores + at + 1, arena, scores + at, end - at)
+    move_words(arena, places + at + 1, arena, places + at, end - at)
     arena[scores + at] = score
     arena[places + at] = 2 * place + int(arena[slot + EVENT] < 0)
     if not is_full:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from rankcast.delivery.batch import BatchedQueues
+from rankcast.delivery.batch import BatchedQueues, Delivered
 from rankcast.delivery.batch_layout import LAST_INSTANT, NEVER, Array, microseconds
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import Content, content_codes
@@ -73,10 +73,6 @@ class Rows(NamedTuple):
 NO_ROWS = Rows.of(())
 
 
-Delivery: TypeAlias = tuple[int, int, int, float]
-"""A queue, the word of an event, the instant at which it is delivered and the score it was ranked by."""
-
-
 class Queues(Protocol):
     """Queues by number."""
 
@@ -86,7 +82,7 @@ class Queues(Protocol):
     def remove(self, queue: int) -> None:
         """End a queue."""
 
-    def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> list[Delivery]:
+    def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> Delivered:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
 
     def get(self, queue: int, policy: Policy) -> Queue:
@@ -125,10 +121,10 @@ class SteppedQueues:
         """End a queue."""
         del self._queues[queue]
 
-    def arrive(self, _: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> list[Delivery]:
+    def arrive(self, _: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> Delivered:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
         arriving = {queue: (word, expires, score) for queue, word, expires, score in rows.columns}
-        moment, found = instant_of(now), list[Delivery]()
+        moment, found = instant_of(now), Delivered([], [], [], [])
         for number in sorted(arriving.keys() | self._due(now)):
             queue, policy = self._queues[number]
             candidate = None
@@ -138,7 +134,11 @@ class SteppedQueues:
                 candidate = Candidate(word, instant_of(time), score, expiry, self._content_of(policy, word))
             queue, delivered = step(queue, candidate, moment, closed=closed)
             self._set(number, queue, policy)
-            found += ((number, _word(one.candidate), microseconds(one.time), one.candidate.score) for one in delivered)
+            for one in delivered:
+                found.queue.append(number)
+                found.event.append(_word(one.candidate))
+                found.time.append(microseconds(one.time))
+                found.score.append(one.candidate.score)
         return found
 
     def _due(self, now: int) -> set[int]:
@@ -225,7 +225,7 @@ class ColumnarQueues:
         self._table.put(queue, new_queue(ALL_MATCHES), ALL_MATCHES)
         self._diverse.discard(queue)
 
-    def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> list[Delivery]:
+    def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> Delivered:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
         table, size = rows
         if not self._diverse:

@@ -1,7 +1,7 @@
 """What serving tells: matches and notifications.
 
 One event can lead to thousands of them, so they are structs of msgspec, which are made ten times as fast as frozen
-dataclasses.
+dataclasses. Nothing in them can refer back to them, so the garbage collector need not look at them either.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rankcast.model.events import Event
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 
 
-class Match(Struct, frozen=True):
+class Match(Struct, frozen=True, gc=False):
     """One event that satisfies subscriptions of one subscriber, and its rank there.
 
     `subscription` is the one whose own policy it is offered to; None stands for the subscriber's.
@@ -27,7 +27,7 @@ class Match(Struct, frozen=True):
     subscription: SubscriptionId | None = None
 
 
-class Notification(Struct, frozen=True):
+class Notification(Struct, frozen=True, gc=False):
     """One event delivered to one subscriber: its rank there, the subscriptions it satisfied, and the instant.
 
     `subscription` is the one whose own policy delivers it; None stands for the subscriber's policy. `gathered` is when

@@ -19,18 +19,19 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
-from itertools import count
+from itertools import count, repeat
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace as replaced
 
+from rankcast.delivery.batch import Delivered
 from rankcast.delivery.batch_layout import Array, microseconds
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import Content, content_for
 from rankcast.delivery.gathering import current
 from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.delivery.outlook import Outlook, outlook
-from rankcast.delivery.packing import SETS
 from rankcast.delivery.policies import changed_queue, renamed_queue
 from rankcast.delivery.queue_slots import instant_of
 from rankcast.delivery.queues import Queue
@@ -42,10 +43,11 @@ from rankcast.model.times import LATEST
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.serving.held_events import HeldEvents
 from rankcast.serving.matched_codes import CODES, MatchedCodes
-from rankcast.serving.queues import NO_ROWS, ColumnarQueues, Delivery, Queues, Rows, SteppedQueues
+from rankcast.serving.queues import NO_ROWS, ColumnarQueues, Queues, Rows, SteppedQueues
 from rankcast.serving.ranking import SubscriptionRanking
+from rankcast.serving.recipients import Recipients
 from rankcast.serving.results import Match, Notification
-from rankcast.serving.subscriber_state import MOST_RANKS, QueueState, ServedQueue, SubscriberRecord, SubscriberState
+from rankcast.serving.subscriber_state import MOST_QUEUES, QueueState, ServedQueue, SubscriberRecord, SubscriberState
 
 
 class Served(Struct):
@@ -65,6 +67,7 @@ class Serving:
         self._codes = MatchedCodes()
         self._ranking = SubscriptionRanking(self._codes)
         self._served: list[ServedQueue | None] = []
+        self._recipients = Recipients(self._codes)
         self._free: list[int] = []
         self._places = count()
         self._handovers: list[tuple[datetime, int, SubscriberId]] = []
@@ -154,14 +157,15 @@ class Serving:
     def _close(self, queue: ServedQueue) -> None:
         self._queues.remove(queue.number)
         self._served[queue.number] = None
+        self._recipients.remove(queue.number)
         self._free.append(queue.number)
 
-    @staticmethod
-    def _put_in_order(state: SubscriberState) -> None:
+    def _put_in_order(self, state: SubscriberState) -> None:
         """Put a subscriber's queues in the order of its policies."""
         state.queues = {name: state.queues[name] for name in state.subscriber.policies}
         for position, queue in enumerate(state.queues.values()):
-            queue.order = (state.place, position)
+            queue.order = state.place * MOST_QUEUES + position
+            self._recipients.put(queue)
 
     def _change(self, queue: ServedQueue, policy: Policy, now: datetime) -> None:
         """Let a queue have another policy, and match and rank what it holds again."""
@@ -265,16 +269,7 @@ class Serving:
 
     def _matched(self, queue: ServedQueue, word: int) -> tuple[SubscriptionId, ...]:
         """Return the subscriptions that rank an event in a queue that knows it."""
-        code = word & CODES
-        found = queue.names.get(code)
-        if found is None:
-            owned = queue.owner.subscriber.subscriptions
-            found = tuple(owned[at].id for at in self._codes.positions(word))
-            if code < SETS:  # the number of a set may mean another one later
-                if len(queue.names) == MOST_RANKS:
-                    queue.names.clear()
-                queue.names[code] = found
-        return found
+        return self._recipients.names[queue.number][word & CODES]
 
     def _rank(self, queue: ServedQueue, event: Event, word: int, score: float) -> float:
         """Return the rank of an event that a queue knows."""
@@ -284,18 +279,13 @@ class Serving:
         assert found is not None
         return found.rank
 
-    def _finish(self, served: Served, delivered: list[Delivery], now: datetime, moment: int) -> None:
+    def _finish(self, served: Served, delivered: Delivered, now: datetime, moment: int) -> None:
         """Hand over what was delivered, and what was gathered until now, which is `moment` as queues count."""
         handed: list[Notification] = []
         is_now = True
-        if delivered:
-            made, is_now = self._notifications(delivered, now, moment)
-            for queue, note in made:
-                if queue.is_at_once:
-                    handed.append(note)
-                else:
-                    handed += queue.owner.hand_over([note])
-                    self._set_handover(queue.owner)
+        if delivered.queue:
+            is_now = delivered.time.count(moment) == len(delivered.time)
+            handed = self._notifications(self._in_order(delivered), now if is_now else None)
         while self._handovers and self._handovers[0][0] <= now:
             instant, place, name = heapq.heappop(self._handovers)
             state = self.subscribers.get(name)
@@ -307,31 +297,42 @@ class Serving:
             handed.sort(key=_handed_over)
         served.notifications = handed
 
-    def _notifications(
-        self, delivered: list[Delivery], now: datetime, moment: int
-    ) -> tuple[list[tuple[ServedQueue, Notification]], bool]:
-        """Return deliveries as notifications, as subscribers came, and whether all are of this instant."""
-        is_now, is_ordered, before = True, True, (-1, -1)
-        made: list[tuple[ServedQueue, Notification]] = []
-        served, events = self._served, self._events.events
-        for number, word, time, score in delivered:
-            queue = served[number]
-            assert queue is not None
-            event = events[word >> CODE_BITS]
-            rank = self._rank(queue, event, word, score) if queue.decays else score
-            matched = queue.names.get(word & CODES) or self._matched(queue, word)
-            if time == moment:
-                instant = now
-            else:
-                instant, is_now = instant_of(time), False
-            made.append((queue, Notification(queue.subscriber, event, rank, matched, instant, queue.subscription)))
-            order = queue.order
-            if order < before:
-                is_ordered = False
-            before = order
-        if not is_ordered:
-            made.sort(key=_order)
-        return made, is_now
+    def _notifications(self, delivered: Delivered, now: datetime | None) -> list[Notification]:
+        """Return deliveries as notifications to be handed over; all are of this instant, if one is given."""
+        queues, words, times, scores = delivered
+        subscribers, names, events = self._recipients.subscribers, self._recipients.names, self._events.events
+        instants = map(instant_of, times) if now is None else repeat(now)
+        made = [
+            Notification(subscribers[queue], events[word >> CODE_BITS], score, names[queue][word & CODES], instant)
+            for queue, word, score, instant in zip(queues, words, scores, instants)  # noqa: B905 (one may be endless)
+        ]
+        special = self._recipients.special
+        if not special or special.isdisjoint(queues):
+            return made
+        handed: list[Notification] = []
+        for queue, word, note in zip(queues, words, made, strict=True):
+            handed += self._handed_over(queue, word, note) if queue in special else (note,)
+        return handed
+
+    def _handed_over(self, number: int, word: int, note: Notification) -> list[Notification]:
+        """Return what is handed over now of the notification of a queue that is special."""
+        queue = self._served[number]
+        assert queue is not None
+        rank = self._rank(queue, note.event, word, note.rank)
+        found = queue.owner.hand_over([replaced(note, rank=rank, subscription=queue.subscription)])
+        self._set_handover(queue.owner)
+        return found
+
+    def _in_order(self, delivered: Delivered) -> Delivered:
+        """Return deliveries as subscribers came."""
+        if self._recipients.are_in_order:
+            return delivered
+        orders = [self._recipients.orders[queue] for queue in delivered.queue]
+        if orders == sorted(orders):
+            return delivered
+        places = sorted(range(len(orders)), key=orders.__getitem__)
+        rows = list(zip(*delivered, strict=True))
+        return Delivered(*map(list, zip(*(rows[at] for at in places), strict=True)))
 
     def _set_handover(self, state: SubscriberState) -> None:
         """Note when a subscriber is handed what is gathered; an older note in the heap no longer counts."""
@@ -453,9 +454,5 @@ def _handed_over(note: Notification) -> datetime:
     return note.handed_over
 
 
-def _queue_order(found: tuple[ServedQueue, object]) -> tuple[int, int]:
+def _queue_order(found: tuple[ServedQueue, object]) -> int:
     return found[0].order
-
-
-def _order(made: tuple[ServedQueue, Notification]) -> tuple[int, int]:
-    return made[0].order

@@ -18,9 +18,12 @@ from rankcast.delivery.queues import Queue
 from rankcast.model.events import Event
 from rankcast.model.notifying import AtOnce, Gathered
 from rankcast.model.policies import Policy
-from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionId
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.serving.results import Match, Notification
+
+MOST_QUEUES = 1 << 24
+"""Queues of one subscriber: their order among all is one number."""
 
 MOST_RANKS = 64
 """Combinations of filters whose rank a queue remembers: most subscribers have few subscriptions."""
@@ -108,31 +111,24 @@ class ServedQueue:
     """One queue of a subscriber: the one that its subscriptions share, or that of a subscription with its own policy.
 
     `subscription` is None or the id of the latter, `order` is where it stands among all queues, and `number` names it
-    among all. `ranks` has the ranks that depend on the filters alone, by the positions of those that match, and `names`
-    the subscriptions by the codes of what an event matched. What each delivery asks for is kept here, and changes with
-    the owner (`follow`): whose the queue is, whether notifications are handed over at once, and whether ranks decay.
+    among all. `ranks` has the ranks that depend on the filters alone, by the positions of those that match.
     """
 
     number: int
     owner: SubscriberState
     subscription: SubscriptionId | None
     policy: Policy
-    order: tuple[int, int] = (0, 0)
+    order: int = 0
     ranks: dict[tuple[int, ...], Ranked | None] = field(default_factory=dict)
-    names: dict[int, tuple[SubscriptionId, ...]] = field(default_factory=dict)
-    subscriber: SubscriberId = field(init=False)
-    is_at_once: bool = field(init=False)
-    decays: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.subscriber = self.owner.subscriber.id
-        self.follow(self.policy)
+    @property
+    def decays(self) -> bool:
+        """Whether what orders events is not their rank, which decays."""
+        return self.owner.preferences.decay is not None
 
     def follow(self, policy: Policy) -> None:
-        """Have another policy, and be as the owner is now."""
-        self.policy, self.ranks, self.names = policy, {}, {}
-        self.is_at_once = isinstance(self.owner.subscriber.notify, AtOnce)
-        self.decays = self.owner.preferences.decay is not None
+        """Have another policy, of an owner with other preferences."""
+        self.policy, self.ranks = policy, {}
 
     def ranked(self, event: Event, positions: tuple[int, ...]) -> Ranked | None:
         """Rank an event, given the subscriptions whose filters it satisfies; None when it is relevant to none.
