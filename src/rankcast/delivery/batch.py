@@ -118,9 +118,8 @@ SPARE = 1.25
 FEWEST_FREE = 4
 """Slots, besides half as many as are in use, that a queue keeps free."""
 
-WASTE, MOST_WASTE, SMALL = 0.1, 0.5, 8_000_000
-"""How much of a full arena may be regions that nobody is in any more, in parts of the others, before queues are put
-together again; that many words (64 MB) may be wasted in any case, up to the second part."""
+WASTE = 1.1
+"""How much of a full arena may be regions that nobody is in any more, before queues are put together again."""
 
 
 class Rows(NamedTuple):
@@ -560,7 +559,7 @@ class BatchedQueues:
             return
         grown = int(_words(wanted[None], np.array([FEWEST_FREE + 2 * int(wanted[COUNT])]))[0])
         needed = int(_words(self._queues, self._least_capacities()).sum())
-        if self._counters[USED] - needed > max(WASTE * needed, min(MOST_WASTE * needed, SMALL)):
+        if self._counters[USED] > WASTE * needed:
             self.compact()
         if self._counters[USED] + grown > len(self._arena):
             self._resize(max(FEWEST_FOUND, int(SPARE * self._counters[USED])) + grown)

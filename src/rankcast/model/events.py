@@ -162,6 +162,22 @@ class Event:
 
 _FIELDS = tuple(field.name for field in fields(Event))
 
+(
+    _put_id,
+    _put_source,
+    _put_type,
+    _put_time,
+    _put_expires,
+    _put_subject,
+    _put_datacontenttype,
+    _put_dataschema,
+    _put_extensions,
+    _put_data,
+    _put_attributes,
+    _put_identity,
+) = (Event.__dict__[name].__set__ for name in _FIELDS)
+"""What sets each field: an event that is known to be right is made of them in a third of the time."""
+
 
 def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datetime | None) -> Event | None:
     """Return the event of a payload of plain names and values, as most are, at a third of the cost; None for another.
@@ -183,17 +199,18 @@ def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datet
             return None
     attributes = {**data, "id": name, "source": source, "specversion": "1.0", "type": DEFAULT_TYPE, "time": time}
     event = object.__new__(Event)
-    put = object.__setattr__
-    put(event, "id", name)
-    put(event, "source", source)
-    put(event, "type", DEFAULT_TYPE)
-    put(event, "time", time)
-    put(event, "data", data)
-    put(event, "attributes", attributes)
-    put(event, "identity", Identity(source, name))
-    put(event, "extensions", {})
-    for missing in ("expires", "subject", "datacontenttype", "dataschema"):
-        put(event, missing, None)
+    _put_id(event, name)
+    _put_source(event, source)
+    _put_type(event, DEFAULT_TYPE)
+    _put_time(event, time)
+    _put_data(event, data)
+    _put_attributes(event, attributes)
+    _put_identity(event, Identity(source, name))
+    _put_extensions(event, {})
+    _put_expires(event, None)
+    _put_subject(event, None)
+    _put_datacontenttype(event, None)
+    _put_dataschema(event, None)
     return event
 
 

@@ -14,7 +14,6 @@ as were needed the last time.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 
 from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.model.events import Event, Identity
@@ -31,6 +30,7 @@ class HeldEvents:
 
     def __init__(self) -> None:
         self.events: dict[int, Event] = {}
+        self._times: dict[int, int] = {}
         self._by_time: dict[int, list[tuple[Identity, int]]] = {}
         self._numbers: dict[Identity, list[int]] = {}
         self._next, self._last = MIDDLE, MIDDLE
@@ -59,6 +59,7 @@ class HeldEvents:
                 number = self._between(same, identity)
             same.insert(bisect_left(same, (identity, number)), (identity, number))
         self.events[number] = event
+        self._times[number] = time
         self._numbers.setdefault(identity, []).append(number)
         return number, renumbered
 
@@ -83,7 +84,7 @@ class HeldEvents:
             same[at] = (identity, self._next)
             renumbered[old] = self._next
         for (identity, new), old in zip(same, list(renumbered), strict=True):
-            self.events[new] = self.events.pop(old)
+            self.events[new], self._times[new] = self.events.pop(old), self._times.pop(old)
             numbers = self._numbers[identity]
             numbers[numbers.index(old)] = new
         return renumbered
@@ -92,26 +93,27 @@ class HeldEvents:
         """Give all events new numbers, as if they had come one after the other."""
         self._next = self._last = MIDDLE
         renumbered: dict[int, int] = {}
-        kept, self.events = self.events, {}
-        for same in self._by_time.values():
+        kept, self.events, self._times = self.events, {}, {}
+        for time, same in self._by_time.items():
             for at, (identity, old) in enumerate(same):
                 self._next += GAP
                 same[at] = (identity, self._next)
                 renumbered[old] = self._next
-                self.events[self._next] = kept[old]
+                self.events[self._next], self._times[self._next] = kept[old], time
         self._numbers = {}
         for number, event in self.events.items():
             self._numbers.setdefault(event.identity, []).append(number)
         return renumbered
 
-    def discard(self, number: int, time: int) -> None:
+    def discard(self, number: int) -> None:
         """Forget an event that no queue holds."""
-        event = self.events.pop(number)
-        self._numbers[event.identity].remove(number)
-        self._by_time[time].remove((event.identity, number))
-        if not self._numbers[event.identity]:
-            del self._numbers[event.identity]
-        if not self._by_time[time]:
+        identity, time = self.events.pop(number).identity, self._times.pop(number)
+        numbers, same = self._numbers[identity], self._by_time[time]
+        numbers.remove(number)
+        same.remove((identity, number))
+        if not numbers:
+            del self._numbers[identity]
+        if not same:
             del self._by_time[time]
 
     @property
@@ -119,16 +121,8 @@ class HeldEvents:
         """Whether it is time to look which of them are still needed."""
         return len(self.events) > 2 * self._needed + FEWEST
 
-    def keep(self, needed: Iterable[int]) -> None:
+    def keep(self, needed: set[int]) -> None:
         """Forget all events but those of some numbers."""
-        kept = {number: self.events[number] for number in needed}
-        self._by_time = {
-            time: left
-            for time, same in self._by_time.items()
-            if (left := [entry for entry in same if entry[1] in kept])
-        }
-        self.events = kept
-        self._numbers = {}
-        for number, event in kept.items():
-            self._numbers.setdefault(event.identity, []).append(number)
-        self._needed = len(kept)
+        for number in self.events.keys() - needed:
+            self.discard(number)
+        self._needed = len(self.events)

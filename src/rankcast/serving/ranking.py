@@ -189,8 +189,9 @@ class SubscriptionRanking:
         if self._stale or len(numbers) > self._room:
             self._refresh(len(numbers))
         if self._numbers:
-            attributes = event.attributes
-            self._values[:, 0] = [_number(attributes.get(name)) for name in self._numbers]
+            given, written = event.attributes.get, self._written
+            for at, name in enumerate(self._numbers):
+                written[at] = _number(given(name))
         arguments = self._with_vectors(event) if self._vectors else self._without_vectors
         stated = NEVER if event.expires is None else microseconds(event.expires)
         rows = Rows(self._rows, self._rank_event(arguments.addresses, numbers, word, time, stated, self._rows))
@@ -213,7 +214,8 @@ class SubscriptionRanking:
         profiles = np.array(list(self._profiles) or [(0, 0, 0)], np.int64)
         self._profiles_decay = bool((profiles[:, 1:] != 0).any())
         self._numbers, self._vectors = tuple(self._functions.numbers), tuple(self._functions.vectors)
-        self._values = np.empty((len(self._numbers), 1))
+        self._values = np.empty((max(1, len(self._numbers)), 1))  # of nothing there is no view
+        self._written = memoryview(self._values.data).cast("B").cast("d")
         self._rows = np.empty((4, room), np.int64)
         self._out = {
             "event": np.zeros(4, np.int64),
@@ -249,6 +251,8 @@ class SubscriptionRanking:
 
 def _number(value: object) -> float:
     """Return an attribute as relevance functions take it, NaN when it is no finite number."""
+    if type(value) is float and math.isfinite(value):
+        return value
     if not isinstance(value, int | float) or isinstance(value, bool):
         return math.nan
     number = float(value)

@@ -325,9 +325,8 @@ class Serving:
 
     def _in_order(self, delivered: Delivered) -> Delivered:
         """Return deliveries as subscribers came."""
-        if self._recipients.are_in_order:
-            return delivered
-        orders = [self._recipients.orders[queue] for queue in delivered.queue]
+        queues = delivered.queue
+        orders = queues if self._recipients.are_in_order else [self._recipients.orders[queue] for queue in queues]
         if orders == sorted(orders):
             return delivered
         places = sorted(range(len(orders)), key=orders.__getitem__)
@@ -383,7 +382,7 @@ class Serving:
         number = self._numbered(event, microseconds(time))
         candidate = Candidate(number << CODE_BITS, time, score, queue.expires(event, ranked, time), content)
         found = outlook(self._queue(queue), candidate, now)
-        self._events.discard(number, microseconds(time))
+        self._events.discard(number)
         return found
 
     def _queue(self, queue: ServedQueue) -> Queue:
