@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from rankcast.cli.demo_people import ANA, ANA_POLICY, BRUNO, BRUNO_CITY, PEOPLE
-from rankcast.cli.notifications import notification_to_json
+from rankcast.cli.notifications import Writer, notification_writer
 from rankcast.cli.replay import Published, Replay, compile_kernels, shown_policy
-from rankcast.cli.streams import write_json
 from rankcast.cli.terminal import console, progress, shown_attributes, table
 from rankcast.hub import Match, Notification
 from rankcast.language.printer import format_expression
@@ -44,17 +43,17 @@ def run_demo(events: int, seed: int, *, as_json: bool) -> None:
     compile_kernels()
     people = [person.subscriber(flats.schema) for person in PEOPLE]
     replay = Replay([*people, *flats.subscribers(STRANGERS, seed)], flats.schema)
-    story = Story()
+    story, write = Story(), notification_writer() if as_json else None
     started = perf_counter()
     with progress("publishing adverts", total=events, quiet=as_json) as bar:
         for event in bar.over(flats.events(events, seed)):
-            _remember(story, replay, event, replay.publish(event), as_json=as_json)
+            _remember(story, replay, event, replay.publish(event), write)
     seconds = perf_counter() - started
     if not as_json:
         _tell(console(), people, replay, story, seconds)
 
 
-def _remember(story: Story, replay: Replay, event: Event, published: Published, *, as_json: bool) -> None:
+def _remember(story: Story, replay: Replay, event: Event, published: Published, write: Writer | None) -> None:
     names = {person.name for person in PEOPLE}
     for match in published.matches:
         if match.subscriber in names:
@@ -62,8 +61,8 @@ def _remember(story: Story, replay: Replay, event: Event, published: Published, 
     for notification in published.delivered:
         if notification.subscriber in names:
             story.delivered[notification.subscriber].append(notification)
-            if as_json:
-                write_json(notification_to_json(notification))
+            if write is not None:
+                write(notification)
     if event.attributes["city"] == BRUNO_CITY and not any(m.subscriber == UNLUCKY for m in published.matches):
         story.missed = _nearer(story.missed, event, _person(replay, UNLUCKY))
 

@@ -10,9 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
 
-from rankcast.cli.notifications import COLUMNS, notification_row, notification_to_json
+from rankcast.cli.notifications import COLUMNS, NotificationLines, Writer, notification_row, notification_writer
 from rankcast.cli.replay import Replay, compile_kernels, shown_delivery
-from rankcast.cli.streams import Problems, json_line, printable, write_json
+from rankcast.cli.streams import Problems, printable
 from rankcast.cli.terminal import console, progress, table
 from rankcast.hub import Notification
 from rankcast.model.errors import Problem, counted
@@ -22,8 +22,6 @@ from rankcast.storage.durations import format_duration
 from rankcast.storage.event_files import read_events
 from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers
 from rankcast.storage.writing import replacing
-
-Sink = Callable[[Notification], None]
 
 
 def match_file(
@@ -71,17 +69,18 @@ def _notifications(
 
 
 @contextmanager
-def _sink(out: Path | None, *, to_stdout: bool) -> Iterator[Sink]:
+def _sink(out: Path | None, *, to_stdout: bool) -> Iterator[Writer]:
     """Give what takes each notification: a file that appears when all is written, standard output, or nothing."""
     if out is None:
-        yield (lambda notification: write_json(notification_to_json(notification))) if to_stdout else (lambda _: None)
+        yield notification_writer() if to_stdout else (lambda _: None)
         return
+    lines = NotificationLines()
     with replacing(out) as stream:
-        yield lambda notification: _write(stream.write, notification)
+        yield lambda notification: _write(stream.write, lines.line(notification))
 
 
-def _write(write: Callable[[bytes], int], notification: Notification) -> None:
-    write(json_line(notification_to_json(notification)).encode() + b"\n")
+def _write(write: Callable[[bytes], int], line: str) -> None:
+    write(line.encode() + b"\n")
 
 
 def _show(replay: Replay, first: list[Notification], limit: int, seconds: float) -> None:

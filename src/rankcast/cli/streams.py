@@ -16,6 +16,8 @@ from typing import Any, TextIO
 
 from rankcast.model.errors import Problem, counted
 
+_ENCODERS = {ascii_only: json.JSONEncoder(ensure_ascii=ascii_only, allow_nan=False) for ascii_only in (False, True)}
+
 SHOWN_PROBLEMS = 20
 """Problems that a command other than `check` prints in full, for each file."""
 
@@ -74,7 +76,7 @@ def write_json(document: Mapping[str, Any]) -> None:
 
 def json_line(document: Mapping[str, Any], *, ascii_only: bool = False) -> str:
     """Return a document as one line of strict JSON."""
-    return json.dumps(document, ensure_ascii=ascii_only, allow_nan=False)
+    return _ENCODERS[ascii_only].encode(document)
 
 
 def is_utf8(stream: TextIO) -> bool:
