@@ -298,7 +298,7 @@ class BatchedQueues:
         event number: what is above `shift` bits of an event's word.
         """
         diverse = _NONE_DIVERSE
-        if self._settings.size:
+        if contents is not NO_CONTENTS:
             diverse = KernelArguments.of(DIVERSE_KINDS, (*contents, *self._settings))
         counters = self._counters
         counters[WRITTEN] = 0

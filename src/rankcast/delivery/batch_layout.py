@@ -65,7 +65,10 @@ def microseconds(time: datetime | None) -> int:
     >>> microseconds(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
     1000000
     """
-    return NEVER if time is None else (time - EPOCH) // TICK
+    if time is None:
+        return NEVER
+    since = time - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def lines_of(policies: Iterable[Policy], settings: Mapping[Diversity, int]) -> Array:

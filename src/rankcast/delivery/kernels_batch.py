@@ -212,9 +212,34 @@ def pass_time(
     return queue, DONE
 
 
+@inlined
+def _diverse_of(diversities: Array, shift: int) -> Diverse:
+    """Return what diverse selection needs, made where it is used: as a tuple it is dear to pass on."""
+    return Diverse(
+        shift,
+        int64s(diversities, 0),
+        int64s(diversities, 1),
+        int64s(diversities, 2),
+        int64s(diversities, 3),
+        float64s(diversities, 4),
+        float64s(diversities, 5),
+        int64s(diversities, 6),
+        int64s(diversities, 7),
+        float64s(diversities, 8),
+    )
+
+
 @compiled
 def _pass_due(
-    queues: Array, arena: Array, found: Array, counters: Array, timers: Array, now: int, closed: int, diverse: Diverse
+    queues: Array,
+    arena: Array,
+    found: Array,
+    counters: Array,
+    timers: Array,
+    now: int,
+    closed: int,
+    diversities: Array,
+    shift: int,
 ) -> int:
     """Let the queues that have something to do by themselves before `now`, or at it when it is closed, do so."""
     while counters[TIMED] > 0:
@@ -223,7 +248,7 @@ def _pass_due(
             return DONE
         limit = now + int(closed and queues[queue, KIND] != PERIODIC)
         if queues[queue, SETTING]:
-            status = pass_diverse(queues, arena, found, counters, queue, limit, diverse)
+            status = pass_diverse(queues, arena, found, counters, queue, limit, _diverse_of(diversities, shift))
         else:
             status = _pass(queues, arena, found, counters, queue, limit)
         if status != DONE:
@@ -254,20 +279,8 @@ def serve_event(
     The first so many rows count: the queue, the event's word, its expiry and the bits of its score. Goes on from a row;
     -1 is what is due before them, and what is due at `now`, if it is closed, comes after the last.
     """
-    diverse = Diverse(
-        shift,
-        int64s(diversities, 0),
-        int64s(diversities, 1),
-        int64s(diversities, 2),
-        int64s(diversities, 3),
-        float64s(diversities, 4),
-        float64s(diversities, 5),
-        int64s(diversities, 6),
-        int64s(diversities, 7),
-        float64s(diversities, 8),
-    )
     if row < 0:
-        status = _pass_due(queues, arena, found, counters, timers, now, 0, diverse)
+        status = _pass_due(queues, arena, found, counters, timers, now, 0, diversities, shift)
         if status != DONE:
             return row, status
         row = 0
@@ -277,6 +290,7 @@ def serve_event(
         queue, event, expiry = rows[ROW_QUEUE, row], rows[ROW_WORD, row], rows[ROW_EXPIRES, row]
         score = score_order(rows[ROW_SCORE, row])
         if queues[queue, SETTING]:
+            diverse = _diverse_of(diversities, shift)
             status = take_diverse(queues, arena, found, counters, queue, event, time, expiry, score, now, diverse)
         else:
             status = _pass(queues, arena, found, counters, queue, now)
@@ -288,7 +302,7 @@ def serve_event(
         set_timer(timers, counters, queue, due_at(queues, queue))
         row += 1
     if closed:
-        return row, _pass_due(queues, arena, found, counters, timers, now, 1, diverse)
+        return row, _pass_due(queues, arena, found, counters, timers, now, 1, diversities, shift)
     return row, DONE
 
 

@@ -16,7 +16,7 @@ Cost: O(log n) per event in the events that wait; they are those of the last `la
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -136,26 +136,30 @@ def check_lateness(value: object) -> None:
 class Remembered:
     """Identities and when they were taken in, oldest first.
 
-    They are kept as plain tuples, which the garbage collector stops to look at: there may be very many.
+    They are kept as plain tuples, which the garbage collector stops to look at: there may be very many. `known` is all
+    of them, to be asked and not to be changed.
     """
 
     def __init__(self, known: Iterable[tuple[Identity, datetime]] = ()) -> None:
-        self._known: OrderedDict[tuple[str, str], datetime] = OrderedDict()
+        self.known: set[tuple[str, str]] = set()
+        self._in_order: deque[tuple[tuple[str, str], datetime]] = deque()
         for identity, time in known:
             self.add(identity, time)
 
     def __contains__(self, identity: Identity) -> bool:
-        return identity in self._known
+        return identity in self.known
 
     def add(self, identity: Identity, now: datetime) -> None:
-        """Remember an identity; `now` never goes back."""
-        self._known[(identity.source, identity.id)] = now
+        """Remember an identity that is not known; `now` never goes back."""
+        plain = (*identity,)
+        self.known.add(plain)
+        self._in_order.append((plain, now))
 
     def forget(self, now: datetime, *, at_least: int, span: timedelta) -> None:
         """Forget the oldest identities beyond so many, but none that is younger than the span."""
-        while len(self._known) > at_least and now - next(iter(self._known.values())) >= span:
-            self._known.popitem(last=False)
+        while len(self.known) > at_least and now - self._in_order[0][1] >= span:
+            self.known.discard(self._in_order.popleft()[0])
 
     def state(self) -> tuple[tuple[Identity, datetime], ...]:
         """Return what is remembered, oldest first."""
-        return tuple((Identity(*identity), time) for identity, time in self._known.items())
+        return tuple((Identity(*identity), time) for identity, time in self._in_order)

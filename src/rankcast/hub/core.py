@@ -169,7 +169,7 @@ class Core:
         self._advance(command.now, done, closed=command.closed)
 
     def _move_on(self, now: datetime) -> None:
-        self.latest = max(now, self.latest)
+        self.latest = max(self.latest, now)
         if self._waiting is not None:
             self._waiting.move_on(self.latest)
 
@@ -230,7 +230,7 @@ class Core:
 
     def is_known(self, identity: Identity) -> bool:
         """Whether an event of this identity was published, as far as the hub remembers."""
-        return identity in self._seen or (self._waiting is not None and identity in self._waiting)
+        return identity in self._seen.known or (self._waiting is not None and identity in self._waiting)
 
     def matches(self, event: Event) -> list[Match]:
         """Return whom an event interests and how much, in the order subscribers came."""

@@ -27,7 +27,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from rankcast.compiling import readiness
 from rankcast.delivery.lateness import check_lateness
@@ -109,7 +111,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 (the hub is where the clock comes in)
 
 
-class _Done(NamedTuple):
+class _Done(Struct):
     """What commands led to, and their number in the journal, if there is one."""
 
     number: int | None
@@ -425,8 +427,8 @@ class Hub:
     ) -> Publish:
         """Return the command of an event; what has no time of its own gets the hub's, which never goes back."""
         moment = self._now(now)
-        if now is None:
-            moment = max(moment, self._core.latest)
+        if now is None and moment < self._core.latest:
+            moment = self._core.latest
         made, next_id = self._event(event, moment, next_id, taken)
         return Publish(made, moment, now is None, next_id)
 
@@ -475,7 +477,7 @@ class Hub:
         """Write commands down, if there is a journal, and apply them."""
         journal = self._journal
         if journal is None:
-            return _Done(None, self._applied(commands))
+            return _Done(None, self._core.apply(commands[0]) if len(commands) == 1 else self._applied(commands))
         if journal.wants_state:
             journal.keep_state(self._core.state())
         number: int | None = None
@@ -622,9 +624,9 @@ class Hub:
         """
         if isinstance(event, Event):
             made = event.stamped(now)
-        elif isinstance(event, Mapping):
+        elif type(event) is dict or isinstance(event, Mapping):
             made = Event.of(event, id=str(next_id), source=self._source, time=now)
-            while event.get("id") is None and (made.identity in taken or self._core.is_known(made.identity)):
+            while (self._core.is_known(made.identity) or made.identity in taken) and event.get("id") is None:
                 next_id += 1
                 made = replace(made, id=str(next_id))
         else:

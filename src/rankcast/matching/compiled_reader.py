@@ -48,11 +48,15 @@ class CompiledReader:
         self._together: Parts | None = None
         self._room = Needs(rows=-1)
         self._searchers: dict[Part, Searcher] = {}
+        self._asked_last: Snapshot | None = None
+        self._any = np.zeros(0, np.int64)
 
     def match_one(self, attributes: Mapping[str, Value], snapshot: Snapshot) -> Array:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order."""
         if snapshot.together is not self._together or snapshot.attributes > self._room.attributes:
             self._make_room(snapshot)
+        if not snapshot.attributes:
+            return self._match_any(snapshot)
         numbers: dict[int, int | float] = {}
         words: dict[int, str] = {}
         others: list[tuple[str, int, Value]] = []
@@ -75,6 +79,13 @@ class CompiledReader:
         if snapshot.together.have_residues or snapshot.has_others:
             return self._with_rest(found, attributes, snapshot)
         return found
+
+    def _match_any(self, snapshot: Snapshot) -> Array:
+        """Return the numbers of the subscriptions of a snapshot in which nobody asks for an attribute."""
+        if snapshot is not self._asked_last:
+            count = self._search(snapshot, {}, (), NO_DATA, NO_EXTRA)
+            self._asked_last, self._any = snapshot, self._with_rest(self._found[:count].copy(), {}, snapshot)
+        return self._any
 
     def _search(
         self, snapshot: Snapshot, numbers: Mapping[int, int | float], rest: tuple[int, ...], data: Array, extra: Array

@@ -84,6 +84,8 @@ class Parts:
     """The rows of all deltas but the newest."""
     needs: Needs
     have_residues: bool
+    have_others: bool
+    """Whether entries of deltas but the newest are no rows."""
 
     @staticmethod
     def of(held: tuple[Part, ...], deltas: tuple[Delta, ...]) -> Parts:
@@ -103,6 +105,7 @@ class Parts:
             np.array([delta.row_count for delta in deltas[:-1]], np.int64),
             needs._replace(rows=needs.rows + sum(delta.capacity for delta in deltas)),
             any(len(part.segment.residues.row) for part in held),
+            any(len(delta.others) for delta in deltas[:-1]),
         )
 
 
@@ -142,7 +145,7 @@ class Snapshot:
     @property
     def has_others(self) -> bool:
         """Whether some entries of the deltas are no rows."""
-        return self.others > 0 or any(len(delta.others) for delta in self.together.deltas[:-1])
+        return self.others > 0 or self.together.have_others
 
     def __len__(self) -> int:
         return len(self.delta) + sum(int((part.died > self.sequence).sum()) for part in self.parts)

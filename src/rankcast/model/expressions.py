@@ -10,9 +10,11 @@ normal form that engines work with. Build trees in Python with `attr`:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import NoReturn, TypeAlias, cast
+from typing import ClassVar, NoReturn, TypeAlias, cast
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from rankcast.model.errors import FilterTooLargeError, FilterTypeError, InvalidValueError, shown
 from rankcast.model.patterns import Pattern
@@ -51,10 +53,11 @@ ORDERINGS = frozenset((Operator.LT, Operator.LE, Operator.GT, Operator.GE, Opera
 PATTERNS = frozenset((Operator.LIKE, Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS))
 
 
-class _Combinable:
-    """The Python spelling of `and`, `or`, `not`: & | ~."""
+class _Combinable(Struct, frozen=True, gc=False):
+    """The Python spelling of `and`, `or`, `not`: & | ~.
 
-    __slots__ = ()
+    A tree refers to nothing above it, so the garbage collector need not look at the trees of all subscribers.
+    """
 
     def __and__(self, other: Expression) -> Expression:
         return all_of(cast("Expression", self), other)
@@ -69,21 +72,20 @@ class _Combinable:
         raise TypeError("a filter has no truth value without an event; combine filters with & | ~, not with and/or/not")
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint(_Combinable):
+class Constraint(_Combinable, frozen=True, gc=False):
     """`attribute operator constants`, checked: the constants fit the operator and each other."""
 
     attribute: str
     operator: Operator
     constants: tuple[Value, ...] = ()
 
-    depth = 1
+    depth: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         _check_name(self.attribute)
         where = f"{self.attribute} {self.operator.value}"
         constants = tuple(checked_constant(constant, where) for constant in self.constants)
-        object.__setattr__(self, "constants", constants)
+        force_setattr(self, "constants", constants)
         _check_count(self.operator, constants, where)
         families = {family_of(constant) for constant in constants}
         if len(families) > 1:
@@ -145,46 +147,45 @@ def _check_count(operator: Operator, constants: tuple[Value, ...], where: str) -
         raise FilterTypeError(f"{where}: {wanted} constant(s) are needed, not {len(constants)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Constant(_Combinable):
+class Constant(_Combinable, frozen=True, gc=False):
     """`true` or `false`: a filter that matches every event, or none."""
 
     value: bool
 
-    depth = 1
+    depth: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Not(_Combinable):
+class Not(_Combinable, frozen=True, gc=False):
     """True where its part is false; unknown where its part is unknown."""
 
     part: Expression
-    depth: int = field(init=False, compare=False, repr=False)
+    depth: int = 0
+    """Worked out from the parts."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", _depth_above((self.part,)))
+        force_setattr(self, "depth", _depth_above((self.part,)))
 
 
-@dataclass(frozen=True, slots=True)
-class And(_Combinable):
+class And(_Combinable, frozen=True, gc=False):
     """False where a part is false, else unknown where a part is unknown, else true."""
 
     parts: tuple[Expression, ...]
-    depth: int = field(init=False, compare=False, repr=False)
+    depth: int = 0
+    """Worked out from the parts."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", _depth_above(self.parts))
+        force_setattr(self, "depth", _depth_above(self.parts))
 
 
-@dataclass(frozen=True, slots=True)
-class Or(_Combinable):
+class Or(_Combinable, frozen=True, gc=False):
     """True where a part is true, else unknown where a part is unknown, else false."""
 
     parts: tuple[Expression, ...]
-    depth: int = field(init=False, compare=False, repr=False)
+    depth: int = 0
+    """Worked out from the parts."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", _depth_above(self.parts))
+        force_setattr(self, "depth", _depth_above(self.parts))
 
 
 Expression: TypeAlias = Constraint | Constant | Not | And | Or

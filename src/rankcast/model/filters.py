@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, xor
 from typing import Protocol, TypeAlias, TypeVar, cast
+
+from msgspec import Struct
 
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.expressions import (
@@ -68,8 +69,7 @@ class AttributeRules(Protocol):
         """Return the plainest set that accepts the same of what the attribute may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conjunction:
+class Conjunction(Struct, frozen=True, gc=False):
     """Value sets by attribute, sorted by name; no set is empty or EVERYTHING."""
 
     items: tuple[tuple[str, ValueSet], ...] = ()
@@ -140,8 +140,7 @@ class Conjunction:
         return tuple((name, values.sort_key) for name, values in self.items)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Filter:
+class Filter(Struct, frozen=True, gc=False):
     """What a subscription asks for: `expression` as it was written, `conjunctions` in normal form.
 
     Equality and hash are those of the normal form. `schema` is what it was lowered under, so that it is done once.
@@ -153,7 +152,7 @@ class Filter:
 
     expression: Expression
     conjunctions: tuple[Conjunction, ...]
-    schema: AttributeRules | None = field(default=None, repr=False)
+    schema: AttributeRules | None = None
 
     @staticmethod
     def of(expression: Expression, schema: AttributeRules | None = None) -> Filter:
@@ -326,13 +325,19 @@ def _conjoined(conjunctions: Iterable[Conjunction]) -> Conjunctions:
             by_name[name].append(values)
     items: list[tuple[str, ValueSet]] = []
     for name in sorted(by_name):
-        plain = [values for values in by_name[name] if not values.has_patterns]
-        patterned = [values for values in by_name[name] if values.has_patterns]
-        both = reduce(and_, patterned, _balanced(plain, and_, EVERYTHING))
+        both = _intersection(by_name[name])
         if not both:
             return ()
         items.append((name, both))
     return (Conjunction(tuple(items)),)
+
+
+def _intersection(sets: list[ValueSet]) -> ValueSet:
+    if len(sets) == 1:
+        return sets[0]
+    plain = [values for values in sets if not values.has_patterns]
+    patterned = [values for values in sets if values.has_patterns]
+    return reduce(and_, patterned, _balanced(plain, and_, EVERYTHING))
 
 
 def _product(left: Conjunctions, right: Conjunctions) -> Conjunctions:

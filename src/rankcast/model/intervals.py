@@ -17,9 +17,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from rankcast.model.times import EARLIEST, LATEST, TICK
 from rankcast.model.values import INT_MAX, INT_MIN, Value
@@ -78,8 +79,7 @@ _CUTS: dict[Domain, Callable[[Any, bool], Cut]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class IntervalSet:
+class IntervalSet(Struct, frozen=True, gc=False):
     """A set of values of one domain. Build it with `full`, `between` and `of_points`, never from raw cuts."""
 
     domain: Domain

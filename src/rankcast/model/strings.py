@@ -8,8 +8,9 @@ A set is `ranges` (prefixes are ranges too: 'ab' <= s < 'ac') and all of the `re
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.intervals import END, START, Cut, Domain, IntervalSet
@@ -44,8 +45,7 @@ def _end_of_prefix(prefix: str) -> Cut:
     return (0, stem[:-1] + chr(following), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class StringSet:
+class StringSet(Struct, frozen=True, gc=False):
     """A canonical set of strings; build it with `of_range`, `of_pattern` and the operators."""
 
     ranges: IntervalSet

@@ -179,10 +179,12 @@ class Subscriber:
     @property
     def policies(self) -> dict[SubscriptionId | None, Policy]:
         """The policy of each queue: the subscriber's own under None, if anything competes for it, then the others'."""
+        own = [(one.id, one.deliver) for one in self.subscriptions if one.deliver is not None]
         found: dict[SubscriptionId | None, Policy] = {}
-        if not self.subscriptions or any(one.deliver is None for one in self.subscriptions):
+        if len(own) < len(self.subscriptions) or not own:
             found[None] = self.deliver
-        return found | {one.id: one.deliver for one in self.subscriptions if one.deliver is not None}
+        found.update(own)
+        return found
 
     def _check_queue(self, policy: Policy, competing: tuple[Subscription, ...], whose: str) -> None:
         self._check_distances(competing)

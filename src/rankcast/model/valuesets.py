@@ -8,8 +8,9 @@ value and `not exists` accepts only a missing attribute.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from rankcast.model.intervals import Domain, IntervalSet
 from rankcast.model.patterns import Pattern
@@ -26,8 +27,7 @@ _ALL_STRINGS = StringSet.of_range(IntervalSet.full(Domain.STRING))
 _ALL_TIMES = IntervalSet.full(Domain.TIME)
 
 
-@dataclass(frozen=True, slots=True)
-class ValueSet:
+class ValueSet(Struct, frozen=True, gc=False):
     """A canonical set over "missing" and the four families."""
 
     missing: bool = False

@@ -241,10 +241,13 @@ def rank_matches(
     out_start[0] = 0
     for event in range(len(offsets) - 1):
         size = offsets[event + 1] - offsets[event]
+        in_order = True
         for at in range(size):
             number = numbers[offsets[event] + at]
             keys[at] = (queue[number] << 32) | number
-        keys[:size].sort()
+            in_order = in_order and (at == 0 or keys[at - 1] < keys[at])
+        if not in_order:  # with few matches, to sort them would be half of the work
+            keys[:size].sort()
         at = 0
         while at < size:
             own = keys[at] >> 32

@@ -14,7 +14,9 @@ as were needed the last time.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 
+from rankcast.delivery.batch_layout import microseconds
 from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.model.events import Event, Identity
 
@@ -24,17 +26,18 @@ GAP = 1 << 10
 FEWEST = 1_000
 """Events that are kept before queues are asked what they hold."""
 
+NO_CHANGE: Mapping[int, int] = {}
+
 
 class HeldEvents:
     """Events by number."""
 
     def __init__(self) -> None:
         self.events: dict[int, Event] = {}
-        self._times: dict[int, int] = {}
         self._by_time: dict[int, list[tuple[Identity, int]]] = {}
         self._numbers: dict[Identity, list[int]] = {}
         self._next, self._last = MIDDLE, MIDDLE
-        self._needed = 0
+        self._many = FEWEST
 
     def __getitem__(self, word: int) -> Event:
         """Return the event of a word."""
@@ -44,9 +47,9 @@ class HeldEvents:
         """Return the numbers of the events of an identity that are kept."""
         return self._numbers.get(identity, [])
 
-    def add(self, event: Event, time: int) -> tuple[int, dict[int, int]]:
+    def add(self, event: Event, time: int) -> tuple[int, Mapping[int, int]]:
         """Return the number of an event of a time, and the numbers that others have instead of those they had."""
-        renumbered = self._numbered_again() if self._next + GAP > LIMIT or self._last < GAP else {}
+        renumbered = self._numbered_again() if self._next > LIMIT - GAP or self._last < GAP else NO_CHANGE
         identity = event.identity
         same = self._by_time.get(time)
         if same is None:
@@ -55,11 +58,10 @@ class HeldEvents:
         else:
             number = self._between(same, identity)
             if number < 0:
-                renumbered |= self._spread(same)
+                renumbered = {**renumbered, **self._spread(same)}
                 number = self._between(same, identity)
             same.insert(bisect_left(same, (identity, number)), (identity, number))
         self.events[number] = event
-        self._times[number] = time
         self._numbers.setdefault(identity, []).append(number)
         return number, renumbered
 
@@ -84,7 +86,7 @@ class HeldEvents:
             same[at] = (identity, self._next)
             renumbered[old] = self._next
         for (identity, new), old in zip(same, list(renumbered), strict=True):
-            self.events[new], self._times[new] = self.events.pop(old), self._times.pop(old)
+            self.events[new] = self.events.pop(old)
             numbers = self._numbers[identity]
             numbers[numbers.index(old)] = new
         return renumbered
@@ -93,13 +95,13 @@ class HeldEvents:
         """Give all events new numbers, as if they had come one after the other."""
         self._next = self._last = MIDDLE
         renumbered: dict[int, int] = {}
-        kept, self.events, self._times = self.events, {}, {}
-        for time, same in self._by_time.items():
+        kept, self.events = self.events, {}
+        for same in self._by_time.values():
             for at, (identity, old) in enumerate(same):
                 self._next += GAP
                 same[at] = (identity, self._next)
                 renumbered[old] = self._next
-                self.events[self._next], self._times[self._next] = kept[old], time
+                self.events[self._next] = kept[old]
         self._numbers = {}
         for number, event in self.events.items():
             self._numbers.setdefault(event.identity, []).append(number)
@@ -107,7 +109,8 @@ class HeldEvents:
 
     def discard(self, number: int) -> None:
         """Forget an event that no queue holds."""
-        identity, time = self.events.pop(number).identity, self._times.pop(number)
+        event = self.events.pop(number)
+        identity, time = event.identity, microseconds(event.time)
         numbers, same = self._numbers[identity], self._by_time[time]
         numbers.remove(number)
         same.remove((identity, number))
@@ -119,10 +122,15 @@ class HeldEvents:
     @property
     def are_many(self) -> bool:
         """Whether it is time to look which of them are still needed."""
-        return len(self.events) > 2 * self._needed + FEWEST
+        return len(self.events) > self._many
 
     def keep(self, needed: set[int]) -> None:
         """Forget all events but those of some numbers."""
-        for number in self.events.keys() - needed:
-            self.discard(number)
-        self._needed = len(self.events)
+        self.events = {number: self.events[number] for number in needed}
+        self._by_time, self._numbers = {}, {}
+        for number, event in self.events.items():
+            self._by_time.setdefault(microseconds(event.time), []).append((event.identity, number))
+            self._numbers.setdefault(event.identity, []).append(number)
+        for same in self._by_time.values():
+            same.sort()
+        self._many = 2 * len(self.events) + FEWEST

@@ -26,12 +26,12 @@ class MatchedCodes:
         self._sets: list[tuple[int, ...]] = []
         self._codes: dict[tuple[int, ...], int] = {}
         self._free: list[int] = []
-        self._needed = 0
+        self._many = FEWEST
 
     @property
     def are_many(self) -> bool:
         """Whether it is time to look which of the sets are still needed."""
-        return len(self._codes) > min(max(2 * self._needed, FEWEST), MOST)
+        return len(self._codes) > self._many
 
     def code(self, positions: tuple[int, ...]) -> int:
         """Return the code of ascending positions."""
@@ -62,4 +62,4 @@ class MatchedCodes:
             used = {word & CODES for word in words}
             self._codes = {positions: code for positions, code in self._codes.items() if code in used}
             self._free = [at for at in range(len(self._sets)) if SETS + at not in used]
-            self._needed = len(self._codes)
+            self._many = min(max(2 * len(self._codes), FEWEST), MOST)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from rankcast.delivery.batch import BatchedQueues, Delivered
 from rankcast.delivery.batch_layout import LAST_INSTANT, NEVER, Array, microseconds
@@ -28,7 +29,7 @@ from rankcast.model.values import Value
 from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 
-class Rows(NamedTuple):
+class Rows(Struct):
     """One event in some queues, each named once: the first `size` columns of a table.
 
     Its lines are the queues, the words of the event with what it matched there, when it expires, and the bits of its
@@ -227,7 +228,7 @@ class ColumnarQueues:
 
     def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> Delivered:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
-        table, size = rows
+        table, size = rows.table, rows.size
         if not self._diverse:
             return self._table.arrive(table, size, time, min(now, LAST_INSTANT), int(closed))
         if event is not None and not self._diverse.isdisjoint(rows.queue.tolist()):

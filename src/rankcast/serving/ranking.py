@@ -191,7 +191,8 @@ class SubscriptionRanking:
         if self._numbers:
             given, written = event.attributes.get, self._written
             for at, name in enumerate(self._numbers):
-                written[at] = _number(given(name))
+                value = given(name)
+                written[at] = value if type(value) is float and -math.inf < value < math.inf else _number(value)
         arguments = self._with_vectors(event) if self._vectors else self._without_vectors
         stated = NEVER if event.expires is None else microseconds(event.expires)
         rows = Rows(self._rows, self._rank_event(arguments.addresses, numbers, word, time, stated, self._rows))
@@ -251,8 +252,6 @@ class SubscriptionRanking:
 
 def _number(value: object) -> float:
     """Return an attribute as relevance functions take it, NaN when it is no finite number."""
-    if type(value) is float and math.isfinite(value):
-        return value
     if not isinstance(value, int | float) or isinstance(value, bool):
         return math.nan
     number = float(value)

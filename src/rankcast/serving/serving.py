@@ -103,9 +103,10 @@ class Serving:
         )
         self.subscribers[subscriber.id] = state
         kept = {one.subscription: one for one in record.queues}
-        for name, policy in subscriber.policies.items():
+        policies = subscriber.policies
+        for name, policy in policies.items():
             self._open(state, name, policy, kept.get(name))
-        self._put_in_order(state)
+        self._put_in_order(state, policies)
         self._ranking.add(state)
         self._set_handover(state)
         return state
@@ -139,7 +140,7 @@ class Serving:
                 self._open(state, name, policy, None)
             else:
                 self._change(queue, policy, now)
-        self._put_in_order(state)
+        self._put_in_order(state, policies)
         self._ranking.add(state)
         return state
 
@@ -160,9 +161,9 @@ class Serving:
         self._recipients.remove(queue.number)
         self._free.append(queue.number)
 
-    def _put_in_order(self, state: SubscriberState) -> None:
+    def _put_in_order(self, state: SubscriberState, policies: Iterable[SubscriptionId | None]) -> None:
         """Put a subscriber's queues in the order of its policies."""
-        state.queues = {name: state.queues[name] for name in state.subscriber.policies}
+        state.queues = {name: state.queues[name] for name in policies}
         for position, queue in enumerate(state.queues.values()):
             queue.order = state.place * MOST_QUEUES + position
             self._recipients.put(queue)
@@ -206,12 +207,14 @@ class Serving:
         time = moment if event.time is None or event.time is now else microseconds(event.time)
         number = self._numbered(event, time)
         rows = self._ranking.rows(event, numbers, number << CODE_BITS, time, by_kernel=self._is_columnar)
-        earlier = self._events.numbers(event.identity)
-        if len(earlier) > 1:
-            rows = self._without_held(rows, set(earlier[:-1]), now)
+        same = self._events.numbers(event.identity)
+        if len(same) > 1:
+            rows = self._without_held(rows, set(same) - {number}, now)
         if tell:
             served.matches = self._told(event, rows)
-        self._finish(served, self._queues.arrive(event, rows, time, moment, closed=closed), now, moment)
+        delivered = self._queues.arrive(event, rows, time, moment, closed=closed)
+        if delivered.queue or self._handovers:
+            self._finish(served, delivered, now, moment)
         if self._events.are_many or self._codes.are_many:
             self._forget_events()
         return served

@@ -173,7 +173,7 @@ def ideal_points(scale: float, _: Path) -> Once:
     events = ({"x": draw.random(), "y": draw.random()} for _ in range(10**9))
     for event in islice(events, window):
         hub.publish(event)
-    return per_call(hub.publish, events, 1_000)
+    return per_call(hub.publish, events, 5_000)
 
 
 def subscribing(full: int, subscribe: Callable[[rc.Hub, Mapping[str, str]], None]) -> Callable[[float, Path], Once]:
