@@ -40,9 +40,10 @@ class Story:
 
 def run_demo(events: int, seed: int, *, as_json: bool) -> None:
     """Run the command."""
-    compile_kernels()
     people = [person.subscriber(flats.schema) for person in PEOPLE]
-    replay = Replay([*people, *flats.subscribers(STRANGERS, seed)], flats.schema)
+    everybody = [*people, *flats.subscribers(STRANGERS, seed)]
+    compile_kernels(everybody)
+    replay = Replay(everybody, flats.schema)
     story, write = Story(), notification_writer() if as_json else None
     started = perf_counter()
     with progress("publishing adverts", total=events, quiet=as_json) as bar:
@@ -62,7 +63,7 @@ def _remember(story: Story, replay: Replay, event: Event, published: Published, 
         if notification.subscriber in names:
             story.delivered[notification.subscriber].append(notification)
             if write is not None:
-                write(notification)
+                write([notification])
     if event.attributes["city"] == BRUNO_CITY and not any(m.subscriber == UNLUCKY for m in published.matches):
         story.missed = _nearer(story.missed, event, _person(replay, UNLUCKY))
 

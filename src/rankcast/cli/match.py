@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
 
 from rankcast.cli.notifications import COLUMNS, NotificationLines, Writer, notification_row, notification_writer
-from rankcast.cli.replay import Replay, compile_kernels, shown_delivery
+from rankcast.cli.replay import Replay, compile_kernels, few_collections, shown_delivery
 from rankcast.cli.streams import Problems, printable
 from rankcast.cli.terminal import console, progress, table
 from rankcast.hub import Notification
@@ -24,6 +24,7 @@ from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers
 from rankcast.storage.writing import replacing
 
 
+@few_collections()
 def match_file(
     events: str, subscribers: Path, *, as_json: bool, out: Path | None, limit: int, lateness: timedelta
 ) -> int:
@@ -32,15 +33,15 @@ def match_file(
     loaded = load_subscribers(subscribers)
     for problem in loaded.problems:
         problems.add(problem)
-    compile_kernels()
-    replay = Replay(loaded.subscribers, loaded.schema, lateness)
+    compile_kernels(loaded.subscribers)
+    replay = Replay(loaded.subscribers, loaded.schema, lateness, tallied=not as_json)
     first: list[Notification] = []
     started = perf_counter()
     with _sink(out, to_stdout=as_json) as sink:
-        for notification in _notifications(events, loaded, replay, problems, quiet=as_json and sys.stdout.isatty()):
-            sink(notification)
+        for delivered in _delivered(events, loaded, replay, problems, quiet=as_json and sys.stdout.isatty()):
+            sink(delivered)
             if len(first) < limit:
-                first.append(notification)
+                first += delivered[: limit - len(first)]
     seconds = perf_counter() - started
     if replay.late:
         message = (
@@ -56,16 +57,17 @@ def match_file(
     return 1 if problems.errors else 0
 
 
-def _notifications(
+def _delivered(
     events: str, loaded: SubscriberFile, replay: Replay, problems: Problems, *, quiet: bool
-) -> Iterator[Notification]:
+) -> Iterator[list[Notification]]:
+    """Give what is delivered by each event, then by the end of the input."""
     with progress("publishing", quiet=quiet) as bar:
         for item in bar.over(read_events(events, loaded.schema)):
             if isinstance(item, Problem):
                 problems.add(item)
             else:
-                yield from replay.publish(item).delivered
-        yield from replay.finish()
+                yield replay.publish(item).delivered
+        yield replay.finish()
 
 
 @contextmanager
@@ -76,11 +78,7 @@ def _sink(out: Path | None, *, to_stdout: bool) -> Iterator[Writer]:
         return
     lines = NotificationLines()
     with replacing(out) as stream:
-        yield lambda notification: _write(stream.write, lines.line(notification))
-
-
-def _write(write: Callable[[bytes], int], line: str) -> None:
-    write(line.encode() + b"\n")
+        yield lambda notifications: stream.write(lines.lines(notifications).encode())
 
 
 def _show(replay: Replay, first: list[Notification], limit: int, seconds: float) -> None:

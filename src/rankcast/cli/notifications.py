@@ -1,15 +1,17 @@
 """Notifications as JSON lines and as rows of a table.
 
-One event is in many notifications, and most of a line is the event, so its text is made once.
+One event is in many notifications, and most of a line is the event, so its text is made once; so are those of names and
+times, which are in many lines too.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
-from rankcast.cli.streams import is_utf8, json_line
+from rankcast.cli.streams import is_utf8, json_text
 from rankcast.cli.terminal import shown_attributes, shown_time
 from rankcast.hub import Notification
 from rankcast.model.cloudevents import event_to_json
@@ -24,6 +26,17 @@ COLUMNS = {"Time (UTC)": "left", "Subscriber": "left", "Rank": "right", "Matched
 MOST_EVENTS = 4_096
 """Events whose texts are kept."""
 
+MOST_NAMES = 65_536
+"""Names of subscribers and subscriptions whose texts are kept."""
+
+
+@lru_cache(MOST_NAMES)
+def _quoted(name: str, *, ascii_only: bool) -> str:
+    return json_text(name, ascii_only=ascii_only)
+
+
+_time = lru_cache(MOST_EVENTS)(format_time)
+
 
 class NotificationLines:
     """Notifications as lines of JSON, with the event as a CloudEvent."""
@@ -32,20 +45,27 @@ class NotificationLines:
         self._ascii_only = ascii_only
         self._events: dict[int, tuple[Event, str]] = {}
 
-    def line(self, notification: Notification) -> str:
-        """Return a notification as a line, without its end."""
-        own = {} if notification.subscription is None else {"subscription": notification.subscription}
-        gathered = {} if notification.gathered is None else {"gathered": format_time(notification.gathered)}
-        rest = {
-            "subscriber": notification.subscriber,
-            **own,
-            "rank": notification.rank,
-            "matched": notification.matched,
-            "time": format_time(notification.time),
-            **gathered,
-        }
-        head = json_line(rest, ascii_only=self._ascii_only)
-        return f'{head[:-1]}, "event": {self._text(notification.event)}}}'
+    def lines(self, notifications: Iterable[Notification]) -> str:
+        """Return notifications as lines."""
+        return "".join(map(self._line, notifications))
+
+    def _line(self, notification: Notification) -> str:
+        own = gathered = ""
+        if notification.subscription is not None:
+            own = f' "subscription": {self._name(notification.subscription)},'
+        if notification.gathered is not None:
+            gathered = f' "gathered": "{_time(notification.gathered)}",'
+        subscriber, matched = self._name(notification.subscriber), self._names(notification.matched)
+        return (
+            f'{{"subscriber": {subscriber},{own} "rank": {notification.rank!r}, "matched": [{matched}], '
+            f'"time": "{_time(notification.time)}",{gathered} "event": {self._text(notification.event)}}}\n'
+        )
+
+    def _name(self, name: str) -> str:
+        return _quoted(name, ascii_only=self._ascii_only)
+
+    def _names(self, names: tuple[str, ...]) -> str:
+        return self._name(names[0]) if len(names) == 1 else ", ".join(map(self._name, names))
 
     def _text(self, event: Event) -> str:
         """Return an event as JSON, made once for an object: equal ones may be written differently, as 1 and 1.0 are."""
@@ -53,22 +73,18 @@ class NotificationLines:
         if known is None:
             if len(self._events) == MOST_EVENTS:
                 self._events.clear()
-            known = self._events[id(event)] = (event, json_line(event_to_json(event), ascii_only=self._ascii_only))
+            known = self._events[id(event)] = (event, json_text(event_to_json(event), ascii_only=self._ascii_only))
         return known[1]
 
 
-Writer: TypeAlias = Callable[[Notification], None]
-"""What takes each notification."""
+Writer: TypeAlias = Callable[[Iterable[Notification]], object]
+"""What takes notifications."""
 
 
 def notification_writer() -> Writer:
     """Return what writes notifications to standard output, a line of JSON each."""
     lines = NotificationLines(ascii_only=not is_utf8(sys.stdout))
-    return lambda notification: _write_line(lines.line(notification))
-
-
-def _write_line(line: str) -> None:
-    sys.stdout.write(line + "\n")
+    return lambda notifications: sys.stdout.write(lines.lines(notifications))
 
 
 def notification_row(notification: Notification) -> tuple[str, ...]:

@@ -7,22 +7,28 @@ counted and change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from rankcast.cli.terminal import progress
+from rankcast.compiling import readiness
 from rankcast.delivery.contents import WantedContent
 from rankcast.hub import Hub, Late, Match, Notification, utc_now
-from rankcast.language.parser import parse_filter
+from rankcast.hub.core import MOST_PLAIN
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
 from rankcast.model.notifying import Gathered, OnDemand
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, diversity_of
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.model.subscriptions import Subscriber
 from rankcast.ranking.diversity import mean_distance
 from rankcast.storage.durations import format_duration
+
+COLLECTIONS = (20_000, 50, 100)
+"""New objects, and collections of each kind, before the garbage collector looks at more."""
 
 
 @dataclass(slots=True)
@@ -100,11 +106,18 @@ class Replay:
     """A hub that recorded events are published to, and what each subscriber was offered and got."""
 
     def __init__(
-        self, subscribers: Iterable[Subscriber], schema: Schema | None, lateness: timedelta = timedelta(0)
+        self,
+        subscribers: Iterable[Subscriber],
+        schema: Schema | None,
+        lateness: timedelta = timedelta(0),
+        *,
+        tallied: bool = True,
     ) -> None:
+        """Begin with nothing published; without `tallied` there are no tallies and no matches, which saves time."""
         served = tuple(subscribers)
-        self.hub = Hub(served, schema=schema, lateness=lateness, on_match=self._count_match, on_late=self._count_late)
-        self.tallies = {subscriber.id: Tally.of(subscriber.deliver) for subscriber in served}
+        on_match = self._count_match if tallied else None
+        self.hub = Hub(served, schema=schema, lateness=lateness, on_match=on_match, on_late=self._count_late)
+        self.tallies = {subscriber.id: Tally.of(subscriber.deliver) for subscriber in served if tallied}
         self.events = 0
         self.late = 0
         self._matches: list[Match] = []
@@ -129,7 +142,7 @@ class Replay:
         self.late += 1
 
     def _count(self, delivered: list[Notification]) -> list[Notification]:
-        for notification in delivered:
+        for notification in delivered if self.tallies else ():
             self.tallies[notification.subscriber].add(notification)
         return delivered
 
@@ -146,16 +159,23 @@ class Replay:
         return max(times) if times else utc_now()
 
 
-def compile_kernels() -> None:
-    """Match an event once, before anything is timed: compiling for this machine takes seconds, the first time only."""
-    texts = (
-        "number > 1 and not exists other",
-        "text contains 'a' and number != 3",
-        "text prefix 'x' or text like 'a%_b'",
-    )
-    wanted = (Subscription(SubscriptionId(text), parse_filter(text)) for text in texts)
-    with progress("compiling"):
-        Hub([Subscriber(SubscriberId("anyone"), tuple(wanted))]).publish({"number": 2, "text": "ab"})
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Let the garbage collector look around less often: what a replay reads is kept to its end, so a tenth is saved."""
+    usual = gc.get_threshold()
+    gc.set_threshold(*COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+def compile_kernels(subscribers: Iterable[Subscriber]) -> None:
+    """Have kernels compiled before anything is timed, if so many subscribers need them: the first time on a machine."""
+    are_many = sum(len(subscriber.subscriptions) for subscriber in subscribers) > MOST_PLAIN
+    if are_many and not all(map(readiness.is_compiled, readiness.SERVING)):
+        with progress("compiling"):
+            readiness.require()
 
 
 def shown_policy(policy: Policy) -> str:
@@ -185,6 +205,7 @@ def shown_policy(policy: Policy) -> str:
 def shown_delivery(subscriber: Subscriber) -> str:
     """Return in words what a subscriber is delivered, and when it is handed over.
 
+    >>> from rankcast.model.subscriptions import SubscriberId
     >>> shown_delivery(Subscriber(SubscriberId("ana"), deliver=Continuous(3), notify=OnDemand()))
     'the best 3 so far, on demand'
     """

@@ -71,11 +71,11 @@ def complain_of(problems: Sequence[Problem]) -> None:
 
 def write_json(document: Mapping[str, Any]) -> None:
     """Write one line of JSON to standard output."""
-    sys.stdout.write(json_line(document, ascii_only=not is_utf8(sys.stdout)) + "\n")
+    sys.stdout.write(json_text(document, ascii_only=not is_utf8(sys.stdout)) + "\n")
 
 
-def json_line(document: Mapping[str, Any], *, ascii_only: bool = False) -> str:
-    """Return a document as one line of strict JSON."""
+def json_text(document: Mapping[str, Any] | str, *, ascii_only: bool = False) -> str:
+    """Return a document, or a text, as strict JSON on one line."""
     return _ENCODERS[ascii_only].encode(document)
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -32,6 +33,25 @@ _SETTINGS = repr([getattr(numba.config, name, None) for name in ("BOUNDSCHECK", 
 _making = threading.RLock()
 _dumped: Callable[..., bytes] = serialize.dumps
 _rebuilt: Callable[..., Any] = compiler.CompileResult._rebuild
+
+
+def _postpone_scipy() -> None:
+    """Let numba take scipy for granted where it is installed: only to see that it can be imported takes 0.2 seconds.
+
+    Kernels that call BLAS, of which rankcast has none, import it when they are compiled.
+    """
+    if "numba.np.arraymath" not in sys.modules and find_spec("scipy") is not None:
+        linalg: Any = import_module("numba.np.linalg")
+        ensure = linalg.ensure_blas
+        linalg.ensure_blas = lambda: None
+        try:
+            arraymath: Any = import_module("numba.np.arraymath")
+            arraymath.ensure_blas = ensure
+        finally:
+            linalg.ensure_blas = ensure
+
+
+_postpone_scipy()
 
 
 class Overload(NamedTuple):

@@ -169,6 +169,7 @@ class BatchedQueues:
         self._queues = self._all_lines = queues  # what lies behind the queues is room for more
         self._arena = arena
         self._settings = settings
+        self._setting_of: dict[Diversity, int] = {}
         self._counters = np.array([len(arena), 0, 0], np.int64)
         self._timers = np.zeros((LINES, 0), np.int64)
         self._found = _empty(0)
@@ -428,11 +429,12 @@ class BatchedQueues:
         return self._arena[first : first + SLOT * line[COUNT]].reshape(-1, SLOT)
 
     def _lines(self, policies: list[Policy]) -> Array:
-        diversities = [diversity for policy in policies if (diversity := diversity_of(policy)) is not None]
-        numbers: dict[Diversity, int] = {}
-        if diversities:
-            self._settings, numbers = self._settings.including(diversities)
-        return lines_of(policies, numbers)
+        stated = (diversity for policy in policies if (diversity := diversity_of(policy)) is not None)
+        unknown = [diversity for diversity in stated if diversity not in self._setting_of]
+        if unknown:
+            self._settings, numbers = self._settings.including(unknown)
+            self._setting_of.update(numbers)
+        return lines_of(policies, self._setting_of)
 
     # -------------------------------------------------------------------------------------------------- written down
 

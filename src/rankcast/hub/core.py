@@ -91,6 +91,8 @@ class Core:
 
     def subscribe(self, subscribers: Iterable[Subscriber]) -> None:
         """Take new subscribers in: together they cost less than one by one."""
+        if self._kernels is None:
+            readiness.request()  # also those that this hub could do without until now
         entries = [entry for one in subscribers for entry in self._welcome(SubscriberRecord(one))]
         self._index.add_many(entries)
 

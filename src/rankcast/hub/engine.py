@@ -20,6 +20,7 @@ before it is applied, and a hub that is opened again applies the log: `durable` 
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -186,7 +187,7 @@ class Hub:
             self._journal = journal
             self._declare(subscribers)
         self._core.tells_matches = on_match is not None
-        if kernels is None:
+        if kernels is None and not self._core.serving.is_columnar:
             readiness.request()
 
     def __enter__(self) -> Hub:
@@ -600,7 +601,8 @@ class Hub:
         for policy in subscriber.policies.values():
             check_attributes(policy, self._schema)
         checked = tuple(subscription.under(self._schema) for subscription in subscriber.subscriptions)
-        return replace(subscriber, subscriptions=checked)
+        is_same = all(map(operator.is_, checked, subscriber.subscriptions))
+        return subscriber if is_same else replace(subscriber, subscriptions=checked)
 
     def _now(self, given: datetime | None) -> datetime:
         now: object = self._clock() if given is None else given

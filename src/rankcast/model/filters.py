@@ -366,7 +366,10 @@ def _balanced(parts: list[Part], combine: Callable[[Part, Part], Part], neutral:
 
 def _any_of(conjunctions: Iterable[Conjunction]) -> Conjunctions:
     """Return the canonical disjunction: nothing left to merge, nothing contained in another, sorted."""
-    current = list(dict.fromkeys(conjunctions))
+    current = list(conjunctions)
+    if len(current) < 2:
+        return tuple(current)
+    current = list(dict.fromkeys(current))
     effort = 0
     while len(current) > 1:
         current.sort(key=lambda conjunction: conjunction.sort_key)

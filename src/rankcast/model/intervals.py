@@ -40,6 +40,8 @@ class Domain(Enum):
     STRING = "string"
     TIME = "time"
 
+    __hash__ = object.__hash__  # each value is there once; an Enum would hash its name, in Python
+
     def cut(self, value: Any, *, above: bool) -> Cut:
         """Return the canonical cut just below or just above a value."""
         return _CUTS[self](value, above)

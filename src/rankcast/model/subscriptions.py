@@ -107,7 +107,8 @@ class Subscription:
         """Return the subscription with its filter under a schema; raise when filter or relevance do not fit it."""
         if self.relevance is not None:
             check_relevance(self.relevance, schema)
-        return replace(self, filter=self.filter.under(schema))
+        checked = self.filter.under(schema)
+        return self if checked is self.filter else replace(self, filter=checked)
 
     def is_active_at(self, time: datetime | None) -> bool:
         """Whether events of this time are seen."""

@@ -155,10 +155,11 @@ class ValueSet(Struct, frozen=True, gc=False):
     def within(self, family: Family, *, required: bool) -> ValueSet:
         """Return the plainest set that accepts the same among values of one family and, unless required, missing."""
         missing = self.missing and not required
-        inside = self & _FAMILIES[family]
-        if inside == _FAMILIES[family]:
+        name = _FIELDS[family]
+        inside = getattr(self, name)
+        if inside == getattr(EVERYTHING, name):
             return EVERYTHING if missing or required else PRESENT
-        return ValueSet(missing, inside.numbers, inside.strings, inside.bools, inside.times)
+        return ValueSet(missing, **{name: inside})
 
 
 NOTHING = ValueSet()
@@ -172,6 +173,7 @@ _FAMILIES = {
     Family.BOOL: ValueSet(bools=_BOTH),
     Family.TIME: ValueSet(times=_ALL_TIMES),
 }
+_FIELDS = {Family.NUMBER: "numbers", Family.STRING: "strings", Family.BOOL: "bools", Family.TIME: "times"}
 
 
 def single_value(value: Value) -> ValueSet:

@@ -12,16 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from rankcast.lazily import module
 from rankcast.model.errors import InvalidEventError, Problem, RankcastError, shown
 from rankcast.model.events import Event
 from rankcast.model.values import ValueType
 from rankcast.storage.event_rows import columns_of, event_of_row, row_of_event
 from rankcast.storage.texts import invalid_file, unreadable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pa = module("pyarrow")
+    pq = module("pyarrow.parquet")
 
 BATCH_ROWS = 4_096
 """Rows held as Python objects at a time."""
@@ -211,19 +216,23 @@ def _check_usable(row: dict[str, Any], prefix: str) -> None:
             _check_usable(value, f"{prefix}{name}.")
 
 
-_ARROW_TYPES = {
-    ValueType.BOOL: pa.bool_(),
-    ValueType.INT: pa.int64(),
-    ValueType.FLOAT: pa.float64(),
-    ValueType.STRING: pa.string(),
-    ValueType.TIME: pa.timestamp("us", "UTC"),
-}
+def _arrow_type(declared: ValueType) -> pa.DataType:
+    match declared:
+        case ValueType.BOOL:
+            return pa.bool_()
+        case ValueType.INT:
+            return pa.int64()
+        case ValueType.FLOAT:
+            return pa.float64()
+        case ValueType.STRING:
+            return pa.string()
+    return pa.timestamp("us", "UTC")
 
 
 def write_parquet(stream: BinaryIO, events: Iterable[Event]) -> int:
     """Write events as Parquet; return how many. Raises InvalidEventError for what a column cannot hold."""
     rows = [row_of_event(event) for event in events]
     columns = columns_of(rows)
-    arrays = [pa.array([row.get(name) for row in rows], _ARROW_TYPES[declared]) for name, declared in columns.items()]
+    arrays = [pa.array([row.get(name) for row in rows], _arrow_type(declared)) for name, declared in columns.items()]
     pq.write_table(pa.table(arrays, names=list(columns)), stream)
     return len(rows)
