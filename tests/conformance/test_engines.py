@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
@@ -130,9 +131,13 @@ def test_the_suite_notices_an_engine_that_loses_or_invents_a_delivery():
 @pytest.mark.parametrize(
     "forget",
     [
-        lambda one: replace(one, subscriptions=tuple(replace(inner, relevance=None) for inner in one.subscriptions)),
-        lambda one: replace(one, subscriptions=tuple(replace(inner, refresh=None) for inner in one.subscriptions)),
-        lambda one: replace(one, decay=None),
+        lambda one: structs.replace(
+            one, subscriptions=tuple(structs.replace(inner, relevance=None) for inner in one.subscriptions)
+        ),
+        lambda one: structs.replace(
+            one, subscriptions=tuple(structs.replace(inner, refresh=None) for inner in one.subscriptions)
+        ),
+        lambda one: structs.replace(one, decay=None),
     ],
     ids=["relevance", "refresh", "decay"],
 )
@@ -158,7 +163,7 @@ def test_the_suite_notices_an_engine_that_forgets_relevance_refresh_times_or_dec
 def test_the_suite_notices_an_engine_that_forgets_diversity():
     class Forgetful:
         def deliveries(self, case):
-            plain = (replace(one, deliver=replace(one.deliver, diversity=None)) for one in case.subscribers)
+            plain = (structs.replace(one, deliver=replace(one.deliver, diversity=None)) for one in case.subscribers)
             return HubEngine().deliveries(Case(tuple(plain), case.events))
 
     someone = Subscriber("someone", (Subscription("1", Filter.of(Constant(True))),), Sliding(2, 3, Diversity()))

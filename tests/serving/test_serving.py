@@ -128,7 +128,11 @@ class Run:
 
     def lists(self, now):
         states = self.serving.subscribers.values()
-        return [self.serving.read(queue, now) for state in states for queue in state.queues.values()]
+        return [
+            self.serving.read(queue, now)
+            for state in states
+            for queue in self.serving.queues_of(state.subscriber.id).values()
+        ]
 
 
 def restarted(serving, columnar):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rankcast.model.notifying import AT_ONCE
 from rankcast.samples.feeds import FEEDS
@@ -15,7 +16,7 @@ from rankcast.testing.spark_engine import SparkEngine
 
 def _at_once(case):
     """The same with everybody notified at once; single subscriptions keep their own policies."""
-    return Case(tuple(replace(one, notify=AT_ONCE) for one in case.subscribers), case.events)
+    return Case(tuple(structs.replace(one, notify=AT_ONCE) for one in case.subscribers), case.events)
 
 
 class Cases(list):
@@ -26,7 +27,7 @@ class Cases(list):
 
     def joined(self):
         """One case with everybody and everything; ids tell whose they were."""
-        people = [replace(one, id=f"{at}/{one.id}") for at, case in enumerate(self) for one in case.subscribers]
+        people = [structs.replace(one, id=f"{at}/{one.id}") for at, case in enumerate(self) for one in case.subscribers]
         events = [replace(one, id=f"{at}/{one.id}") for at, case in enumerate(self) for one in case.events]
         return Case(tuple(people), tuple(sorted(events, key=lambda event: (event.time, event.source, event.id))))
 

@@ -1,12 +1,12 @@
 """What the tasks of a pipeline do, called one after the other without Spark: many random cases, in little time."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event, Identity
@@ -66,7 +66,7 @@ class InProcess:
 def _at_once(case):
     """The same with everybody notified at once, and events of one time in the order in which shards take them."""
     events = sorted(case.events, key=lambda event: (event.time, event.source, event.id))
-    return Case(tuple(replace(one, notify=AT_ONCE) for one in case.subscribers), tuple(events))
+    return Case(tuple(structs.replace(one, notify=AT_ONCE) for one in case.subscribers), tuple(events))
 
 
 @settings(max_examples=60)

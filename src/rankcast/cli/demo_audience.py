@@ -7,8 +7,9 @@ compared. Ranks are those of the best matching wish, from 0 to 1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec import structs
 
 from rankcast.cli.demo_people import PEOPLE, Person
 from rankcast.model.diversity import Diversity
@@ -63,6 +64,6 @@ def others(count: int, seed: int) -> list[Subscriber]:
     """Return everyone else; the n-th has the n-th policy, in turn."""
     policies = tuple(POLICIES.values())
     return [
-        replace(subscriber, deliver=policies[at % len(policies)], rank_by=RankBy.MAX)
+        structs.replace(subscriber, deliver=policies[at % len(policies)], rank_by=RankBy.MAX)
         for at, subscriber in enumerate(flats.subscribers(count, seed))
     ]

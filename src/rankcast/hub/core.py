@@ -249,11 +249,11 @@ class Core:
 
     def _count_periods(self, state: SubscriberState, change: int) -> None:
         """Keep count of the periods after which repetitions may be forgotten; windows remember what they hold."""
-        for queue in state.queues.values():
-            if isinstance(queue.policy, Periodic):
-                self._periods[queue.policy.period] += change
-                if not self._periods[queue.policy.period]:
-                    del self._periods[queue.policy.period]
+        for policy in state.subscriber.policies.values():
+            if isinstance(policy, Periodic):
+                self._periods[policy.period] += change
+                if not self._periods[policy.period]:
+                    del self._periods[policy.period]
                 lateness = timedelta(0) if self._waiting is None else self._waiting.lateness
                 longest = max(self._periods, default=timedelta(0))
                 self._span = longest + min(lateness, timedelta.max - longest)

@@ -30,7 +30,7 @@ from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rankcast.compiling import readiness
 from rankcast.delivery.lateness import check_lateness
@@ -352,7 +352,7 @@ class Hub:
             state = self._state(subscriber)
             given = {name: new for name, new in changes.items() if new is not None}
             given |= {} if isinstance(decay, Unchanged) else {"decay": decay}
-            after = self._checked(replace(state.subscriber, **given))
+            after = self._checked(structs.replace(state.subscriber, **given))
             preference_ranks(after)
             self._done(Update(after))
             return after
@@ -370,7 +370,7 @@ class Hub:
                 raise UnknownIdError(f"subscriber {shown(subscriber)} has no subscription {shown(subscription)}")
             left = tuple(kept for kept in state.subscriber.subscriptions if kept.id != subscription)
             priorities = tuple(kept for kept in state.subscriber.priorities if subscription not in kept)
-            self._done(Update(replace(state.subscriber, subscriptions=left, priorities=priorities)))
+            self._done(Update(structs.replace(state.subscriber, subscriptions=left, priorities=priorities)))
 
     def publish(self, event: Event | Mapping[str, Any], now: datetime | None = None) -> list[Notification]:
         """Publish an event; return everything that is delivered by now: what was due before, then in the order of
@@ -585,9 +585,10 @@ class Hub:
         name = None if subscription is None else SubscriptionId(subscription)
         if name is not None:
             check_id("subscription", name)
-        queue = state.queues.get(name)
+        queues = self._core.serving.queues_of(state.subscriber.id)
+        queue = queues.get(name)
         if queue is None:
-            own = ", ".join(shown(one) for one in state.queues if one is not None)
+            own = ", ".join(shown(one) for one in queues if one is not None)
             wanted = "a policy of its own" if name is None else f"a subscription {shown(name)} with a policy of its own"
             raise UnknownIdError(
                 f"subscriber {shown(state.subscriber.id)} has no queue for {wanted}; "
@@ -602,7 +603,7 @@ class Hub:
             check_attributes(policy, self._schema)
         checked = tuple(subscription.under(self._schema) for subscription in subscriber.subscriptions)
         is_same = all(map(operator.is_, checked, subscriber.subscriptions))
-        return subscriber if is_same else replace(subscriber, subscriptions=checked)
+        return subscriber if is_same else structs.replace(subscriber, subscriptions=checked)
 
     def _now(self, given: datetime | None) -> datetime:
         now: object = self._clock() if given is None else given

@@ -17,7 +17,8 @@ from rankcast.serving.subscriber_state import ServedQueue, SubscriberState
 def outcome(core: Core, state: SubscriberState, event: Event, now: datetime) -> Outcome:
     """Return the outcome for a subscriber's queue, with those of the queues of single subscriptions; change nothing."""
     explanations = tuple(explain(event, subscription) for subscription in state.subscriber.subscriptions)
-    first, *others = (_queue_outcome(core, queue, event, explanations, now) for queue in state.queues.values())
+    queues = core.serving.queues_of(state.subscriber.id).values()
+    first, *others = (_queue_outcome(core, queue, event, explanations, now) for queue in queues)
     return replace(first, explanations=explanations, others=tuple(others))
 
 

@@ -8,10 +8,12 @@ only by subscriptions without such bounds.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple, NewType
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, shown
 from rankcast.model.filters import Filter
@@ -47,8 +49,7 @@ class RankBy(Enum):
     WEIGHTED_SUM = "weighted_sum"
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Struct, frozen=True, gc=False):
     """A filter, how much its events are wanted, and when it is active (in event time).
 
     `rank` is the preference rank in [0, 1]; None leaves it to the subscriber's priorities or, without any, means 1.
@@ -91,7 +92,7 @@ class Subscription:
             check_policy(self.deliver)
         for name in ("active_from", "active_until"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _checked_time(name, getattr(self, name)))
+                force_setattr(self, name, _checked_time(name, getattr(self, name)))
         if self.active_from is not None and self.active_until is not None and self.active_from >= self.active_until:
             raise InvalidSubscriptionError(
                 f"active_until: {format_time(self.active_until)} is not after active_from, "
@@ -126,8 +127,7 @@ class Priority(NamedTuple):
     then: SubscriptionId
 
 
-@dataclass(frozen=True, slots=True)
-class Subscriber:
+class Subscriber(Struct, frozen=True, gc=False):
     """One who gets notifications: subscriptions that compete for one delivery policy, but those that have their own.
 
     Preferences are either ranks on the subscriptions or `priorities` among them, not both. With `most_specific`, a

@@ -83,8 +83,8 @@ class Desk:
 
     def read(self, subscriber: SubscriberId, name: SubscriptionId | None, now: datetime) -> list[Deliver]:
         """Return the current list of a subscriber, or of one subscription with a policy of its own, the best first."""
-        state = self.serving.subscribers.get(subscriber)
-        queue = None if state is None else state.queues.get(name)
+        is_known = subscriber in self.serving.subscribers
+        queue = self.serving.queues_of(subscriber).get(name) if is_known else None
         if queue is None:
             what = shown(subscriber) if name is None else f"{shown(subscriber)} with a policy for {shown(name)}"
             raise RefusedError(Reason.UNKNOWN, f"there is no subscriber {what}")

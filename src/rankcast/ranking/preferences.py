@@ -18,9 +18,10 @@ Paper: Preference-aware publish/subscribe delivery with diversity (PrefSIENA), i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from rankcast.covering.specificity import Specificity
 from rankcast.model.errors import PriorityCycleError
@@ -94,8 +95,7 @@ class Ranked(NamedTuple):
     matched: tuple[SubscriptionId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Preferences:
+class Preferences(Struct, frozen=True, gc=False):
     """What ranking an event for one subscriber needs, worked out once.
 
     `specificity` tells which subscriptions strictly cover others (only where `most_specific` asks); `relevances`

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 import numpy as np
@@ -21,6 +21,7 @@ from rankcast.delivery.batch_layout import NEVER, Array, microseconds
 from rankcast.delivery.queue_slots import instant_of
 from rankcast.model.events import Event
 from rankcast.model.relevance import Relevance
+from rankcast.model.subscriptions import SubscriptionId
 from rankcast.model.times import TICK
 from rankcast.ranking.batch import Features
 from rankcast.ranking.batch_kernels import EVENT_KINDS, ROW_SCORE, rank_event
@@ -64,8 +65,8 @@ class SubscriptionRanking:
         self._stale = True
         self._room = 0
 
-    def add(self, owner: SubscriberState) -> None:
-        """Number the subscriptions of a subscriber, which has its queues."""
+    def add(self, owner: SubscriberState, queues: Mapping[SubscriptionId | None, ServedQueue]) -> None:
+        """Number the subscriptions of a subscriber that has these queues."""
         subscriptions = owner.subscriber.subscriptions
         free = self._free.get(len(subscriptions))
         owner.first = free.pop() if free else len(self._owners)
@@ -76,7 +77,7 @@ class SubscriptionRanking:
         profile = self._profile(owner)
         special = owner.subscriber.most_specific or len(subscriptions) > WIDEST
         for at, (number, one) in enumerate(zip(owner.numbers, subscriptions, strict=True)):
-            queue = owner.queues[None if one.deliver is None else one.id]
+            queue = queues[None if one.deliver is None else one.id]
             self._owners[number] = queue
             relevance = NONE if one.relevance is None else self._function(one.relevance)
             refresh = LONGEST if one.refresh is None else min(LONGEST, one.refresh // TICK)

@@ -16,7 +16,7 @@ Cost: of an event that of its matches, some microseconds for each delivery; see 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import count, repeat
@@ -63,6 +63,7 @@ class Serving:
     def __init__(self, *, columnar: bool = True) -> None:
         """Begin without subscribers, in the columnar engine or, until `use_kernels`, by the step functions."""
         self.subscribers: dict[SubscriberId, SubscriberState] = {}
+        self._queues_of: dict[SubscriberId, dict[SubscriptionId | None, ServedQueue]] = {}
         self._events = HeldEvents()
         self._codes = MatchedCodes()
         self._ranking = SubscriptionRanking(self._codes)
@@ -101,13 +102,13 @@ class Serving:
         state = SubscriberState(
             next(self._places), subscriber, Preferences.of(subscriber), gathered=list(record.gathered)
         )
-        self.subscribers[subscriber.id] = state
+        self.subscribers[subscriber.id], self._queues_of[subscriber.id] = state, {}
         kept = {one.subscription: one for one in record.queues}
         policies = subscriber.policies
         for name, policy in policies.items():
             self._open(state, name, policy, kept.get(name))
         self._put_in_order(state, policies)
-        self._ranking.add(state)
+        self._ranking.add(state, self._queues_of[subscriber.id])
         self._set_handover(state)
         return state
 
@@ -115,9 +116,9 @@ class Serving:
         """Forget a subscriber, with everything held for it; return what it was."""
         state = self.subscribers.pop(subscriber)
         self._ranking.remove(state)
-        for queue in state.queues.values():
+        for queue in self._queues_of.pop(subscriber).values():
             self._close(queue)
-        state.gathered = []
+        state.gathered = ()
         self._set_handover(state)
         return state
 
@@ -129,27 +130,31 @@ class Serving:
         state = self.subscribers[after.id]
         self._ranking.remove(state)
         state.subscriber, state.preferences = after, Preferences.of(after)
-        policies = after.policies
-        for name in [name for name in state.queues if name not in policies]:
-            self._close(state.queues.pop(name))
+        policies, queues = after.policies, self._queues_of[after.id]
+        for name in [name for name in queues if name not in policies]:
+            self._close(queues.pop(name))
         state.gathered = [note for note in state.gathered if note.subscription in policies]
         self._set_handover(state)
         for name, policy in policies.items():
-            queue = state.queues.get(name)
+            queue = queues.get(name)
             if queue is None:
                 self._open(state, name, policy, None)
             else:
                 self._change(queue, policy, now)
         self._put_in_order(state, policies)
-        self._ranking.add(state)
+        self._ranking.add(state, self._queues_of[after.id])
         return state
+
+    def queues_of(self, subscriber: SubscriberId) -> Mapping[SubscriptionId | None, ServedQueue]:
+        """Return the queues of a subscriber, in the order of its policies; the one that is shared is under None."""
+        return self._queues_of[subscriber]
 
     def _open(
         self, state: SubscriberState, name: SubscriptionId | None, policy: Policy, kept: QueueState | None
     ) -> None:
         """Give a subscriber a queue."""
         number = self._free.pop() if self._free else len(self._served)
-        queue = state.queues[name] = ServedQueue(number, state, name, policy)
+        queue = self._queues_of[state.subscriber.id][name] = ServedQueue(number, state, name, policy)
         self._served[number : number + 1] = [queue]
         self._queues.add(number, policy)
         if kept is not None:
@@ -163,8 +168,9 @@ class Serving:
 
     def _put_in_order(self, state: SubscriberState, policies: Iterable[SubscriptionId | None]) -> None:
         """Put a subscriber's queues in the order of its policies."""
-        state.queues = {name: state.queues[name] for name in policies}
-        for position, queue in enumerate(state.queues.values()):
+        before = self._queues_of[state.subscriber.id]
+        queues = self._queues_of[state.subscriber.id] = {name: before[name] for name in policies}
+        for position, queue in enumerate(queues.values()):
             queue.order = state.place * MOST_QUEUES + position
             self._recipients.put(queue)
 
@@ -406,9 +412,9 @@ class Serving:
         """Return all that is known of the subscribers, in the order they came."""
         return [
             SubscriberRecord(
-                state.subscriber, tuple(map(self._queue_state, state.queues.values())), tuple(state.gathered)
+                state.subscriber, tuple(map(self._queue_state, self._queues_of[name].values())), tuple(state.gathered)
             )
-            for state in self.subscribers.values()
+            for name, state in self.subscribers.items()
         ]
 
     def _queue_state(self, queue: ServedQueue) -> QueueState:

@@ -7,10 +7,11 @@ of its own. What is delivered is handed over as the subscriber wants to be notif
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rankcast.delivery.gathering import handed_over
@@ -47,20 +48,21 @@ class SubscriberRecord:
     gathered: tuple[Notification, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
-class SubscriberState:
+class SubscriberState(Struct, eq=False, gc=False):
     """One subscriber.
 
     `place` orders subscribers, `first` is the number of its first subscription (the others follow), `gathered` is what
     waits to be handed over, in the order of the instants at which it is, and `timer` is the first of these.
+
+    Nothing of a subscriber refers back to it but its queues, which it does not know: so the garbage collector, which
+    stops everybody, need not look at the subscribers, however many there are.
     """
 
     place: int
     subscriber: Subscriber
     preferences: Preferences
     first: int = 0
-    queues: dict[SubscriptionId | None, ServedQueue] = field(default_factory=dict)
-    gathered: list[Notification] = field(default_factory=list)
+    gathered: Sequence[Notification] = ()
     timer: datetime | None = None
 
     @property
@@ -82,16 +84,18 @@ class SubscriberState:
             return delivered
         if isinstance(notify, Gathered):
             known = len(self.gathered)
-            self.gathered += (replace(note, gathered=handed_over(notify, note.time)) for note in delivered)
-            if known and self.gathered[known - 1].handed_over > self.gathered[known].handed_over:
-                self.gathered.sort(key=_handed_over)  # after a change of the period
+            gathered = self.gathered if isinstance(self.gathered, list) else []
+            gathered += (replace(note, gathered=handed_over(notify, note.time)) for note in delivered)
+            if known and gathered[known - 1].handed_over > gathered[known].handed_over:
+                gathered.sort(key=_handed_over)  # after a change of the period
+            self.gathered = gathered
         return []
 
     def hand_over_gathered(self, now: datetime) -> list[Notification]:
         """Hand over what was gathered in periods that have ended."""
         ended = bisect_right(self.gathered, now, key=_handed_over)
         handed, self.gathered = self.gathered[:ended], self.gathered[ended:]
-        return handed
+        return list(handed)
 
     def competing(self, name: SubscriptionId | None) -> Iterable[tuple[int, Subscription]]:
         """Return the subscriptions that compete in one of its queues, with their positions."""
@@ -106,8 +110,7 @@ def _handed_over(note: Notification) -> datetime:
     return note.handed_over
 
 
-@dataclass(slots=True, eq=False)
-class ServedQueue:
+class ServedQueue(Struct, eq=False, gc=False):
     """One queue of a subscriber: the one that its subscriptions share, or that of a subscription with its own policy.
 
     `subscription` is None or the id of the latter, `order` is where it stands among all queues, and `number` names it
@@ -119,7 +122,7 @@ class ServedQueue:
     subscription: SubscriptionId | None
     policy: Policy
     order: int = 0
-    ranks: dict[tuple[int, ...], Ranked | None] = field(default_factory=dict)
+    ranks: dict[tuple[int, ...], Ranked | None] = {}
 
     @property
     def decays(self) -> bool:

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeAlias
 
+from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
 from pyspark.sql import types as T  # noqa: N812
@@ -108,7 +108,7 @@ class Pipeline:
         if self.schema is None:
             return subscriber
         owned = tuple(subscription.under(self.schema) for subscription in subscriber.subscriptions)
-        return replace(subscriber, subscriptions=owned)
+        return structs.replace(subscriber, subscriptions=owned)
 
     def _take_file(self, found: SubscriberFile) -> None:
         self.problems = found.problems

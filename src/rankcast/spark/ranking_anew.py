@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from rankcast.delivery.batch_layout import NEVER, Array, microseconds
 from rankcast.delivery.contents import WantedContent, content_codes
@@ -45,7 +46,7 @@ def is_ranked_anew(before: Subscriber, after: Subscriber, own: SubscriptionId | 
 
 def _what_ranks(subscriber: Subscriber, own: SubscriptionId | None) -> Any:
     wanted = WantedContent.of([subscriber.policies[own]])
-    plain = [replace(one, deliver=None) for one in competing(subscriber, own)]
+    plain = [structs.replace(one, deliver=None) for one in competing(subscriber, own)]
     return plain, subscriber.priorities, subscriber.rank_by, subscriber.most_specific, subscriber.decay, wanted
 
 

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
+
+from msgspec import structs
 
 from rankcast.delivery.batch_layout import EPOCH, FIRST_INSTANT, NEVER, microseconds
 from rankcast.model.expressions import Constant
@@ -130,15 +131,15 @@ def within(subscriber: Subscriber, period: Period) -> Subscriber:
     """
     if period.start == ALWAYS and period.end == NEVER:
         return subscriber
-    return replace(subscriber, subscriptions=tuple(_within(one, period) for one in subscriber.subscriptions))
+    return structs.replace(subscriber, subscriptions=tuple(_within(one, period) for one in subscriber.subscriptions))
 
 
 def _within(subscription: Subscription, period: Period) -> Subscription:
     own = ALWAYS if subscription.active_from is None else microseconds(subscription.active_from)
     start, end = max(own, period.start), min(microseconds(subscription.active_until), period.end)
     if start >= end:
-        return replace(subscription, filter=Filter.of(Constant(False)), active_from=None, active_until=None)
-    return replace(subscription, active_from=moment(start), active_until=moment(end))
+        return structs.replace(subscription, filter=Filter.of(Constant(False)), active_from=None, active_until=None)
+    return structs.replace(subscription, active_from=moment(start), active_until=moment(end))
 
 
 def moment(time: int) -> datetime | None:

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rankcast.hub import Hub, Notification
 from rankcast.hub.results import Late
@@ -125,7 +126,7 @@ def arrivals(draw: st.DrawFn, several: int = 1) -> Arrivals:
     """
     drawn = [draw(cases(everything=True)) for _ in range(several)]
     people = [
-        replace(one, id=SubscriberId(f"{at}/{one.id}"), notify=AT_ONCE)
+        structs.replace(one, id=SubscriberId(f"{at}/{one.id}"), notify=AT_ONCE)
         for at, case in enumerate(drawn)
         for one in case.subscribers
     ]

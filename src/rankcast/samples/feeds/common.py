@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 from typing import TypeVar
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from rankcast.model.diversity import Diversity
@@ -227,7 +228,7 @@ def _diversified(subscriber: Subscriber, schema: Schema, draw: Draw) -> Subscrib
         return subscriber
     names = draw.several(sorted(schema.attributes), draw.whole(1, 2))
     diversity = Diversity(draw.one((0.3, 0.5, 0.7)), {name: float(draw.whole(1, 3)) for name in names})
-    return replace(subscriber, deliver=replace(policy, diversity=diversity))
+    return structs.replace(subscriber, deliver=replace(policy, diversity=diversity))
 
 
 def _subscription(

@@ -8,6 +8,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
+from msgspec import structs
 
 from rankcast.model.diversity import Diversity
 from rankcast.model.notifying import AT_ONCE, Gathered, Notify, OnDemand
@@ -201,12 +202,12 @@ def notified_subscribers(
         if isinstance(own, Periodic | Sliding | TopKWindow) and own.diversity is not None:
             fits = in_bounds and not subscription.scores_by_distance
             own = _under(schema, own) if fits else replace(own, diversity=None)
-        owned.append(replace(subscription, deliver=own))
-    subscriber = replace(drawn, subscriptions=tuple(owned))
+        owned.append(structs.replace(subscription, deliver=own))
+    subscriber = structs.replace(drawn, subscriptions=tuple(owned))
     notify = draw(_WAYS)
     if isinstance(notify, OnDemand) and ALL_MATCHES in subscriber.policies.values():
         return subscriber
-    return replace(subscriber, notify=notify)
+    return structs.replace(subscriber, notify=notify)
 
 
 @st.composite
