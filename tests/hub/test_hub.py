@@ -602,7 +602,7 @@ def test_sets_of_matches_that_no_queue_needs_are_forgotten(monkeypatch):
         }
     codes = hub._core.serving._codes
     assert len(codes._codes) <= 6
-    assert len(codes._sets) <= 8
+    assert len(codes._sets) <= 12  # some more come while queues are looked at one after the other
 
 
 @pytest.mark.parametrize("wrong", [{"kernels": "no"}, {"kernels": 2}, {"schema": {"x": "int"}}])
@@ -634,7 +634,8 @@ def test_nothing_is_left_of_subscribers_who_have_gone():
         hub.unsubscribe(name)
     serving = hub._core.serving
     serving.use_kernels()
-    serving._forget_events()
+    while serving._events.events:  # to forget them takes a few events more
+        serving._sweep_on()
     assert serving._queues.next_due is None
     assert len(serving._handovers) <= 16
     assert len(serving._ranking._functions) <= 65

@@ -1,11 +1,14 @@
 """The subscriber side: in plain Python and in the columnar engine, the same deliveries and the same state."""
 
 from datetime import UTC, datetime, timedelta
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankcast.delivery.batch_layout import microseconds
+from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches
 from rankcast.model.diversity import Diversity
@@ -19,6 +22,7 @@ from rankcast.serving.held_events import HeldEvents
 from rankcast.serving.matched_codes import MatchedCodes
 from rankcast.serving.serving import Serving
 from rankcast.serving.subscriber_state import SubscriberRecord
+from rankcast.serving.sweeping import Sweep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -144,14 +148,22 @@ def restarted(serving, columnar):
 
 @given(stories(), st.integers(0, 25), st.integers(1, 5))
 def test_every_way_to_serve_gives_the_same(story, switch_at, restart_at):
-    """By the step functions, by kernels, from one to the other, and from what was written down."""
-    runs = [
-        Run(columnar=False),
-        Run(columnar=True),
-        Run(columnar=False, switch_at=switch_at),
-        Run(columnar=True, restart_at=restart_at),
-        Run(columnar=False, restart_at=restart_at),
-    ]
+    """By the step functions, by kernels, from one to the other, and from what was written down.
+
+    Whenever there are two events, it is looked which of them are needed.
+    """
+    with patch.object(held_events, "FEWEST", 2):
+        runs = [
+            Run(columnar=False),
+            Run(columnar=True),
+            Run(columnar=False, switch_at=switch_at),
+            Run(columnar=True, restart_at=restart_at),
+            Run(columnar=False, restart_at=restart_at),
+        ]
+        _tell(runs, story)
+
+
+def _tell(runs, story):
     for kind, now, what, closed in story:
         found = [run.take(kind, now, what, closed) for run in runs]
         assert all(one == found[0] for one in found)
@@ -204,9 +216,11 @@ class TestNumbers:
         monkeypatch.setattr(held_events, "LIMIT", held_events.MIDDLE + 10 * held_events.GAP)
         events, number = HeldEvents(), 0
         for at in range(50):
-            number, renumbered = events.add(self.event(f"{at:02}"), at)
+            event = Event(f"{at:02}", "/s", time=START + at * SECOND, data={})
+            number, renumbered = events.add(event, microseconds(event.time))
             assert number <= held_events.MIDDLE + 60 * held_events.GAP
-            events.keep([number])
+            for other in events.events.keys() - {number}:
+                events.discard(other)
         assert renumbered or events.numbers(Identity("/s", "49")) == [number]
 
 
@@ -215,6 +229,58 @@ def test_what_matched_is_kept_in_a_word_however_many_subscriptions_there_are():
     for positions in ((), (0,), (3, 18), (0, 19), (5, 40, 200)):
         word = 77 << 20 | codes.code(positions)
         assert codes.positions(word) == positions
-    codes.keep([1 << 20 | codes.code((0, 19))])
-    assert codes.positions(codes.code((0, 19))) == (0, 19)
-    assert codes.positions(codes.code((7, 33))) == (7, 33)
+    held = codes.code((0, 19))
+    codes.begin_sweep()
+    recent = codes.code((5, 40, 200))
+    codes.code((1, 2, 30))
+    codes.begin_sweep()
+    codes.keep({held, recent})
+    assert (codes.positions(held), codes.positions(recent)) == ((0, 19), (5, 40, 200))
+    assert codes.code((7, 33)) not in (held, recent)
+
+
+class FewQueues:
+    """Queues that hold the events they are said to."""
+
+    def __init__(self, held):
+        self.queues = [set(queue) for queue in held]
+
+    def held(self, first, last):
+        return np.array([number << CODE_BITS | 1 for queue in self.queues[first:last] for number in queue], np.int64)
+
+
+class TestSweeping:
+    """Events that no queue holds are found by looking at queues one after the other, and no other is."""
+
+    def unneeded(self, sweep):
+        found = []
+        while part := sweep.unneeded():
+            found += part
+        assert len(found) == len(set(found))
+        return set(found)
+
+    @given(st.data(), st.lists(st.frozensets(st.integers(0, 20)), min_size=1, max_size=12))
+    def test_nothing_that_is_held_is_unneeded(self, data, held):
+        table, events = FewQueues(held), set(range(21))
+        sweep, newest = Sweep(events, len(held)), 100
+        while not sweep.has_looked:
+            sweep.look(table)
+            changed = data.draw(st.sampled_from(table.queues))
+            changed -= data.draw(st.frozensets(st.integers(0, 20)))
+            changed.add(newest := newest + 1)
+            if data.draw(st.booleans()):
+                old = data.draw(st.sampled_from(sorted(events)))
+                sweep.renumber({old: old + 1_000})
+                for known in (events, *table.queues):
+                    if old in known:
+                        known.remove(old)
+                        known.add(old + 1_000)
+        assert self.unneeded(sweep) <= events - set().union(*table.queues)
+
+    @given(st.lists(st.frozensets(st.integers(0, 200)), max_size=12))
+    def test_what_nobody_held_from_the_start_is_unneeded(self, held):
+        table, sweep = FewQueues(held), Sweep(range(201), len(held))
+        while not sweep.has_looked:
+            sweep.look(table)
+        assert self.unneeded(sweep) == set(range(201)).difference(*held)
+        assert sweep.codes == ({1} if any(held) else set())

@@ -398,9 +398,9 @@ class BatchedQueues:
         found: Array = np.where(words < 0, ~words, words)
         return found
 
-    def words(self) -> Array:
-        """Return the words of the events that all queues hold, needed or not, each as often as it is held."""
-        words = self._arena[self._slots_in_use()]
+    def words(self, first: int = 0, last: int | None = None) -> Array:
+        """Return the words of the events that some queues hold, needed or not, each as often as it is held."""
+        words = self._arena[self._slots_in_use(first, last)]
         words = words[words != GONE]
         found: Array = np.where(words < 0, ~words, words)
         return found
@@ -415,12 +415,13 @@ class BatchedQueues:
         changed = new[place] << bits | plain & ((1 << bits) - 1)
         self._arena[at[is_meant]] = np.where(words < 0, ~changed, changed)[is_meant]
 
-    def _slots_in_use(self) -> Array:
-        """Return where the slots of all queues begin."""
-        counts = self._queues[:, COUNT]
-        first = self._queues[:, START] + SLOT * self._queues[:, HEAD]
+    def _slots_in_use(self, first: int = 0, last: int | None = None) -> Array:
+        """Return where the slots of some queues, or of all, begin."""
+        queues = self._queues[first:last]
+        counts = queues[:, COUNT]
+        begins = queues[:, START] + SLOT * queues[:, HEAD]
         before = np.cumsum(counts) - counts
-        return np.repeat(first - SLOT * before, counts) + SLOT * np.arange(int(counts.sum()))
+        return np.repeat(begins - SLOT * before, counts) + SLOT * np.arange(int(counts.sum()))
 
     def _held(self, queue: int) -> Array:
         """Return the slots in use of a queue."""

@@ -7,8 +7,8 @@ its time gets a number below every other, one behind them all a number above; be
 left free there. Where none is left all events of that time are renumbered, and queues are told; so are all events when
 numbers end.
 
-An event is kept until a look at what queues hold shows that nobody needs it; that is taken when there are twice as many
-as were needed the last time.
+An event is kept until a look at what queues hold shows that nobody needs it (`sweeping`); that is taken when there are
+twice as many as were needed the last time.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ NO_CHANGE: Mapping[int, int] = {}
 
 
 class HeldEvents:
-    """Events by number."""
+    """Events by number.
+
+    Nearly every event is the only one of its time and of its identity: then its number is kept there, and a list only
+    where there are several. That spares the garbage collector, which stops everybody, three objects for each event.
+    """
 
     def __init__(self) -> None:
         self.events: dict[int, Event] = {}
-        self._by_time: dict[int, list[tuple[Identity, int]]] = {}
-        self._numbers: dict[Identity, list[int]] = {}
+        self._by_time: dict[int, int | list[tuple[Identity, int]]] = {}
+        self._numbers: dict[Identity, int | list[int]] = {}
         self._next, self._last = MIDDLE, MIDDLE
         self._many = FEWEST
 
@@ -45,25 +49,47 @@ class HeldEvents:
 
     def numbers(self, identity: Identity) -> list[int]:
         """Return the numbers of the events of an identity that are kept."""
-        return self._numbers.get(identity, [])
+        found = self._numbers.get(identity)
+        if found is None:
+            return []
+        return [found] if isinstance(found, int) else found
+
+    def has_several(self, identity: Identity) -> bool:
+        """Whether more than one event of an identity is kept, of which there is one."""
+        return type(self._numbers[identity]) is not int
 
     def add(self, event: Event, time: int) -> tuple[int, Mapping[int, int]]:
-        """Return the number of an event of a time, and the numbers that others have instead of those they had."""
+        """Return the number of an event, whose time this is, and those that others have instead of those they had."""
         renumbered = self._numbered_again() if self._next > LIMIT - GAP or self._last < GAP else NO_CHANGE
         identity = event.identity
-        same = self._by_time.get(time)
-        if same is None:
-            number = self._next = self._next + GAP
-            self._by_time[time] = [(identity, number)]
+        if time in self._by_time:
+            number, moved = self._add_to_others(identity, time)
+            renumbered = {**renumbered, **moved}
         else:
-            number = self._between(same, identity)
-            if number < 0:
-                renumbered = {**renumbered, **self._spread(same)}
-                number = self._between(same, identity)
-            same.insert(bisect_left(same, (identity, number)), (identity, number))
+            number = self._next = self._next + GAP
+            self._by_time[time] = number
         self.events[number] = event
-        self._numbers.setdefault(identity, []).append(number)
+        if identity in self._numbers:
+            self._numbers[identity] = [*self.numbers(identity), number]
+        else:
+            self._numbers[identity] = number
         return number, renumbered
+
+    def _add_to_others(self, identity: Identity, time: int) -> tuple[int, Mapping[int, int]]:
+        """Return a number among those of a time, and what others have instead of theirs."""
+        same, renumbered = self._of_time(time), NO_CHANGE
+        number = self._between(same, identity)
+        if number < 0:
+            renumbered = self._spread(same)
+            number = self._between(same, identity)
+        same.insert(bisect_left(same, (identity, number)), (identity, number))
+        self._by_time[time] = same
+        return number, renumbered
+
+    def _of_time(self, time: int) -> list[tuple[Identity, int]]:
+        """Return the events of a time, in the order of their identities."""
+        found = self._by_time[time]
+        return [(self.events[found].identity, found)] if isinstance(found, int) else found
 
     def _between(self, same: list[tuple[Identity, int]], identity: Identity) -> int:
         """Return a free number for an identity among those of its time; -1 when there is none."""
@@ -87,50 +113,50 @@ class HeldEvents:
             renumbered[old] = self._next
         for (identity, new), old in zip(same, list(renumbered), strict=True):
             self.events[new] = self.events.pop(old)
-            numbers = self._numbers[identity]
-            numbers[numbers.index(old)] = new
+            numbers = [new if number == old else number for number in self.numbers(identity)]
+            self._numbers[identity] = numbers if len(numbers) > 1 else new
         return renumbered
 
     def _numbered_again(self) -> dict[int, int]:
         """Give all events new numbers, as if they had come one after the other."""
         self._next = self._last = MIDDLE
         renumbered: dict[int, int] = {}
-        kept, self.events = self.events, {}
-        for same in self._by_time.values():
+        for time in self._by_time:
+            same = self._of_time(time)
             for at, (identity, old) in enumerate(same):
                 self._next += GAP
                 same[at] = (identity, self._next)
                 renumbered[old] = self._next
-                self.events[self._next] = kept[old]
-        self._numbers = {}
-        for number, event in self.events.items():
-            self._numbers.setdefault(event.identity, []).append(number)
+            self._by_time[time] = same if len(same) > 1 else self._next
+        self.events = {renumbered[old]: event for old, event in self.events.items()}
+        for identity, known in self._numbers.items():
+            if isinstance(known, int):
+                self._numbers[identity] = renumbered[known]
+            else:
+                self._numbers[identity] = [renumbered[old] for old in known]
         return renumbered
 
     def discard(self, number: int) -> None:
         """Forget an event that no queue holds."""
         event = self.events.pop(number)
         identity, time = event.identity, microseconds(event.time)
-        numbers, same = self._numbers[identity], self._by_time[time]
-        numbers.remove(number)
-        same.remove((identity, number))
-        if not numbers:
+        if self._numbers[identity] == number:
             del self._numbers[identity]
-        if not same:
+        else:
+            numbers = [one for one in self.numbers(identity) if one != number]
+            self._numbers[identity] = numbers if len(numbers) > 1 else numbers[0]
+        if self._by_time[time] == number:
             del self._by_time[time]
+        else:
+            same = self._of_time(time)
+            del same[bisect_left(same, (identity, number))]
+            self._by_time[time] = same if len(same) > 1 else same[0][1]
 
     @property
     def are_many(self) -> bool:
         """Whether it is time to look which of them are still needed."""
         return len(self.events) > self._many
 
-    def keep(self, needed: set[int]) -> None:
-        """Forget all events but those of some numbers."""
-        self.events = {number: self.events[number] for number in needed}
-        self._by_time, self._numbers = {}, {}
-        for number, event in self.events.items():
-            self._by_time.setdefault(microseconds(event.time), []).append((event.identity, number))
-            self._numbers.setdefault(event.identity, []).append(number)
-        for same in self._by_time.values():
-            same.sort()
-        self._many = 2 * len(self.events) + FEWEST
+    def settle(self, queues: int) -> None:
+        """Take note that all that are left are needed, by so many queues."""
+        self._many = 2 * len(self.events) + max(FEWEST, queues // 8)

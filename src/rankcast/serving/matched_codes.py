@@ -5,8 +5,6 @@ Positions are those of a subscriber's subscriptions; the first 19 have a bit eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.delivery.packing import SETS
 from rankcast.model.errors import InvalidValueError
@@ -27,6 +25,7 @@ class MatchedCodes:
         self._codes: dict[tuple[int, ...], int] = {}
         self._free: list[int] = []
         self._many = FEWEST
+        self._recent: set[int] = set()
 
     @property
     def are_many(self) -> bool:
@@ -47,6 +46,7 @@ class MatchedCodes:
             at = self._free.pop() if self._free else len(self._sets)
             self._sets[at : at + 1] = [positions]
             found = self._codes[positions] = SETS + at
+        self._recent.add(found)
         return found
 
     def positions(self, word: int) -> tuple[int, ...]:
@@ -56,10 +56,14 @@ class MatchedCodes:
             return self._sets[code - SETS]
         return tuple(bit for bit in range(code.bit_length()) if code >> bit & 1)
 
-    def keep(self, words: Iterable[int]) -> None:
-        """Forget the sets that none of some words has."""
+    def begin_sweep(self) -> None:
+        """Remember from now on which codes are asked for."""
+        self._recent = set()
+
+    def keep(self, held: set[int]) -> None:
+        """Forget the sets but those of some codes, and those that were asked for since the sweep began."""
         if self._codes:
-            used = {word & CODES for word in words}
+            used = held | self._recent
             self._codes = {positions: code for positions, code in self._codes.items() if code in used}
             self._free = [at for at in range(len(self._sets)) if SETS + at not in used]
             self._many = min(max(2 * len(self._codes), FEWEST), MOST)

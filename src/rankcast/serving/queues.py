@@ -96,14 +96,14 @@ class Queues(Protocol):
     def next_due(self) -> int | None:
         """When a queue acts by itself, at the earliest."""
 
-    def held(self) -> Iterable[int]:
-        """Return the words of all events held, each as often as it is."""
+    def held(self, first: int, last: int) -> Array:
+        """Return the words of the events that queues from one up to another hold, each as often as it is."""
 
     def renumber(self, numbers: Mapping[int, int]) -> None:
         """Let events have other numbers."""
 
-    def forget(self, needed: Iterable[int]) -> None:
-        """Take note that only events of these numbers are held."""
+    def forget(self, events: Iterable[int]) -> None:
+        """Take note that no queue holds these events any more."""
 
 
 class SteppedQueues:
@@ -171,16 +171,17 @@ class SteppedQueues:
         dues = [due for queue, _ in self._queues.values() if (due := queue.next_instant) is not None]
         return microseconds(min(dues)) if dues else None
 
-    def held(self) -> list[int]:
-        """Return the words of all events held."""
-        return [_word(one) for queue, _ in self._queues.values() for one in queue.held]
+    def held(self, first: int, last: int) -> Array:
+        """Return the words of the events that some queues hold."""
+        some = (self._queues[number][0] for number in range(first, last) if number in self._queues)
+        return np.array([_word(one) for queue in some for one in queue.held], np.int64)
 
     def renumber(self, numbers: Mapping[int, int]) -> None:
         """Let events have other numbers."""
         for number, (queue, policy) in self._queues.items():
             self._queues[number] = (_renumbered(queue, numbers), policy)
 
-    def forget(self, needed: Iterable[int]) -> None:
+    def forget(self, events: Iterable[int]) -> None:
         """Nothing is kept beside the queues."""
 
 
@@ -256,10 +257,9 @@ class ColumnarQueues:
         """When a queue acts by itself, at the earliest."""
         return self._table.next_due
 
-    def held(self) -> list[int]:
-        """Return the words of all events held."""
-        found: list[int] = np.unique(self._table.words()).tolist()
-        return found
+    def held(self, first: int, last: int) -> Array:
+        """Return the words of the events that some queues hold."""
+        return self._table.words(first, last)
 
     def renumber(self, numbers: Mapping[int, int]) -> None:
         """Let events have other numbers."""
@@ -267,9 +267,9 @@ class ColumnarQueues:
         self._table.renumber(old, np.array([numbers[one] for one in old.tolist()], np.int64), CODE_BITS)
         self._contents.renumber(numbers)
 
-    def forget(self, needed: Iterable[int]) -> None:
-        """Forget the contents of other events."""
-        self._contents.keep(set(needed))
+    def forget(self, events: Iterable[int]) -> None:
+        """Forget the contents of some events."""
+        self._contents.remove(events)
 
     @property
     def nbytes(self) -> int:
@@ -303,7 +303,7 @@ class _ContentTable:
         """Take an event in."""
         if number not in self._codes:
             self._codes[number] = content_codes(attributes)
-            if self._events and number < self._numbers[self._events - 1]:
+            if self._events and number <= self._numbers[self._events - 1]:
                 self._rebuild()
             else:
                 self._append(number)
@@ -327,10 +327,11 @@ class _ContentTable:
         for number in sorted(self._codes):
             self._append(number)
 
-    def keep(self, needed: set[int]) -> None:
-        """Forget the events of other numbers."""
-        if self._codes:
-            self._codes = {number: codes for number, codes in self._codes.items() if number in needed}
+    def remove(self, events: Iterable[int]) -> None:
+        """Forget some events; what they took is given back when they were half of all."""
+        for number in events:
+            self._codes.pop(number, None)
+        if 2 * len(self._codes) < self._events:
             self._rebuild()
 
     def renumber(self, numbers: Mapping[int, int]) -> None:

@@ -48,6 +48,7 @@ from rankcast.serving.ranking import SubscriptionRanking
 from rankcast.serving.recipients import Recipients
 from rankcast.serving.results import Match, Notification
 from rankcast.serving.subscriber_state import MOST_QUEUES, QueueState, ServedQueue, SubscriberRecord, SubscriberState
+from rankcast.serving.sweeping import Sweep
 
 
 class Served(Struct):
@@ -72,6 +73,7 @@ class Serving:
         self._free: list[int] = []
         self._places = count()
         self._handovers: list[tuple[datetime, int, SubscriberId]] = []
+        self._sweep: Sweep | None = None
         self._is_columnar = columnar
         self._queues: Queues = ColumnarQueues() if columnar else SteppedQueues(self._content_of)
 
@@ -213,16 +215,15 @@ class Serving:
         time = moment if event.time is None or event.time is now else microseconds(event.time)
         number = self._numbered(event, time)
         rows = self._ranking.rows(event, numbers, number << CODE_BITS, time, by_kernel=self._is_columnar)
-        same = self._events.numbers(event.identity)
-        if len(same) > 1:
-            rows = self._without_held(rows, set(same) - {number}, now)
+        if self._events.has_several(event.identity):
+            rows = self._without_held(rows, set(self._events.numbers(event.identity)) - {number}, now)
         if tell:
             served.matches = self._told(event, rows)
         delivered = self._queues.arrive(event, rows, time, moment, closed=closed)
         if delivered.queue or self._handovers:
             self._finish(served, delivered, now, moment)
-        if self._events.are_many or self._codes.are_many:
-            self._forget_events()
+        if self._sweep is not None or self._events.are_many or self._codes.are_many:
+            self._sweep_on()
         return served
 
     def advance(self, now: datetime, *, closed: bool) -> list[Notification]:
@@ -353,13 +354,22 @@ class Serving:
             self._handovers = [(one.timer, one.place, one.subscriber.id) for one in timed if one.timer is not None]
             heapq.heapify(self._handovers)
 
-    def _forget_events(self) -> None:
-        """Forget the events that no queue holds."""
-        held = list(self._queues.held())
-        needed = {word >> CODE_BITS for word in held}
-        self._events.keep(needed)
-        self._queues.forget(needed)
-        self._codes.keep(held)
+    def _sweep_on(self) -> None:
+        """Go on to forget the events that no queue holds; see `sweeping`."""
+        if self._sweep is None:
+            self._sweep = Sweep(self._events.events, len(self._served))
+            self._codes.begin_sweep()
+        if not self._sweep.has_looked:
+            self._sweep.look(self._queues)
+            return
+        unneeded = self._sweep.unneeded()
+        for number in unneeded:
+            self._events.discard(number)
+        self._queues.forget(unneeded)
+        if not unneeded:
+            self._codes.keep(self._sweep.codes)
+            self._events.settle(len(self._served))
+            self._sweep = None
 
     # --------------------------------------------------------------------------------------------- queue by queue
 
@@ -425,6 +435,7 @@ class Serving:
 
     def _restore(self, queue: ServedQueue, kept: QueueState) -> None:
         """Let a queue go on from what was kept of it."""
+        self._sweep = None  # these events come into the queue without arriving
         positions = {one.id: at for at, one in enumerate(queue.owner.subscriber.subscriptions)}
         matches = {match.event.identity: match for match in kept.held}
         held = [(one, matches[one.identity]) for one in kept.queue.held]  # type: ignore[index]
@@ -450,6 +461,8 @@ class Serving:
         number, renumbered = self._events.add(event, time)
         if renumbered:
             self._queues.renumber(renumbered)
+            if self._sweep is not None:
+                self._sweep.renumber(renumbered)
         return number
 
 
