@@ -27,6 +27,8 @@ MEASURING = Path(__file__).with_name("hub_measuring.py")
 FEWEST_RUNS = 5
 QUICK_SCALE = 0.02
 NOW, BEFORE = "now", "before"
+MOST_QUEUE_BYTES = 10_000.0
+"""So that 100,000 full queues take less than a gigabyte."""
 LEAKING = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 """Variables of this process's environment that must not reach another one's."""
 
@@ -57,8 +59,10 @@ CASES: Mapping[str, Case] = {
     "match": Case("`rankcast match`, 2,000 events and subscribers", "s", most_ratio=0.1),
     "start-cold": Case("first event of a new process, nothing compiled", "x numpy", most=4.0),
     "start-warm": Case("first event of a new process", "x numpy", most=4.0),
-    "memory-topkw": Case("a full queue, top 10 of 20,000", "bytes", repeated=False),
-    "memory-sliding": Case("a full queue, sliding 10 of 20,000", "bytes", repeated=False),
+    "memory-topkw": Case("a full queue, top 10 of 20,000", "bytes", most=MOST_QUEUE_BYTES, repeated=False),
+    "memory-sliding": Case("a full queue, sliding 10 of 20,000", "bytes", most=MOST_QUEUE_BYTES, repeated=False),
+    "memory-shard-topkw": Case("... in Spark's state, top 10", "bytes", most=MOST_QUEUE_BYTES, repeated=False),
+    "memory-shard-sliding": Case("... in Spark's state, sliding 10", "bytes", most=MOST_QUEUE_BYTES, repeated=False),
 }
 
 FACTORS = {"µs": 1e6}

@@ -266,6 +266,41 @@ def memory(policy: Callable[[int, int], Any]) -> Callable[[float, Path], Once]:
     return ready
 
 
+def shard_memory(policy: Callable[[int, int], Any]) -> Callable[[float, Path], Once]:
+    """Return the bytes per queue of a shard of Spark's state, in memory, filled in the same way."""
+
+    def ready(scale: float, _: Path) -> Once:
+        import numpy as np  # noqa: PLC0415 (other cases do not need these)
+
+        from rankcast.delivery.batch_layout import NEVER  # noqa: PLC0415
+        from rankcast.delivery.event_tables import EventTable, Ragged  # noqa: PLC0415
+        from rankcast.delivery.packing import Chunk  # noqa: PLC0415
+        from rankcast.delivery.shards import Shard  # noqa: PLC0415
+
+        count, window, chunk = sized(100_000, scale), 20_000, 20
+        rows, draw = chunk * count, np.random.default_rng(1)
+        queue, event = np.tile(np.arange(count, dtype=np.int32), chunk), np.repeat(np.arange(chunk), count)
+        never, matched = np.full(rows, NEVER), np.zeros(rows, np.int32)
+
+        def take(shard: Any, first: int) -> None:
+            names = Ragged.of_texts([str(at) for at in range(first, first + chunk)])
+            events = EventTable.of(np.arange(first, first + chunk), Ragged.of_texts(["/bench"] * chunk), names)
+            shard.take(Chunk(events, queue, event, draw.random(rows), never, matched))
+            shard.advance(first + chunk)
+
+        def once() -> float:
+            take(Shard.of([policy(10, window)] * count), 0)  # which loads kernels
+            shard = Shard.of([policy(10, window)] * count)
+            empty = resident()
+            for first in range(0, window, chunk):
+                take(shard, first)
+            return (resident() - empty) / count
+
+        return once
+
+    return ready
+
+
 def resident() -> int:
     """Return how many bytes of memory this process has."""
     gc.collect()
@@ -288,6 +323,8 @@ CASES: Mapping[str, Callable[[float, Path], Once]] = {
     "start-warm": start_warm,
     "memory-topkw": memory(rc.TopKWindow),
     "memory-sliding": memory(rc.Sliding),
+    "memory-shard-topkw": shard_memory(rc.TopKWindow),
+    "memory-shard-sliding": shard_memory(rc.Sliding),
 }
 
 
