@@ -5,12 +5,12 @@ from datetime import timedelta
 import numpy as np
 
 from rankcast.delivery.batch import Rows
-from rankcast.delivery.batch_layout import EPOCH, NEVER, microseconds
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import WantedContent
 from rankcast.delivery.policies import new_queue
 from rankcast.delivery.queues import finished, step
 from rankcast.model.events import Identity
+from rankcast.model.times import EPOCH, NEVER, microseconds
 
 
 def ticks(number):

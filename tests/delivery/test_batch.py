@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from batched_queues import batches, gathered, instant, rows_of, stepped, ticks
 from rankcast.delivery.batch import BatchedQueues, Rows
-from rankcast.delivery.batch_layout import COUNT, LAST_INSTANT, LINE, NEVER, microseconds
+from rankcast.delivery.batch_layout import COUNT, LINE
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.policies import new_queue
 from rankcast.delivery.queues import step
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.times import LAST_INSTANT, NEVER, microseconds
 
 WINDOWS = st.integers(1, 9) | st.integers(1, 60)
 POLICIES = st.one_of(

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from batched_queues import batches, gathered, rows_of, stepped, ticks
 from rankcast.delivery.batch import BatchedQueues
 from rankcast.delivery.batch_diversity import NO_SETTINGS, Settings
-from rankcast.delivery.batch_layout import COUNT, LAST_INSTANT, LINE, NEVER, TOP
+from rankcast.delivery.batch_layout import COUNT, LINE, TOP
 from rankcast.delivery.contents import NO_CONTENTS, Contents, attribute_code
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.times import LAST_INSTANT, NEVER
 
 WEIGHTS = st.dictionaries(st.sampled_from(("a", "b", "source", "absent")), st.sampled_from((0.1, 0.2, 0.7, 3)))
 DIVERSITIES = st.builds(Diversity, st.sampled_from((0.0, 0.3, 0.5, 1.0)), WEIGHTS)

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.delivery import dense_rows
-from rankcast.delivery.batch_layout import NEVER
 from rankcast.delivery.dense_rows import DenseRows
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.relevance import Closeness, Cosine, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
+from rankcast.model.times import NEVER
 from rankcast.ranking.batch import Features, Ranking, rank_batch
 
 NUMBERS = st.integers(-3, 3).map(float) | st.sampled_from((1e130, math.nan, 0.1))

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.delivery import waiting_rows
-from rankcast.delivery.batch_layout import NEVER
 from rankcast.delivery.dense_rows import DenseRows, event_digests
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.packing import Chunk
@@ -18,6 +17,7 @@ from rankcast.model.errors import InvalidEventError
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.times import NEVER
 from rankcast.ranking.batch import Features, Ranking
 
 POLICIES = (

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.batch_layout import NEVER
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.packing import SETS, Chunk, Notices, positions
 from rankcast.model.errors import InvalidValueError
+from rankcast.model.times import NEVER
 
 TEXTS = st.text(max_size=4) | st.sampled_from(["a", "aa", "é", "\uffff", "\U00010000"])
 

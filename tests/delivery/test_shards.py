@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.delivery.arrival_policies import ContinuousQueue
-from rankcast.delivery.batch_layout import EPOCH, NEVER, microseconds
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import content_codes
 from rankcast.delivery.event_tables import EventTable, Ragged
@@ -24,6 +23,7 @@ from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.times import EPOCH, NEVER, microseconds
 
 
 def ticks(number):

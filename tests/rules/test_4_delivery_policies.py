@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import rankcast as rc
 from rankcast.delivery.batch import BatchedQueues, Rows
-from rankcast.delivery.batch_layout import NEVER, microseconds
 from rankcast.delivery.candidates import best
 from rankcast.delivery.policies import changed_queue, new_queue
 from rankcast.delivery.queues import finished, step
@@ -19,6 +18,7 @@ from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError
 from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.times import NEVER, microseconds
 from rule_builders import at, candidate, delivered_by_match, event, seconds, timeline
 
 DRIFT = [candidate(time, score) for time, score in ((1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6))]

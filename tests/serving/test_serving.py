@@ -7,7 +7,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.batch_layout import microseconds
 from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches
@@ -17,6 +16,7 @@ from rankcast.model.notifying import AtOnce, Gathered, OnDemand
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
+from rankcast.model.times import microseconds
 from rankcast.serving import held_events
 from rankcast.serving.held_events import HeldEvents
 from rankcast.serving.matched_codes import MatchedCodes

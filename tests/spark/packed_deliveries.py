@@ -5,11 +5,11 @@ from random import Random
 
 import numpy as np
 
-from rankcast.delivery.batch_layout import NEVER
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.packing import Chunk, Notices
 from rankcast.delivery.shards import Shard
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.times import NEVER
 from rankcast.spark.delivery_input import Kind
 
 SECOND = 1_000_000

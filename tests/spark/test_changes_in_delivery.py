@@ -13,12 +13,12 @@ import numpy as np
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery.batch_layout import microseconds
 from rankcast.delivery.queue_changes import QueueChange
 from rankcast.delivery.shards import Shard
 from rankcast.hub import Hub
 from rankcast.model.events import Event
 from rankcast.model.policies import Periodic
+from rankcast.model.times import microseconds
 from rankcast.spark.audience_changes import AudienceCompiler
 from rankcast.spark.chunks import chunks_of
 from rankcast.spark.event_batches import OpenEvents

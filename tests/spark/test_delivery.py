@@ -13,10 +13,10 @@ import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import functions as F  # noqa: N812
 
-from rankcast.delivery.batch_layout import NEVER
 from rankcast.delivery.queue_changes import QueueChange
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import AllMatches, Periodic
+from rankcast.model.times import NEVER
 from rankcast.spark import state_live
 from rankcast.spark.delivery import INPUT_SCHEMA, deliver, has_watermark
 from rankcast.spark.delivery_input import Kind, packed_plan

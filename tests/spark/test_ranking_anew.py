@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.batch_layout import microseconds
 from rankcast.language.parser import parse_filter
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
+from rankcast.model.times import microseconds
 from rankcast.spark.event_batches import ColumnEvents
 from rankcast.spark.event_contents import event_contents, event_of_content
 from rankcast.spark.payloads import Payload

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery.batch_layout import NEVER, microseconds
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import Sliding
 from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.times import NEVER, microseconds
 from rankcast.spark.subscriber_rows import Reading, RowReader, TableRow
 from rankcast.spark.subscriber_tables import DataFrameTable, FolderTable, append_subscribers
 from rankcast.spark.timelines import ALWAYS

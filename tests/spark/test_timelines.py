@@ -6,9 +6,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.batch_layout import EPOCH, NEVER
 from rankcast.language.parser import parse_filter
 from rankcast.model.subscriptions import Priority, Subscriber, Subscription
+from rankcast.model.times import EPOCH, NEVER
 from rankcast.spark.timelines import (
     ALWAYS,
     Period,

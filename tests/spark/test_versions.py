@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery.batch_layout import EPOCH, NEVER
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import ALL_MATCHES, Continuous, Policy, Sliding
 from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.times import EPOCH, NEVER
 from rankcast.spark.subscriber_tables import FolderTable, append_subscribers
 from rankcast.spark.timelines import ALWAYS, Revision, Timeline, document_at, timeline_of
 from rankcast.spark.version_files import Change

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError, Problem, shown
 from rankcast.model.events import Event
-from rankcast.placement.boxes import Array
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.interests import Interests
 from rankcast.placement.magnitudes import wrong_place, wrong_range

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.cli.terminal import shown_amount
 from rankcast.model.errors import counted
 from rankcast.placement.audit import Audit
-from rankcast.placement.boxes import Array, corners
+from rankcast.placement.boxes import corners
 from rankcast.placement.problem import Problem
 from rankcast.placement.solution import Placement
 from rankcast.plotting import BLUE, ORANGE, RED, save_picture, tidy

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.cli.place_files import Named
 from rankcast.placement.audit import Audit
-from rankcast.placement.boxes import Array, corners
+from rankcast.placement.boxes import corners
 from rankcast.placement.solution import Placement
 from rankcast.placement.tree import PUBLISHER
 from rankcast.storage.placement_plans import Box, PlacementPlan, PlannedBroker

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import borrowed, inlined
 from rankcast.compiling.intrinsics import pointer
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 carray: Callable[..., Array] = borrowed("numba", "carray")
 

@@ -28,15 +28,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.kernels_probes import printed_share, probe, sound_share
 from rankcast.covering.kernels_search import COVERED, NOT_COVERED, escape, minimised, search
 from rankcast.model.errors import InvalidValueError
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 CHUNK = 10_000
 """Random points made at a time."""

@@ -26,10 +26,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.boxes import Box, Boxed, Space
 from rankcast.covering.conflicts import ConflictTable, Decision, Estimate, Reason, exact_cover, random_cover
 from rankcast.covering.kernels_search import relations
@@ -38,8 +38,6 @@ from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownId
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import Value, ValueType
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 BUDGET = 100_000
 """Rows that one search may look at: decided every check of the paper's comparison workload."""

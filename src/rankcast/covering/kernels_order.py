@@ -12,13 +12,10 @@ decides them one by one. Cost: about half a nanosecond per subscription and attr
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 BLOCK = 512
 """Subscriptions compared at a time: when none of them is left, their other attributes need not be looked at."""

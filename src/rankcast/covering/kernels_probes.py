@@ -11,13 +11,10 @@ Boxes are in any integer labels; shares are in terms of these.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @compiled

@@ -21,13 +21,10 @@ Paper: probabilistic subsumption checking by conflict tables, with the correctio
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 NOT_COVERED, COVERED, UNDECIDED = 0, 1, 2
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.boxes import Boxed
 from rankcast.covering.kernels_order import add_shares, related
 from rankcast.covering.relation import covers
@@ -29,8 +29,6 @@ from rankcast.covering.rows import BoxRows, hull
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Ranking(Enum):

@@ -15,18 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.kernels_order import nearest
 from rankcast.covering.order import Group, Order
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import Value
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True)

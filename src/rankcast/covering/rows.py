@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.boxes import Box, Space
 from rankcast.covering.lines import FIRST, LAST
 from rankcast.model.schema import Schema
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class BoxRows:

@@ -24,10 +24,11 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.boxes import Box
 from rankcast.covering.lines import FIRST, LAST, Line
 from rankcast.covering.relation import covers, surely_covers
@@ -36,7 +37,6 @@ from rankcast.model.filters import Filter
 from rankcast.model.patterns import ANY_ONE, ANY_TEXT
 from rankcast.model.valuesets import ValueSet
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Key = TypeVar("Key", bound=Hashable)
 
 _WILD = re.compile(f"[{ANY_ONE}{ANY_TEXT}]")

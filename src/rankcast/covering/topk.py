@@ -23,16 +23,15 @@ Cost: an addition is compared with the forwarded ones; a change of the forwarded
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.order import Group, Order, Ranking
 from rankcast.model.errors import InvalidValueError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Cover(Enum):

@@ -40,6 +40,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import loaded
 from rankcast.compiling.arguments import KernelArguments
 from rankcast.delivery.batch_diversity import DIVERSE_KINDS, NO_SETTINGS, Diverse, Settings, diverse_input
@@ -54,10 +55,8 @@ from rankcast.delivery.batch_layout import (
     GONE,
     HEAD,
     KIND,
-    LAST_INSTANT,
     LINE,
     LONGEST,
-    NEVER,
     PERIODIC,
     SETTING,
     SLIDING,
@@ -68,7 +67,6 @@ from rankcast.delivery.batch_layout import (
     TIME_WINDOW,
     TOP,
     WINDOW,
-    Array,
     K,
     lines_of,
 )
@@ -103,6 +101,7 @@ from rankcast.delivery.queues import Queue
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.model.times import LAST_INSTANT, NEVER
 from rankcast.ranking.batch_kernels import ROW_QUEUE
 
 VERSION = 4

@@ -13,8 +13,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling.arguments import Kinds
-from rankcast.delivery.contents import Array, Contents, attribute_code
+from rankcast.delivery.contents import Contents, attribute_code
 from rankcast.model.diversity import Diversity, Weights
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 

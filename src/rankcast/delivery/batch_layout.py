@@ -21,21 +21,15 @@ k=10 and a window of 20,000 events it needs some 86 of 40 bytes, instead of 20,0
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from datetime import timedelta
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.diversity import Diversity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, diversity_of
-from rankcast.model.times import EARLIEST, LATEST, TICK
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, TICK
 
-Array: TypeAlias = np.ndarray[Any, Any]
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-NEVER = 2**63 - 1
-FIRST_INSTANT, LAST_INSTANT = (EARLIEST - EPOCH) // TICK, (LATEST - EPOCH) // TICK
 LONGEST = LAST_INSTANT - FIRST_INSTANT
 """Longer spans and larger counts mean the same as this one, and sums with it do not overflow."""
 
@@ -57,18 +51,6 @@ SLOT = 5
 
 GONE = -(2**63)
 """The event of a slot that only keeps a place."""
-
-
-def microseconds(time: datetime | None) -> int:
-    """Return a time as the batched queues count it; no time is `NEVER`.
-
-    >>> microseconds(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
-    1000000
-    """
-    if time is None:
-        return NEVER
-    since = time - EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def lines_of(policies: Iterable[Policy], settings: Mapping[Diversity, int]) -> Array:

@@ -13,25 +13,24 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.policies import Policy, diversity_of
 from rankcast.model.schema import ENVELOPE_TYPES
-from rankcast.model.times import TICK
+from rankcast.model.times import microseconds
 from rankcast.model.values import INT_MAX, INT_MIN, Value
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Content: TypeAlias = tuple[tuple[str, Value], ...]
 """Attributes and their values, in the order of names."""
 
 MISSING = 0
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOWER_BITS = 2**63 - 1
 
 
@@ -123,7 +122,7 @@ def value_code(value: Value) -> int:
     if isinstance(value, str):
         return _digest(b"s", value.encode())
     if isinstance(value, datetime):
-        return _digest(b"t", struct.pack("<q", (value - _EPOCH) // TICK))
+        return _digest(b"t", struct.pack("<q", microseconds(value)))
     if isinstance(value, float) and not (value.is_integer() and INT_MIN <= value <= INT_MAX):
         return _digest(b"f", struct.pack("<d", value))
     return _digest(b"i", struct.pack("<q", int(value)))

@@ -17,10 +17,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, Array
 from rankcast.delivery.kernels_tables import mixed
 from rankcast.model.errors import InvalidValueError
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
 from rankcast.ranking.batch import Features, RankedRows, rank_batch, relevant_events
 from rankcast.ranking.batch_table import COSINE, WEIGHTED_SUM, Ranking, RankTable
 

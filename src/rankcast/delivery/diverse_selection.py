@@ -12,8 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import is_loaded
-from rankcast.delivery.contents import MISSING, Array, Content
+from rankcast.delivery.contents import MISSING, Content
 from rankcast.delivery.kernels_diversity import select_diverse
 from rankcast.model.diversity import Diversity, Weights
 from rankcast.model.values import Value

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.kernels_tables import copy_ragged, digests, same_texts
 from rankcast.lazily import module
 from rankcast.model.errors import InvalidValueError

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.compiling.arguments import float64s, int64s
 from rankcast.compiling.intrinsics import prefetch
@@ -18,10 +19,8 @@ from rankcast.delivery.batch_layout import (
     CONTINUOUS,
     COUNT,
     COUNT_WINDOW,
-    FIRST_INSTANT,
     HEAD,
     KIND,
-    LAST_INSTANT,
     PERIODIC,
     SETTING,
     SLIDING,
@@ -29,7 +28,6 @@ from rankcast.delivery.batch_layout import (
     START,
     TIME_WINDOW,
     TOP,
-    Array,
     K,
 )
 from rankcast.delivery.kernels_best import list_again
@@ -38,6 +36,7 @@ from rankcast.delivery.kernels_listed import arrive_continuously, arrive_in_peri
 from rankcast.delivery.kernels_room import DONE, FOUND_FULL, has_room, write
 from rankcast.delivery.kernels_timers import DUE, QUEUE, TIMED, due_at, set_timer
 from rankcast.delivery.kernels_window import arrive_in_count_window, arrive_in_time_window, pass_in_window
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT
 from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 NO_FAULT, UNKNOWN_QUEUE, UNSORTED_QUEUE, NEGATIVE_EVENT, TIME_OUT_OF_RANGE, LATE, SCORE_NOT_A_NUMBER = range(7)

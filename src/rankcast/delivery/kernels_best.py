@@ -9,6 +9,7 @@ Cost: O(1) for what is not listed, O(k) for what is; O(n k) to make the list aga
 
 from __future__ import annotations
 
+from rankcast.arrays import Array
 from rankcast.compiling import inlined
 from rankcast.compiling.intrinsics import move_words
 from rankcast.delivery.batch_layout import (
@@ -27,7 +28,6 @@ from rankcast.delivery.batch_layout import (
     TIME,
     TOP,
     WINDOW,
-    Array,
     K,
 )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_diversity import Diverse
 from rankcast.delivery.batch_layout import (
@@ -31,7 +32,6 @@ from rankcast.delivery.batch_layout import (
     TIME,
     TOP,
     UNSEEN,
-    Array,
     K,
 )
 from rankcast.delivery.contents import MISSING

@@ -6,21 +6,10 @@ at every call, which other queues should not pay for.
 
 from __future__ import annotations
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_diversity import Diverse
-from rankcast.delivery.batch_layout import (
-    COUNT,
-    HEAD,
-    KIND,
-    NEXT,
-    PERIODIC,
-    SLIDING,
-    SPAN,
-    TIME_WINDOW,
-    TOP,
-    Array,
-    K,
-)
+from rankcast.delivery.batch_layout import COUNT, HEAD, KIND, NEXT, PERIODIC, SLIDING, SPAN, TIME_WINDOW, TOP, K
 from rankcast.delivery.kernels_diverse import consider, select_anew
 from rankcast.delivery.kernels_listed import arrive_in_period, pass_in_period
 from rankcast.delivery.kernels_room import DONE, FOUND_FULL, has_room

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast.delivery.contents import MISSING, Array
+from rankcast.delivery.contents import MISSING
 
 
 @inlined

@@ -12,14 +12,13 @@ and the selection at the end.
 
 from __future__ import annotations
 
+from rankcast.arrays import Array
 from rankcast.compiling import inlined
 from rankcast.delivery.batch_layout import (
     COUNT,
     DOMINATORS,
     EVENT,
     EXPIRY,
-    LAST_INSTANT,
-    NEVER,
     NEXT,
     SCORE,
     SETTING,
@@ -28,11 +27,11 @@ from rankcast.delivery.batch_layout import (
     START,
     TIME,
     TOP,
-    Array,
     K,
 )
 from rankcast.delivery.kernels_best import enlist, list_of
 from rankcast.delivery.kernels_room import ARENA_FULL, DONE, FOUND_FULL, has_room, has_slot, write
+from rankcast.model.times import LAST_INSTANT, NEVER
 
 
 @inlined

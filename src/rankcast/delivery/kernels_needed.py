@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_layout import (
     COUNT,
@@ -20,7 +21,6 @@ from rankcast.delivery.batch_layout import (
     GONE,
     HEAD,
     KIND,
-    NEVER,
     NEXT,
     SCORE,
     SETTING,
@@ -31,10 +31,10 @@ from rankcast.delivery.batch_layout import (
     TIME,
     TIME_WINDOW,
     TOP,
-    Array,
     K,
 )
 from rankcast.delivery.kernels_best import list_of, outranks
+from rankcast.model.times import NEVER
 
 
 @inlined

@@ -10,9 +10,10 @@ O(1) here on average, and a window never has many more slots than it needs, or t
 
 from __future__ import annotations
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.compiling.intrinsics import move_words
-from rankcast.delivery.batch_layout import CAPACITY, COUNT, HEAD, KIND, SLIDING, SLOT, START, TIME_WINDOW, WINDOW, Array
+from rankcast.delivery.batch_layout import CAPACITY, COUNT, HEAD, KIND, SLIDING, SLOT, START, TIME_WINDOW, WINDOW
 from rankcast.delivery.kernels_best import move_queue, words_of
 from rankcast.delivery.kernels_needed import drop_unneeded
 

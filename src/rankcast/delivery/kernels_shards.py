@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.delivery.batch_layout import (
     COUNT,
@@ -19,7 +20,6 @@ from rankcast.delivery.batch_layout import (
     GONE,
     HEAD,
     KIND,
-    NEVER,
     NEXT,
     PERIODIC,
     SLOT,
@@ -28,10 +28,10 @@ from rankcast.delivery.batch_layout import (
     TIME,
     TIME_WINDOW,
     UNSEEN,
-    Array,
 )
 from rankcast.delivery.kernels_best import number_of
 from rankcast.delivery.kernels_tables import SEED, digest, is_same
+from rankcast.model.times import NEVER
 
 CODE_BITS = 20
 """Of what matched: 19 bits of a mask, or a set's number with the bit above them."""

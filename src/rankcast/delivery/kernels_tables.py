@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast.delivery.batch_layout import Array
 
 SEED, FACTOR = -3750763034362895579, 1099511628211
 """Of the Fowler-Noll-Vo digest."""

@@ -9,8 +9,10 @@ Cost: O(log n) for a queue whose next instant changes, O(1) for one whose does n
 
 from __future__ import annotations
 
+from rankcast.arrays import Array
 from rankcast.compiling import inlined
-from rankcast.delivery.batch_layout import COUNT_WINDOW, KIND, NEVER, NEXT, PERIODIC, TIME_WINDOW, UNSEEN, Array
+from rankcast.delivery.batch_layout import COUNT_WINDOW, KIND, NEXT, PERIODIC, TIME_WINDOW, UNSEEN
+from rankcast.model.times import NEVER
 
 TIMED = 2
 """Where `counters` has the number of timers."""

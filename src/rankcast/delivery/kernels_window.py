@@ -15,6 +15,7 @@ NEXT is a lower bound of the instants at which an event leaves by itself, exact 
 
 from __future__ import annotations
 
+from rankcast.arrays import Array
 from rankcast.compiling import inlined
 from rankcast.delivery.batch_layout import (
     ARRIVAL,
@@ -24,7 +25,6 @@ from rankcast.delivery.batch_layout import (
     EXPIRY,
     HEAD,
     KIND,
-    NEVER,
     NEXT,
     SCORE,
     SETTING,
@@ -38,12 +38,12 @@ from rankcast.delivery.batch_layout import (
     TOP,
     UNSEEN,
     WINDOW,
-    Array,
     K,
 )
 from rankcast.delivery.kernels_best import delist, deselect, enlist, list_again, list_of
 from rankcast.delivery.kernels_needed import leaves
 from rankcast.delivery.kernels_room import ARENA_FULL, DONE, FOUND_FULL, has_room, has_slot, write
+from rankcast.model.times import NEVER
 
 
 @inlined

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.event_tables import EventTable
 from rankcast.delivery.kernels_shards import link_identities, repeat_within
 from rankcast.model.errors import InvalidValueError

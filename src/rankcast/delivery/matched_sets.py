@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.event_tables import Ragged
 from rankcast.delivery.packing import SETS
 from rankcast.model.errors import InvalidValueError

@@ -21,10 +21,11 @@ from typing import Self
 
 import numpy as np
 
-from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, Array
+from rankcast.arrays import Array
 from rankcast.delivery.dense_rows import DenseRows
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.model.errors import InvalidValueError
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
 
 VERSION = 1
 """Of the packed form of chunks and notices."""

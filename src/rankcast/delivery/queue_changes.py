@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.delivery.arrival_policies import ContinuousQueue, EverythingQueue, SlidingQueue
-from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, Array
 from rankcast.delivery.event_tables import Ragged, no_sequences
 from rankcast.delivery.packing import pack, unpack
 from rankcast.delivery.policies import new_queue
@@ -21,6 +21,7 @@ from rankcast.delivery.snapshots import restored, snapshot
 from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import Policy
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT
 
 VERSION = 1
 _MAGIC = b"rcchange"

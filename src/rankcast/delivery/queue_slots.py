@@ -12,18 +12,17 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.delivery.arrival_policies import ContinuousQueue, SlidingQueue
 from rankcast.delivery.batch_layout import (
     ALL,
     ARRIVAL,
     CONTINUOUS,
     ENTERED,
-    EPOCH,
     EVENT,
     EXPIRY,
     GONE,
     KIND,
-    NEVER,
     NEXT,
     PERIODIC,
     SCORE,
@@ -35,9 +34,7 @@ from rankcast.delivery.batch_layout import (
     TIME_WINDOW,
     UNSEEN,
     WINDOW,
-    Array,
     K,
-    microseconds,
 )
 from rankcast.delivery.candidates import Candidate, place
 from rankcast.delivery.contents import Content
@@ -46,14 +43,9 @@ from rankcast.delivery.queues import Queue
 from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue
 from rankcast.model.diversity import Diversity
 from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Policy, Sliding, TopKWindow
-from rankcast.model.times import LATEST
+from rankcast.model.times import NEVER, instant_of, microseconds
 
 ContentOf = Callable[[int], Content]
-
-
-def instant_of(ticks: int) -> datetime:
-    """Return the time of so many microseconds since 1970, or the end of time when that is sooner."""
-    return LATEST if ticks >= microseconds(LATEST) else EPOCH + timedelta(microseconds=ticks)
 
 
 def score_word(score: float) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.model.policies import Policy
 

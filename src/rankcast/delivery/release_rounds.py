@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.delivery.batch import Rows
-from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.queue_changes import QueueChange
 
 

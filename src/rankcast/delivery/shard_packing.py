@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.known_events import KnownEvents
 from rankcast.delivery.matched_sets import MatchedSets

@@ -32,8 +32,9 @@ from typing import Self
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.delivery.batch import BatchedQueues, Deliveries, Live, Rows
-from rankcast.delivery.batch_layout import FIRST_INSTANT, LAST_INSTANT, NEVER, SETTING, Array
+from rankcast.delivery.batch_layout import SETTING
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import Contents
 from rankcast.delivery.event_tables import EventTable
@@ -51,7 +52,6 @@ from rankcast.delivery.matched_sets import MatchedSets
 from rankcast.delivery.packing import SETS, Chunk, Notices
 from rankcast.delivery.policies import changed_queue
 from rankcast.delivery.queue_changes import QueueChange, check_change
-from rankcast.delivery.queue_slots import instant_of
 from rankcast.delivery.ranking_anew import Reranking
 from rankcast.delivery.release_rounds import rounds_of
 from rankcast.delivery.shard_packing import ShardState
@@ -59,6 +59,7 @@ from rankcast.delivery.taken_events import TakenEvents, recalled
 from rankcast.delivery.waiting_rows import Waiting, release_steps
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, instant_of
 
 FEWEST_KNOWN = 10_000
 """Events are forgotten when there are twice as many as were needed the last time, and this many more."""

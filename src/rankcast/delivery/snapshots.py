@@ -24,12 +24,12 @@ from rankcast.delivery.arrival_policies import ContinuousQueue, EverythingQueue,
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import Content
 from rankcast.delivery.queues import Queue
-from rankcast.delivery.timed_policies import EPOCH, PeriodicQueue, TopKWindowQueue
+from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, RankcastError
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
-from rankcast.model.times import TICK
+from rankcast.model.times import EPOCH, TICK
 from rankcast.model.values import Value
 
 VERSION = 3

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.delivery.batch import Rows
-from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.delivery.known_events import KnownEvents
 from rankcast.model.policies import Periodic, Policy

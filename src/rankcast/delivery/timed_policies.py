@@ -21,15 +21,13 @@ k(1 + ln(w/k)) of a window of w on average; k * n distances with diversity.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from rankcast.delivery.candidates import Candidate, Delivered, best, chosen, needed
 from rankcast.delivery.queues import Moved, Queue
 from rankcast.model.events import Identity
 from rankcast.model.policies import Periodic, TopKWindow
-from rankcast.model.times import LATEST
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from rankcast.model.times import EPOCH, LATEST
 
 
 def period_end(now: datetime, period: timedelta) -> datetime:

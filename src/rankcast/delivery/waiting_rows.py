@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.dense_rows import DenseRows
 from rankcast.delivery.event_tables import EventTable
 from rankcast.delivery.packing import Chunk

@@ -10,7 +10,6 @@ from datetime import timedelta
 import numpy as np
 
 from rankcast.delivery.batch import BatchedQueues
-from rankcast.delivery.batch_layout import NEVER
 from rankcast.delivery.contents import Contents, content_codes
 from rankcast.delivery.diverse_selection import selection_of_arrays
 from rankcast.delivery.event_tables import EventTable, Ragged
@@ -18,6 +17,7 @@ from rankcast.delivery.packing import Chunk
 from rankcast.delivery.shards import Shard
 from rankcast.model.diversity import Diversity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.times import NEVER
 
 _DIVERSITIES = (Diversity(0.5, {"c": 1.0}), Diversity(0.5, {}))
 _SPAN = timedelta(microseconds=2)

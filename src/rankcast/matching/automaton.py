@@ -13,13 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.lazily import module
 from rankcast.matching.cuts import split_integers
-from rankcast.matching.rows import Array
 from rankcast.matching.tables import ByteTable
 from rankcast.model.errors import InvalidEventError
 

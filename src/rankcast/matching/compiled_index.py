@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.builder import build_segment
 from rankcast.matching.delta import Delta
 from rankcast.matching.entries import Entry, check_once
 from rankcast.matching.few import ALIVE
 from rankcast.matching.merging import merge_segments
-from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
 from rankcast.matching.snapshots import Part, Parts, Snapshot
 from rankcast.model.errors import DuplicateIdError, UnknownIdError

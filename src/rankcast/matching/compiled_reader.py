@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import loaded
-from rankcast.matching.cuts import microseconds, split_number
+from rankcast.matching.cuts import split_number
 from rankcast.matching.entries import checked
 from rankcast.matching.kernels_delta import BOOL, TIME
 from rankcast.matching.kernels_search import FOUND_ROOM, OPENED_ROOM, match_parts, scratch
 from rankcast.matching.prepared import Needs
-from rankcast.matching.rows import Array, starts_of
+from rankcast.matching.rows import starts_of
 from rankcast.matching.snapshots import Part, Parts, Snapshot
+from rankcast.model.times import microseconds
 from rankcast.model.values import Value
 
 if TYPE_CHECKING:

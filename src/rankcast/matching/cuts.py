@@ -10,25 +10,13 @@ rounding. A cut also says whether it lies above its number, so it is (key, 2 * m
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 EXACT_INTEGERS = 2**53
 """Integers up to here are float64 values themselves."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def microseconds(time: datetime) -> int:
-    """Return a UTC time as microseconds since 1970."""
-    return (time - _EPOCH) // _MICROSECOND
 
 
 def split_number(value: int | float) -> tuple[float, int]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling.arguments import KernelArguments
-from rankcast.matching.cuts import microseconds, split_number
+from rankcast.matching.cuts import split_number
 from rankcast.matching.entries import Entry
 from rankcast.matching.few import ALIVE, Few
 from rankcast.matching.kernels_delta import (
@@ -31,9 +32,9 @@ from rankcast.matching.kernels_delta import (
     OF_TEXTS,
     OF_TIMES,
 )
-from rankcast.matching.rows import Array
 from rankcast.model.intervals import Cut
 from rankcast.model.patterns import PatternKind
+from rankcast.model.times import microseconds
 from rankcast.model.valuesets import ValueSet
 
 OTHERS = 64

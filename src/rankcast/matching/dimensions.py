@@ -29,7 +29,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rankcast.matching.rows import Array
+from rankcast.arrays import Array
 from rankcast.matching.tables import ByteTable
 
 

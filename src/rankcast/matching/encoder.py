@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.columns import family_columns, flattened
 from rankcast.matching.cuts import (
     positions_of_bytes,
@@ -21,7 +22,7 @@ from rankcast.matching.cuts import (
 )
 from rankcast.matching.dimensions import Dimensions
 from rankcast.matching.events import EncodedEvents
-from rankcast.matching.rows import Array, starts_of
+from rankcast.matching.rows import starts_of
 from rankcast.matching.tables import ByteTable
 from rankcast.matching.texts import Texts
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rankcast.matching.rows import Array
+from rankcast.arrays import Array
 
 
 @dataclass(slots=True)

@@ -9,15 +9,12 @@ Cost: rows times the predicates looked at until one fails, some 3 nanoseconds ea
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import inlined
 from rankcast.compiling.arguments import Kinds, float64s, int16s, int32s, int64s, uint8s
 from rankcast.matching.cuts import at_most, split_integer
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 DELTA_KINDS: Kinds = {
     "row_start": (np.int64, 0),

@@ -12,10 +12,9 @@ in each of several segments, and searches all of those and the deltas in a singl
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.compiling.arguments import (
     KernelArguments,
@@ -44,8 +43,6 @@ from rankcast.matching.kernels_wide import (
     pick_rows,
     restore_rows,
 )
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 SEGMENT_KINDS: Kinds = {
     "row_start": (np.int64, 0),

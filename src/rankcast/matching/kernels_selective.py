@@ -11,13 +11,8 @@ cost nothing, however many there are.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-import numpy as np
-
+from rankcast.arrays import Array
 from rankcast.compiling import inlined
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 # Columns of `access`, one line per dimension; RANKS is negative where no row is found by the dimension.
 RANKS, CELLS = 0, 1

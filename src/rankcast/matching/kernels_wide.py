@@ -15,15 +15,12 @@ Cost: rows / 64 words per dimension that a chunk constrains, read sequentially, 
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.compiling.intrinsics import count_bits, lowest_bit, prefetch
 from rankcast.matching.kernels_selective import row_holds
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 # Columns of `layout`, one line per dimension.
 RANK_START, BUCKET_START, BITS_START, ROW_WORDS = 0, 1, 2, 3

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.dimensions import Dimensions
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, starts_of
+from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows, starts_of
 from rankcast.matching.segment import Residues, Segment, make_segment
 from rankcast.matching.tables import ByteTable
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows
+from rankcast.arrays import Array
+from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows
 
 ENTRY_COST, SURVIVOR_COST, WIDE_COST = 1.5, 25.0, 0.0075
 """Nanoseconds, roughly: one entry read in a cell, one row checked in full, one row and dimension in the wide kernel

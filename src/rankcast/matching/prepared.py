@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling.arguments import KernelArguments
 from rankcast.matching.kernels_search import ROWS_AT_ONCE, SEGMENT_KINDS
-from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
 from rankcast.matching.texts import Texts
 from rankcast.model.patterns import Pattern

@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.cuts import microseconds, split_number
+from rankcast.matching.cuts import split_number
 from rankcast.matching.dimensions import Dimensions
 from rankcast.matching.rows import starts_of
 from rankcast.matching.tables import ByteTable
 from rankcast.model.intervals import END, START, Cut, IntervalSet
 from rankcast.model.patterns import Pattern, PatternKind
+from rankcast.model.times import microseconds
 from rankcast.model.valuesets import ValueSet
 
 Range: TypeAlias = tuple[int, int]

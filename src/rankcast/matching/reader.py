@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from rankcast.arrays import Array
 from rankcast.matching.few import FewSnapshot
 from rankcast.model.values import Value
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from rankcast.matching.compiled_reader import CompiledReader
     from rankcast.matching.index import Index
     from rankcast.matching.snapshots import Snapshot
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Reader:

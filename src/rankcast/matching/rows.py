@@ -9,11 +9,10 @@ without any keeps an empty `gap_start`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, Any]
+from rankcast.arrays import Array
 
 DIMENSION, LOW, HIGH = 0, 1, 2
 """Columns of `predicates`."""

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.encoder import Encoder
 from rankcast.matching.events import EncodedEvents
 from rankcast.matching.kernels_search import FOUND_ROOM, OPENED_ROOM, scratch, search
 from rankcast.matching.prepared import Prepared
-from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
 
 if TYPE_CHECKING:

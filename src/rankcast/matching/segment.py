@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.dimensions import Dimensions
 from rankcast.matching.plan import Sample, plan
-from rankcast.matching.rows import Array, Rows
+from rankcast.matching.rows import Rows
 from rankcast.matching.selective import Selective, build_selective
 from rankcast.matching.tables import ByteTable
 from rankcast.matching.wide import Wide, attribute_order, build_wide

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, distinct, starts_of
+from rankcast.arrays import Array
+from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows, distinct, starts_of
 
 COPIES = 6
 """Entries per row, on average at most: finer cells refuse more rows unseen, and cost this much more memory."""

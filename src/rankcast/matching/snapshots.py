@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.delta import Delta
 from rankcast.matching.entries import Entry
 from rankcast.matching.few import ALIVE
 from rankcast.matching.kernels_delta import DELTA_KINDS
 from rankcast.matching.kernels_search import DEAD, SEGMENT_KINDS
 from rankcast.matching.prepared import Needs, Prepared
-from rankcast.matching.rows import Array
 from rankcast.matching.segment import Segment
 from rankcast.model.values import Value
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.automaton import Automaton
 from rankcast.matching.cuts import keys_of_bytes
 from rankcast.matching.dimensions import Dimensions
-from rankcast.matching.rows import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

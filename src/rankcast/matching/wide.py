@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.kernels_wide import BITS_START, BUCKET_START, GROUP, RANK_START, ROW_WORDS, fill_bits
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, distinct, starts_of
+from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows, distinct, starts_of
 
 MAX_BUCKETS = 256
 """Enough that corrections cost less than the AND from 10,000 rows on."""

@@ -14,11 +14,35 @@ from rankcast.model.errors import InvalidValueError, shown
 TICK = timedelta(microseconds=1)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 LATEST = datetime.max.replace(tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Engines count microseconds since 1970.
+FIRST_INSTANT, LAST_INSTANT = (EARLIEST - EPOCH) // TICK, (LATEST - EPOCH) // TICK
+NEVER = 2**63 - 1
+"""After every instant: what does not expire expires then."""
+
 EXPECTED_TIME = "an RFC 3339 time such as 2026-03-01T09:30:00Z"
 
 _RFC3339 = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2})(?:(:\d{2})(?:\.(\d{1,9}))?)?([Zz]|[+-]\d{2}:[0-5]\d)?)?", re.ASCII
 )
+
+
+def microseconds(time: datetime | None) -> int:
+    """Return a time as engines count it; no time is `NEVER`.
+
+    >>> microseconds(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
+    1000000
+    """
+    if time is None:
+        return NEVER
+    since = time - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def instant_of(ticks: int) -> datetime:
+    """Return the time of so many microseconds since 1970, or the end of time when that is sooner."""
+    return LATEST if ticks >= LAST_INSTANT else EPOCH + timedelta(microseconds=ticks)
 
 
 def parse_time(text: str, *, exact: bool = False) -> datetime:

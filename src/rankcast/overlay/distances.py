@@ -14,14 +14,12 @@ Cost: O(n^2 m) for n filters over m attributes; row by row, in memory for n.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.rows import BoxRows, hull
 from rankcast.model.filters import Filter
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def distances(filters: Sequence[Filter]) -> Array:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.flow import Flow, cheapest_flow, classes_of, drawn_members, largest_flow
 from rankcast.placement.greedy import load_factors
 from rankcast.placement.kernels_loads import DEMAND, LEAF, count_all, shift_away

@@ -14,8 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array, corners
+from rankcast.placement.boxes import corners
 from rankcast.placement.density import Density
 from rankcast.placement.interests import Interests
 from rankcast.placement.problem import TOLERANCE, Latency, Problem

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.placement.boxes import Array
 from rankcast.placement.fitting import fitted
 from rankcast.placement.flow import best_factor, classes_of, drawn_members
 from rankcast.placement.problem import Problem

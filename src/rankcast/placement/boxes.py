@@ -7,14 +7,11 @@ in common the smaller. No arithmetic is done on the numbers, so containment is e
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def sides_of(low: ArrayLike, high: ArrayLike) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 
 BLOCK = 1 << 16
 """Points whose distances to all centres are in memory at a time."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError
-from rankcast.placement.boxes import Array, sides_of, volumes
+from rankcast.placement.boxes import sides_of, volumes
 from rankcast.placement.magnitudes import wrong_measure
 
 

@@ -22,9 +22,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError, PlacementError, UnknownIdError, shown
 from rankcast.placement.audit import verify
-from rankcast.placement.boxes import Array, hull, sides_of
+from rankcast.placement.boxes import hull, sides_of
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.dynamic_filters import LivingFilters
 from rankcast.placement.interests import Interests

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.density import Density
 from rankcast.placement.fitting import hulls
 from rankcast.placement.kernels_filters import empty_filters, growths, let_in, used_boxes

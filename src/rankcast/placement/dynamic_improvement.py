@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError
-from rankcast.placement.boxes import Array
 from rankcast.placement.dynamic import DynamicPlacement, Group
 from rankcast.placement.dynamic_filters import Kept
 from rankcast.placement.fitting import enclosing

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.fitting import fit_inner_filters, fitted_leaf, leaf_seeds, parts_by_leaf
 from rankcast.placement.kernels_growth import measure
 from rankcast.placement.problem import Problem

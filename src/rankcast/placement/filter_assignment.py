@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rankcast.placement.boxes import Array, grown, hull, lengths
+from rankcast.arrays import Array
+from rankcast.placement.boxes import grown, hull, lengths
 from rankcast.placement.filter_candidates import Products, superinterests
 from rankcast.placement.greedy import load_factors
 from rankcast.placement.linear_programme import Programme, solved

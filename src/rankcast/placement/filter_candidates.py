@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.placement.boxes import Array, corners, hull
+from rankcast.arrays import Array
+from rankcast.placement.boxes import corners, hull
 from rankcast.placement.clusters import k_means, normalised
 from rankcast.placement.fitting import hulls
 from rankcast.placement.kernels_boxes import contained, shrunk, shrunk_products

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.clusters import k_means, normalised
 from rankcast.placement.density import Density
 from rankcast.placement.kernels_growth import measure

@@ -12,8 +12,8 @@ import numpy as np
 from ortools.graph.python.max_flow import SimpleMaxFlow
 from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array
 from rankcast.placement.problem import TOLERANCE, Problem
 
 HALVINGS = 60

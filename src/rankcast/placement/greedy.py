@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.placement.boxes import Array, hull
+from rankcast.arrays import Array
+from rankcast.placement.boxes import hull
 from rankcast.placement.flow import classes_of
 from rankcast.placement.kernels_filters import empty_filters, used_boxes
 from rankcast.placement.kernels_greedy import Choices, Demands, Progress, place_all

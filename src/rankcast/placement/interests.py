@@ -18,10 +18,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.filters import Conjunction, Filter
 from rankcast.model.intervals import END, START
-from rankcast.placement.boxes import Array, sides_of
+from rankcast.placement.boxes import sides_of
 
 Range: TypeAlias = tuple[float, float]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, inlined
-from rankcast.placement.boxes import Array
 
 
 @inlined

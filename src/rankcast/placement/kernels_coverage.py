@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, inlined
-from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_boxes import lies_within
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, inlined, inner
-from rankcast.placement.boxes import Array
 from rankcast.placement.density import Density
 from rankcast.placement.kernels_growth import (
     NOWHERE,

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, constant, inner
-from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_filters import Filters, growth, holds_all, let_in
 from rankcast.placement.kernels_growth import NOWHERE
 

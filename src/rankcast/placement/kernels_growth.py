@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, constant, inlined, inner
-from rankcast.placement.boxes import Array
 from rankcast.placement.density import Density
 
 NOWHERE = constant(-1)

@@ -11,8 +11,8 @@ O(leaves) per member shifted and O(leaves^2) per chain, and lists are gone throu
 
 from __future__ import annotations
 
+from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, constant, inner
-from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_growth import NOWHERE
 
 PLACE, LEAF, DEMAND = range(3)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, constant, inlined
-from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_boxes import lies_within, widen
 
 _JOINED, _COMMON = constant(True), constant(False)

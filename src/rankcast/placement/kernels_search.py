@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, constant, inner
-from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_growth import NOWHERE
 from rankcast.placement.kernels_search_filters import shrink_above, shrink_leaf
 from rankcast.placement.kernels_search_places import cheapest_leaf, free_leaf, made_room, put

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import ZERO, inner
-from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_growth import (
     NOWHERE,
     begin_growing,

@@ -6,8 +6,8 @@ another leaf at no cost; else the leaf from which up filters grow least.
 
 from __future__ import annotations
 
+from rankcast.arrays import Array
 from rankcast.compiling import ZERO, inner
-from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_growth import NOWHERE, cheapest_slot, holding
 from rankcast.placement.kernels_search_filters import let_in, path_growth
 from rankcast.placement.kernels_search_state import (

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import ZERO, inlined, inner
-from rankcast.placement.boxes import Array
 from rankcast.placement.kernels_growth import NOWHERE, copy_filter
 
 RANK, GROUP, FIRST_PART, PARTS, FIRST_HOLDING, LEAF, OLD_LEAF, MOVED, MOVED_LIST = range(9)

@@ -23,8 +23,8 @@ from ortools.pdlp import solve_log_pb2, solvers_pb2
 from ortools.pdlp.python import pdlp
 from scipy.sparse import csc_matrix
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array
 from rankcast.placement.density import Density
 from rankcast.placement.filter_candidates import Candidates
 

@@ -18,8 +18,9 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError, shown
-from rankcast.placement.boxes import Array, hull, volumes
+from rankcast.placement.boxes import hull, volumes
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.interests import Interests
 from rankcast.placement.magnitudes import LARGEST_FACTOR, LEAST_SHARE, MOST_EVENTS, UTMOST

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.placement.assignment import Loads
-from rankcast.placement.boxes import Array
 from rankcast.placement.fitting import merged
 from rankcast.placement.flow import classes_of, largest_flow
 from rankcast.placement.kernels_coverage import units_inside

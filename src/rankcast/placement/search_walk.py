@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.flow import classes_of
 from rankcast.placement.kernels_growth import NOWHERE, working_space
 from rankcast.placement.kernels_search import put_all, search, shrink_all

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.placement.assignment import assigned
-from rankcast.placement.boxes import Array
 from rankcast.placement.filter_assignment import Sampling, Yardstick, assign_filters
 from rankcast.placement.fitting import fitted
 from rankcast.placement.problem import Problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

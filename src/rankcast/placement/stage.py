@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.flow import Classes, classes_of
 from rankcast.placement.kernels_coverage import covering_brokers, held_interests, uncovered_demands
 from rankcast.placement.problem import Problem

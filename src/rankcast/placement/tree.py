@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array
 from rankcast.placement.magnitudes import FARTHEST, wrong_place
 
 PUBLISHER = -1

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array
 from rankcast.placement.clusters import k_means
 from rankcast.placement.fitting import fit_inner_filters, merged
 from rankcast.placement.greedy import greedy_offline

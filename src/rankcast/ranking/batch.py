@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
+from rankcast.model.times import instant_of
 from rankcast.ranking.batch_kernels import count_relevant, rank_matches, scale_vectors
-from rankcast.ranking.batch_table import EPOCH, Array, Functions, Ranking, RankTable
+from rankcast.ranking.batch_table import Functions, Ranking, RankTable
 from rankcast.ranking.decay import decayed
 
 __all__ = ["Features", "RankedRows", "Ranking", "rank_batch", "relevant_events"]
@@ -172,6 +173,6 @@ def _complete_scores(ranking: Ranking, rows: RankedRows, times: Array) -> None:
     for row in np.flatnonzero(np.isnan(rows.score)).tolist():
         profile = int(ranking.table.profile[rows.matched[rows.matched_start[row]]])
         decay = ranking.table.decay(profile)
-        time = EPOCH + timedelta(microseconds=int(times[rows.event[row]]))
+        time = instant_of(int(times[rows.event[row]]))
         if decay is not None:
             rows.score[row] = decayed(float(rows.rank[row]), time, decay)

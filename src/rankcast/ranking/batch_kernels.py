@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.compiling.arguments import (
     Kinds,
@@ -22,15 +23,13 @@ from rankcast.compiling.arguments import (
     int64_columns,
     int64s,
 )
-from rankcast.model.times import LATEST, TICK
-from rankcast.ranking.batch_table import CLOSENESS, COSINE, DISTANCE, EPOCH, MAX, MEAN, MIN, NONE, Array
+from rankcast.model.times import EPOCH, LAST_INSTANT, TICK
+from rankcast.ranking.batch_table import CLOSENESS, COSINE, DISTANCE, MAX, MEAN, MIN, NONE
 from rankcast.ranking.decay import LANDMARK
 from rankcast.ranking.relevance import MAX_DISTANCE
 
-NEVER = 2**63 - 1
 """The expiry of what does not expire."""
 
-LAST_INSTANT = (LATEST - EPOCH) // TICK
 _LANDMARK = (LANDMARK - EPOCH) // TICK
 _DAY = 86_400_000_000
 EXACT = 2**53

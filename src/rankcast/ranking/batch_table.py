@@ -13,19 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from datetime import timedelta
+from typing import Any
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance
 from rankcast.model.subscriptions import RankBy, Subscriber
 from rankcast.model.times import EARLIEST, LATEST, TICK
 from rankcast.ranking.preferences import Preferences
 
-Array: TypeAlias = np.ndarray[Any, Any]
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """What times are counted from, in microseconds."""
 
 LONGEST = (LATEST - EARLIEST) // TICK

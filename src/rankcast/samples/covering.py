@@ -10,15 +10,13 @@ The overlay is a chain of core brokers, each with some edge brokers, to which su
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.expressions import all_of, attr
 from rankcast.model.filters import Filter
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 WIDTHS = (0.3, 0.6)
 """The share of the domain that a range takes: from, and to."""

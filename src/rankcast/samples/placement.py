@@ -12,8 +12,8 @@ from enum import Enum
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array
 from rankcast.placement.flow import largest_flow
 from rankcast.placement.problem import Problem, limits_of_delay
 from rankcast.placement.tree import BrokerTree

@@ -14,7 +14,7 @@ from enum import Enum
 
 import numpy as np
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.interests import Interests
 
 BRANCHING = (4, 3, 3, 2)

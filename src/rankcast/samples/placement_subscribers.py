@@ -15,12 +15,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError, PlacementError, shown
 from rankcast.model.events import Event
 from rankcast.model.filters import Conjunction
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.valuesets import ValueSet
-from rankcast.placement.boxes import Array
 from rankcast.placement.density import Density
 from rankcast.placement.interests import MAX_PARTS, Interests
 from rankcast.samples.placement_coding import Axis, Numbers, Range, Words, end_points, named_value

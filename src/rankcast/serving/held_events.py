@@ -16,9 +16,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 
-from rankcast.delivery.batch_layout import microseconds
 from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.model.events import Event, Identity
+from rankcast.model.times import microseconds
 
 MIDDLE = 1 << 42
 LIMIT = 1 << 43

@@ -15,16 +15,16 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
+from rankcast.arrays import Array
 from rankcast.delivery.batch import BatchedQueues, Delivered
-from rankcast.delivery.batch_layout import LAST_INSTANT, NEVER, Array, microseconds
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import Content, content_codes
 from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.delivery.policies import new_queue, renamed_queue
-from rankcast.delivery.queue_slots import instant_of
 from rankcast.delivery.queues import Queue, step
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.model.times import LAST_INSTANT, NEVER, instant_of, microseconds
 from rankcast.model.values import Value
 from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 

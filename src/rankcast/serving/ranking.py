@@ -15,14 +15,13 @@ from datetime import timedelta
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import loaded
 from rankcast.compiling.arguments import KernelArguments
-from rankcast.delivery.batch_layout import NEVER, Array, microseconds
-from rankcast.delivery.queue_slots import instant_of
 from rankcast.model.events import Event
 from rankcast.model.relevance import Relevance
 from rankcast.model.subscriptions import SubscriptionId
-from rankcast.model.times import TICK
+from rankcast.model.times import NEVER, TICK, instant_of, microseconds
 from rankcast.ranking.batch import Features
 from rankcast.ranking.batch_kernels import EVENT_KINDS, ROW_SCORE, rank_event
 from rankcast.ranking.batch_table import LONGEST, NONE, RANK_BY, Functions

@@ -25,21 +25,20 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace as replaced
 
+from rankcast.arrays import Array
 from rankcast.delivery.batch import Delivered
-from rankcast.delivery.batch_layout import Array, microseconds
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.contents import Content, content_for
 from rankcast.delivery.gathering import current
 from rankcast.delivery.kernels_shards import CODE_BITS
 from rankcast.delivery.outlook import Outlook, outlook
 from rankcast.delivery.policies import changed_queue, renamed_queue
-from rankcast.delivery.queue_slots import instant_of
 from rankcast.delivery.queues import Queue
 from rankcast.matching.naive import matches as is_matched
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
-from rankcast.model.times import LATEST
+from rankcast.model.times import LATEST, instant_of, microseconds
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.serving.held_events import HeldEvents
 from rankcast.serving.matched_codes import CODES, MatchedCodes

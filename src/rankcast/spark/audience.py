@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.contents import WantedContent
 from rankcast.delivery.event_tables import Ragged
 from rankcast.matching.builder import Entry

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.matching.builder import Entry
 from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.dense_rows import DenseRows, event_digests
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.kernels_tables import digests, mixed

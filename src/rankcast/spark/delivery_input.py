@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
-from rankcast.delivery.batch_layout import FIRST_INSTANT
 from rankcast.delivery.event_tables import EventTable
 from rankcast.delivery.packing import Chunk, Notices
 from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
 from rankcast.delivery.shards import Shard
 from rankcast.model.errors import InvalidValueError
+from rankcast.model.times import FIRST_INSTANT
 from rankcast.spark.ranking_anew import RANKING_ANEW
 
 VERSION = 1

@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from rankcast.delivery.batch_layout import NEVER, Array, microseconds
+from rankcast.arrays import Array
 from rankcast.delivery.contents import WantedContent, attribute_code, content_codes
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.matching.index import Reader
 from rankcast.model.events import Event
 from rankcast.model.schema import ENVELOPE_TYPES
+from rankcast.model.times import NEVER, microseconds
 from rankcast.ranking.batch import Features, Ranking
 from rankcast.spark.event_contents import column_contents, event_contents
 from rankcast.spark.event_values import as_microseconds, as_number, is_number, value_codes, vector_elements

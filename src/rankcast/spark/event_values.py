@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rankcast.delivery.batch_layout import EPOCH, FIRST_INSTANT, LAST_INSTANT, NEVER, Array, microseconds
+from rankcast.arrays import Array
 from rankcast.delivery.contents import value_code
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
-from rankcast.model.times import TICK, parse_time
+from rankcast.model.times import EPOCH, FIRST_INSTANT, LAST_INSTANT, NEVER, TICK, microseconds, parse_time
 from rankcast.model.values import INT_MAX, INT_MIN, Value, ValueType
 from rankcast.spark.rejected import ORIGINAL, REASON
 

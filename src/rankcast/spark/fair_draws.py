@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.event_tables import Ragged
 
 SPARK_SEED = 42

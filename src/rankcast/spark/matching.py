@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's documentation has)
 
-from rankcast.delivery.batch_layout import NEVER, Array
+from rankcast.arrays import Array
 from rankcast.delivery.contents import WantedContent
 from rankcast.model.errors import InvalidEventError, shown
 from rankcast.model.schema import Schema
+from rankcast.model.times import NEVER
 from rankcast.ranking.batch import Features, RankedRows, rank_batch
 from rankcast.spark.audience import Audience
 from rankcast.spark.event_batches import EventBatch

@@ -12,7 +12,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from rankcast.model.times import format_time, parse_time
+from rankcast.model.times import EPOCH, format_time, parse_time
 
 ENDS = "rankcast-ends"
 """The name of the folder by which a stream is told that it ends."""
@@ -223,12 +223,9 @@ def _is_end(source: Mapping[str, Any]) -> bool:
     return str(source.get("description", "")).endswith(f"/{ENDS}]")
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 def _watermark(event_time: Mapping[str, str]) -> datetime | None:
     """Return the watermark; Spark says 1970 while there is none."""
     if "watermark" not in event_time:
         return None
     found = parse_time(event_time["watermark"])
-    return None if found == _EPOCH else found
+    return None if found == EPOCH else found

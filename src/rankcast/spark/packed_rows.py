@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.event_tables import EventTable
 from rankcast.ranking.batch import Features, RankedRows
 from rankcast.spark.audience import Audience

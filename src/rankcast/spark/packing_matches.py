@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rankcast.delivery.batch_layout import NEVER, Array
+from rankcast.arrays import Array
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.model.errors import InvalidEventError, UnknownIdError, shown
+from rankcast.model.times import NEVER
 from rankcast.ranking.batch import RankedRows
 from rankcast.spark.audience import Audience
 from rankcast.spark.chunks import chunks_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 
 BYTES = 8
 """Of a number."""

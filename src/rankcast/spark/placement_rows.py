@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.magnitudes import FARTHEST, wrong_place
 from rankcast.spark.placement_keys import keys_of
 

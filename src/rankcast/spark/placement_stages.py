@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.fitting import fit_inner_filters, fitted_leaf, leaf_seeds
 from rankcast.placement.flow import classes_of
 from rankcast.placement.kernels_coverage import covering_brokers, uncovered_demands

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array
 from rankcast.placement.density import UNIFORM, Density
 from rankcast.placement.interests import Interests
 from rankcast.placement.problem import Latency, Problem, attribute_count, candidates_of

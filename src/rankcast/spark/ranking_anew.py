@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import structs
 
-from rankcast.delivery.batch_layout import NEVER, Array, microseconds
+from rankcast.arrays import Array
 from rankcast.delivery.contents import WantedContent, content_codes
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.packing import SETS
@@ -30,6 +30,7 @@ from rankcast.model.events import Event
 from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionId
+from rankcast.model.times import NEVER, microseconds
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.spark.event_contents import event_of_content
 from rankcast.spark.payloads import Payload, ragged_bytes

@@ -34,8 +34,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.delivery.batch import Live
-from rankcast.delivery.batch_layout import LINE, Array
+from rankcast.delivery.batch_layout import LINE
 from rankcast.delivery.shards import Shard
 
 PREFIX = "rankcast-live-"

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from rankcast.delivery.batch_layout import NEVER, microseconds
 from rankcast.model.errors import InvalidFileError, InvalidSubscriptionError, InvalidValueError, Problem, shown
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, check_id
-from rankcast.model.times import EXPECTED_TIME, parse_time
+from rankcast.model.times import EXPECTED_TIME, NEVER, microseconds, parse_time
 from rankcast.model.values import checked_value
 from rankcast.spark.audience import needs_hub
 from rankcast.spark.timelines import ALWAYS, Revision, Timeline, moment, timeline_of

@@ -23,11 +23,10 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from rankcast.delivery.batch_layout import EPOCH, FIRST_INSTANT, NEVER, microseconds
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.model.times import TICK
+from rankcast.model.times import EPOCH, FIRST_INSTANT, NEVER, TICK, microseconds
 
 ALWAYS = FIRST_INSTANT
 """The start of what has no start."""

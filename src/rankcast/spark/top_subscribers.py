@@ -20,7 +20,7 @@ import numpy as np
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.event_tables import EventTable
 from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError, shown
 from rankcast.model.policies import check_count

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's documentation has)
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.batch_layout import Array
 from rankcast.delivery.event_tables import Ragged
 from rankcast.delivery.packing import SETS, Chunk, Notices, positions
 from rankcast.spark.audience import Audience

@@ -30,12 +30,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from rankcast.delivery.batch_layout import NEVER
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
-from rankcast.model.times import format_time
+from rankcast.model.times import NEVER, format_time
 from rankcast.spark.pins import Pin, Pins
 from rankcast.spark.ranking_anew import is_ranked_anew, ranking_text
 from rankcast.spark.subscriber_rows import RowReader

@@ -10,13 +10,14 @@ ours (a time after the year 9999, bytes that are not UTF-8) makes its row a prob
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from rankcast.lazily import module
 from rankcast.model.errors import InvalidEventError, Problem, RankcastError, shown
 from rankcast.model.events import Event
+from rankcast.model.times import EPOCH
 from rankcast.model.values import ValueType
 from rankcast.storage.event_rows import columns_of, event_of_row, row_of_event
 from rankcast.storage.texts import invalid_file, unreadable
@@ -31,7 +32,6 @@ else:
 BATCH_ROWS = 4_096
 """Rows held as Python objects at a time."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -166,7 +166,7 @@ def _struct_values(array: pa.StructArray) -> list[Any]:
 def _time(tick: int, per_second: int) -> datetime | _Unusable:
     """Count from the epoch in whole numbers: Arrow's own conversion fails a whole column for one odd value."""
     try:
-        return _EPOCH + timedelta(microseconds=tick * 1_000_000 // per_second)
+        return EPOCH + timedelta(microseconds=tick * 1_000_000 // per_second)
     except OverflowError:
         return _Unusable("a time outside the years 1 to 9999")
 

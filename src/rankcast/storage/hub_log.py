@@ -23,13 +23,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 from rankcast.model.errors import InvalidFileError, RankcastError
-from rankcast.model.times import TICK
+from rankcast.model.times import instant_of, microseconds
 from rankcast.storage.texts import invalid_file
 
 FORMAT = 3
@@ -38,7 +38,6 @@ FORMAT = 3
 APPLICATION = int.from_bytes(b"Rkct", "big")
 """SQLite's mark of whose file it is, at a fixed place in its first page."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TABLES = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE inputs (number INTEGER PRIMARY KEY, now INTEGER, kind TEXT NOT NULL, open TEXT NOT NULL,"
@@ -134,7 +133,7 @@ class HubLog:
                 if _checksum(stored) != checksum:
                     raise self._damaged(f"input {expected} is not what was written")
                 number, now, kind, unsettled, body = stored
-                time = None if now is None else _EPOCH + timedelta(microseconds=now)
+                time = None if now is None else instant_of(now)
                 yield Row(number, time, kind, tuple(map(int, unsettled.split())), body)
 
     def append(self, rows: Iterable[Row]) -> None:
@@ -244,7 +243,7 @@ def _reason(error: sqlite3.Error) -> str:
 
 
 def _ticks(now: datetime | None) -> int | None:
-    return None if now is None else (now - _EPOCH) // TICK
+    return None if now is None else microseconds(now)
 
 
 def _checksum(values: Iterable[object]) -> int:

@@ -31,10 +31,11 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.builder import build_segment
 from rankcast.matching.few import FewSnapshot
 from rankcast.matching.index import Index, Run
@@ -44,8 +45,6 @@ from rankcast.matching.snapshots import Snapshot
 from rankcast.model.errors import InvalidFileError, RankcastError, shown
 from rankcast.storage.texts import invalid_file, unreadable
 from rankcast.storage.writing import replacing
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 MANIFEST = "manifest.json"
 LAYOUT = 1

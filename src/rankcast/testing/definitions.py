@@ -15,10 +15,8 @@ from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
-from rankcast.model.times import LATEST
+from rankcast.model.times import EPOCH, LATEST
 from rankcast.model.values import Value
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Delivery(NamedTuple):
@@ -63,7 +61,7 @@ def due(policy: Policy, offers: list[Offer]) -> list[Delivery]:
 
 def gathered(every: timedelta, deliveries: list[Delivery]) -> list[Delivery]:
     """Return deliveries with the end of the half-open period in which they fall."""
-    return [one._replace(gathered=_EPOCH + ((one.time - _EPOCH) // every + 1) * every) for one in deliveries]
+    return [one._replace(gathered=EPOCH + ((one.time - EPOCH) // every + 1) * every) for one in deliveries]
 
 
 def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[Delivery]:
@@ -76,9 +74,9 @@ def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[Delivery]:
         held = [offer for offer in seen if offer.delivery.event in delivered]
         return [_delivered(offer, at) for offer in _best([one for one in held if one.expires > at], policy.k)]
     if isinstance(policy, Periodic):
-        number = (at - _EPOCH) // policy.period
-        end = _EPOCH + (number + 1) * policy.period
-        inside = [offer for offer in seen if (offer.time - _EPOCH) // policy.period == number and offer.expires > end]
+        number = (at - EPOCH) // policy.period
+        end = EPOCH + (number + 1) * policy.period
+        inside = [offer for offer in seen if (offer.time - EPOCH) // policy.period == number and offer.expires > end]
         return [_delivered(offer, at) for offer in _top(inside, policy.k, policy.diversity)]
     if isinstance(policy.window, timedelta):
         held = [offer for offer in seen if at < offer.time + policy.window]

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
+from rankcast.model.times import instant_of
 from rankcast.storage.typed_events import event_to_record
 from rankcast.testing.arrivals import Arrivals, Arrived, late_by
 from rankcast.testing.conformance import Case
@@ -30,7 +31,6 @@ from rankcast.testing.definitions import Delivery
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMN = "value"
 
 
@@ -115,7 +115,7 @@ class SparkEngine:
     def _arrived(self, table: pa.Table) -> Arrived:
         late = table.filter(pc.equal(table["kind"], "late"))
         identities = map(Identity, late["source"].to_pylist(), late["id"].to_pylist())
-        times = (_EPOCH + timedelta(microseconds=micros) for micros in late["time"].cast("int64").to_pylist())
+        times = (instant_of(micros) for micros in late["time"].cast("int64").to_pylist())
         reported = list(zip(identities, times, strict=True))
         notifications = table.filter(pc.equal(table["kind"], "notification"))
         return Arrived(self._deliveries(notifications), reported=reported)
@@ -130,7 +130,7 @@ class SparkEngine:
                 Identity(source, name),
                 rank,
                 tuple(map(SubscriptionId, matched)),
-                _EPOCH + timedelta(microseconds=micros),
+                instant_of(micros),
                 None if own is None else SubscriptionId(own),
             )
             for subscriber, source, name, rank, matched, own, micros in rows

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast_lab.bench.report import Comparison
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,16 @@ numbers, and over reals the halves between them too. So the comparison needs no 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.conflicts import ConflictTable, exact_cover
 from rankcast.covering.group import Checking, Union
 from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 GRID = 5
 MOST_ATTRIBUTES = 3

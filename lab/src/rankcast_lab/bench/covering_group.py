@@ -12,7 +12,6 @@ the number of grids.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,8 +25,6 @@ from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import best_of_each
 from rankcast_lab.workloads.group_cover import NARROW, WIDE, BoxFilters, comparison, partition
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 GRIDS = 100_000
 BY_FILTERS = 50

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @compiled

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.order import Order
 from rankcast.covering.topk import Change, Cover, CoverSet
 from rankcast.model.filters import Filter
@@ -28,8 +28,6 @@ from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import best_of_each, timed
 from rankcast_lab.engines.bulk import forwarded
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 SUBSCRIPTIONS = 50_000
 REPEATS = 2

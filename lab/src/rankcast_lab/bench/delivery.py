@@ -18,13 +18,12 @@ from functools import partial
 import numpy as np
 
 from rankcast.delivery.batch import BatchedQueues, Rows
-from rankcast.delivery.batch_layout import EPOCH, NEVER, microseconds
 from rankcast.delivery.candidates import Candidate, Delivered
 from rankcast.delivery.policies import new_queue
 from rankcast.delivery.queues import Queue, step
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
-from rankcast.model.times import TICK
+from rankcast.model.times import EPOCH, NEVER, TICK, microseconds
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import timed

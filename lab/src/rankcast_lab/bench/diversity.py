@@ -20,15 +20,15 @@ from functools import partial
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.delivery.batch import BatchedQueues, Rows
-from rankcast.delivery.batch_layout import EPOCH, NEVER, microseconds
 from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.contents import Array, Content, Contents, attribute_code, value_code
+from rankcast.delivery.contents import Content, Contents, attribute_code, value_code
 from rankcast.delivery.diverse_selection import selected_by_kernel, selection_arrays, selection_of_arrays
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 from rankcast.model.policies import Periodic, Policy, Sliding, TopKWindow
-from rankcast.model.times import TICK
+from rankcast.model.times import EPOCH, NEVER, TICK, microseconds
 from rankcast.ranking.diversity import diverse_best
 from rankcast_lab.bench.delivery import SPACING, STAGGER, Steps
 from rankcast_lab.bench.registry import Settings

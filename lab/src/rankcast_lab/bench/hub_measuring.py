@@ -272,10 +272,10 @@ def shard_memory(policy: Callable[[int, int], Any]) -> Callable[[float, Path], O
     def ready(scale: float, _: Path) -> Once:
         import numpy as np  # noqa: PLC0415 (other cases do not need these)
 
-        from rankcast.delivery.batch_layout import NEVER  # noqa: PLC0415
         from rankcast.delivery.event_tables import EventTable, Ragged  # noqa: PLC0415
         from rankcast.delivery.packing import Chunk  # noqa: PLC0415
         from rankcast.delivery.shards import Shard  # noqa: PLC0415
+        from rankcast.model.times import NEVER  # noqa: PLC0415
 
         count, window, chunk = sized(100_000, scale), 20_000, 20
         rows, draw = chunk * count, np.random.default_rng(1)

@@ -20,13 +20,14 @@ from time import perf_counter, sleep, thread_time
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index, Run
 from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
 from rankcast_lab.bench.matching_engines import match_brute_force
-from rankcast_lab.bench.matching_work import Array, Work
+from rankcast_lab.bench.matching_work import Work
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report
 from rankcast_lab.bench.timing import quantile, timed

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.events import EncodedEvents
 from rankcast.matching.searcher import Searcher
 from rankcast.matching.segment import Segment
@@ -19,7 +20,7 @@ from rankcast_lab.bench.matching_kernels import (
     in_groups,
     match_all,
 )
-from rankcast_lab.bench.matching_work import MISSING, Array, Work
+from rankcast_lab.bench.matching_work import MISSING, Work
 from rankcast_lab.bench.memory import megabytes
 from rankcast_lab.bench.timing import timed
 from rankcast_lab.engines.columnar import segment_of_ranges

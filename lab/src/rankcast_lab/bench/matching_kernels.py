@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast_lab.bench.matching_work import Array
 
 STREAMS = 10
 """Rows that the bandwidth kernel reads at once. Measured with 2, 4, 5, 10 and 20."""

@@ -20,9 +20,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from rankcast.arrays import Array
 from rankcast_lab.bench.comparing import Matches
 from rankcast_lab.bench.matching_engines import Engine
-from rankcast_lab.bench.matching_work import MISSING, Array, Work
+from rankcast_lab.bench.matching_work import MISSING, Work
 from rankcast_lab.bench.memory import MEGABYTE
 from rankcast_lab.bench.timing import best_of, count_within, timed
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from rankcast.arrays import Array
 from rankcast.matching.index import Index
 from rankcast_lab.bench.comparing import Matches, compare, gathered
 from rankcast_lab.bench.matching_engines import build_index, match_brute_force
-from rankcast_lab.bench.matching_work import Array, Work
+from rankcast_lab.bench.matching_work import Work
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Figure, Report, Row
 from rankcast_lab.bench.timing import best_of_each

@@ -7,14 +7,12 @@ by them: a constraint is always low <= value <= high, and MISSING satisfies none
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast_lab.workloads.matching import ABSENT, MatchingCase, MatchingWorkload, matching_case
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 MISSING = ABSENT
 """Stands for an attribute that an event lacks; it is below all values."""

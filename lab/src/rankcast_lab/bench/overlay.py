@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.effects import Deliver
 from rankcast.overlay.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
@@ -31,8 +31,6 @@ from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import timed
 from rankcast_lab.workloads.overlays import Audience, subscriber_of
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 SUBSCRIPTIONS, EVENTS = 5_000, 50
 QUICK_SUBSCRIPTIONS, QUICK_EVENTS = 300, 10

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.problem import Problem
 from rankcast.placement.slp import ProgrammedPlacement, placed_by_programme
 from rankcast.placement.solution import Placement

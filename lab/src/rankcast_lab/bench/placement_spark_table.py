@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankcast.placement.boxes import Array, corners
+from rankcast.arrays import Array
+from rankcast.placement.boxes import corners
 from rankcast.placement.interests import Interests
 from rankcast.placement.problem import Problem, distinct_sites
 from rankcast.samples.placement import Workload, placement_problem

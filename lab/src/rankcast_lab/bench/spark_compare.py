@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.delivery.event_tables import Ragged
 from rankcast.delivery.kernels_tables import digests
 

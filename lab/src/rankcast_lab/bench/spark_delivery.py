@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from rankcast.delivery.batch_layout import NEVER
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.packing import Chunk, Notices
 from rankcast.delivery.shards import Shard
 from rankcast.model.policies import Policy, Sliding
+from rankcast.model.times import NEVER
 from rankcast.spark.delivery import INPUT_SCHEMA, deliver
 from rankcast.spark.delivery_input import Kind
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankcast.delivery.batch_layout import Array
+from rankcast.arrays import Array
 from rankcast.model.expressions import Constraint, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.policies import Sliding

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast_lab.engines.topkw_dense_distances import Array
 
 BLOCK = 8192
 """Events of a block: 128 KB of coordinates."""

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from rankcast.delivery.batch_layout import NEVER, Array
+from rankcast.arrays import Array
 from rankcast.delivery.dense_rows import DenseRows
 from rankcast.delivery.event_tables import EventTable, Ragged
 from rankcast.delivery.packing import Chunk
@@ -20,6 +20,7 @@ from rankcast.delivery.waiting_rows import ROW_COLUMNS, Waiting
 from rankcast.language.parser import parse_filter
 from rankcast.model.relevance import IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.model.times import NEVER
 from rankcast.ranking.batch import Features, Ranking, rank_batch
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row

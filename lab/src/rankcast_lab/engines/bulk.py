@@ -12,16 +12,13 @@ kept incrementally. Ranges are closed, or half-open alike; ties are broken by nu
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankcast.arrays import Array
 from rankcast.covering.topk import Cover, check_k
 from rankcast.model.errors import InvalidValueError
 from rankcast_lab.engines.kernels_bulk import levels_in_space, levels_on_a_line
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def levels_above(

@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.matching.cuts import split_integers
 from rankcast.matching.dimensions import Dimensions
 from rankcast.matching.plan import Sample
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Array, Rows, starts_of
+from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows, starts_of
 from rankcast.matching.segment import Residues, Segment, make_segment
 from rankcast.matching.tables import ByteTable
 from rankcast.model.errors import FilterTypeError

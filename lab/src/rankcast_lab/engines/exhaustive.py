@@ -11,8 +11,8 @@ from itertools import product
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import Array
 from rankcast.placement.problem import Problem
 
 MOST_ASSIGNMENTS = 100_000

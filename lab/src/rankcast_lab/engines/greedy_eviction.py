@@ -15,7 +15,7 @@ from enum import Enum
 
 import numpy as np
 
-from rankcast.placement.boxes import Array
+from rankcast.arrays import Array
 from rankcast.placement.dynamic_filters import LivingFilters
 from rankcast.placement.fitting import fitted
 from rankcast.placement.problem import Problem

@@ -11,13 +11,10 @@ those below `most`, some tenths of a nanosecond each, as several are compared at
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 BLOCK = 512
 """Boxes compared at a time: when none of them is left, their other attributes need not be looked at."""

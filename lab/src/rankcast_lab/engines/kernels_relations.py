@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 CONTAINS, CONTAINED, MEETS = 1, 2, 4
 """What is found of a pair, to be added: the one contains the other, lies in it, has a point in common with it."""

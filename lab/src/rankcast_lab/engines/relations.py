@@ -19,10 +19,10 @@ proves that two are disjoint. What is left open is decided pair by pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.covering.boxes import Box
 from rankcast.covering.order import Group, Order
 from rankcast.covering.relation import Relation, relation
@@ -30,8 +30,6 @@ from rankcast.covering.rows import hull
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast_lab.engines.kernels_relations import CONTAINED, CONTAINS, MEETS, relate_boxes
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 RELATIONS = tuple(Relation)
 """The relations by their codes."""

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankcast.arrays import Array
 from rankcast.delivery.topkw_dense_lengths import SIGMA, queue_length
 from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError, shown
 from rankcast.model.policies import check_count
-from rankcast_lab.engines.topkw_dense_distances import Array
 from rankcast_lab.engines.topkw_dense_exact import NEVER, run_exact
 from rankcast_lab.engines.topkw_dense_queues import run_bounded, run_skyband
 

@@ -10,13 +10,11 @@ registers; whatever passes is decided by the distance itself.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 BLOCK = 256
 """Events whose squares are compared with a bound at once: a block without any that passes is done with."""

@@ -22,15 +22,9 @@ import math
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast_lab.engines.topkw_dense_distances import (
-    BLOCK,
-    Array,
-    gather,
-    sort_newest_first,
-    square_bound,
-    squares,
-)
+from rankcast_lab.engines.topkw_dense_distances import BLOCK, gather, sort_newest_first, square_bound, squares
 
 NEVER = 1 << 62
 

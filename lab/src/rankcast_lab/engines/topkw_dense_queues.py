@@ -18,15 +18,9 @@ import math
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast_lab.engines.topkw_dense_distances import (
-    BLOCK,
-    Array,
-    any_within,
-    fill_plain_squares,
-    square_bound,
-    squares,
-)
+from rankcast_lab.engines.topkw_dense_distances import BLOCK, any_within, fill_plain_squares, square_bound, squares
 
 
 @inlined

@@ -219,7 +219,6 @@ def simulated_chain(settings: Settings, generator: np.random.Generator) -> Chain
 
 # Comparison
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 ATTRIBUTES = (10, 15, 20)
 RANGES = {"narrow": NARROW, "wide": WIDE}

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
 from rankcast.covering.topk import Cover
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, mark_numbers, tidy
@@ -39,8 +40,6 @@ from rankcast_lab.engines.bulk import forwarded, levels_above
 from rankcast_lab.studies.findings import Finding, Outcome, Picture, Say, Settings
 
 # Depths
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Depth(Enum):

@@ -27,10 +27,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import comb
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.compiling import compiled
 from rankcast.delivery.candidates import Candidate
 from rankcast.delivery.diverse_selection import diverse_selection, selected_by_kernel, selection_arrays
@@ -46,8 +47,6 @@ from rankcast_lab.bench.timing import best_of
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
 
 # Search
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def largest_sum(distances: Array, k: int) -> float:

@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import counted
 from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.simulate import Simulation
@@ -34,7 +35,6 @@ from rankcast_lab.workloads.overlays import NAME, Audience, subscriber_of
 
 # Runs
 
-Array: TypeAlias = np.ndarray[Any, Any]
 
 CORES, EDGES, SUBSCRIBERS = 5, 5, 250
 HEARTBEAT = timedelta(hours=1)

@@ -37,9 +37,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.delivery.batch import BatchedQueues, Deliveries, Rows
-from rankcast.delivery.batch_layout import NEVER
-from rankcast.delivery.contents import MISSING, Array, Contents, value_code
+from rankcast.delivery.contents import MISSING, Contents, value_code
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.model.diversity import Diversity
@@ -47,6 +47,7 @@ from rankcast.model.errors import InvalidValueError
 from rankcast.model.filters import Filter
 from rankcast.model.policies import Continuous, Periodic, Policy, Sliding
 from rankcast.model.subscriptions import Subscriber
+from rankcast.model.times import NEVER
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from rankcast_lab.studies.findings import Finding, Outcome, Picture, Settings
 from rankcast_lab.workloads.preferences import (

@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.delivery.topkw_dense_lengths import queue_length
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, RED, mark_numbers, tidy
 from rankcast_lab.engines.topkw_dense import Deliveries, QueueKind
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
-from rankcast_lab.studies.topkw_data import Array, deliveries, missed_and_false, sale, sessions, uniform
+from rankcast_lab.studies.topkw_data import deliveries, missed_and_false, sale, sessions, uniform
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200)
 SHOWN_K = 10

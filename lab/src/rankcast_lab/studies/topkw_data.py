@@ -7,13 +7,10 @@ others begin), and the offers of a ticket sale, whose price goes up with every s
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast_lab.engines.topkw_dense import Deliveries, DenseTopKWindow, QueueKind
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 BATCH = 50_000
 """Events that are published by one call."""

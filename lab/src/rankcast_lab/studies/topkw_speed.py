@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.plotting import BLACK, BLUE, ORANGE, mark_numbers, tidy
 from rankcast_lab.bench.timing import timed
 from rankcast_lab.engines.topkw_dense import DenseTopKWindow, QueueKind
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
-from rankcast_lab.studies.topkw_data import BATCH, Array, uniform
+from rankcast_lab.studies.topkw_data import BATCH, uniform
 
 SUBSCRIPTIONS, EVENTS, WINDOW = 500, 1_000_000, 20_000
 QUICK_SUBSCRIPTIONS, QUICK_EVENTS = 40, 100_000

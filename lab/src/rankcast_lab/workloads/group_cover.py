@@ -20,17 +20,15 @@ Paper: probabilistic subsumption checking in content-based publish/subscribe, se
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.expressions import Constant, Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 DOMAIN = 1_000_000
 FIRST, LAST = DOMAIN // 4, 3 * DOMAIN // 4 - 1

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-Array: TypeAlias = np.ndarray[Any, Any]
+from rankcast.arrays import Array
 
 ATTRIBUTES = 20
 DOMAIN = 1_000_000

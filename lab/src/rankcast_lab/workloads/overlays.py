@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from rankcast.arrays import Array
 from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
@@ -24,8 +24,6 @@ from rankcast.overlay.rankings import FAIRNESS, AudienceRanking
 from rankcast.overlay.simulate import Simulation
 from rankcast.overlay.topologies import Topology
 from rankcast.samples.covering import Ranges
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 NAME = AdvertisementId("ranges")
 SOURCE = "/ranges"
