@@ -4,11 +4,10 @@ from datetime import timedelta
 
 import numpy as np
 
-from rankcast.delivery.batch import Rows
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.contents import WantedContent
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import finished, step
+from rankcast.delivery.engine.contents import WantedContent
+from rankcast.delivery.engine.queue_table import Rows
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.model.events import Identity
 from rankcast.model.times import EPOCH, NEVER, microseconds
 

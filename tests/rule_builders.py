@@ -2,9 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import finished, step
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.language.parser import parse_filter
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index

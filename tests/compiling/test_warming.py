@@ -52,13 +52,13 @@ import numpy as np
 import pyarrow as pa
 from rankcast.spark.event_reader import EventReader, Leaf
 from rankcast.spark.events import DEFAULT_SOURCE, EventColumns
-from rankcast.delivery.packing import Chunk
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.shards import Shard
 from rankcast.language.parser import parse_filter
 from rankcast.model.policies import Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.audience import Audience
-from rankcast.spark.chunks import Apart, chunks_of
+from rankcast.spark.chunks import UnfilteredRanks, chunks_of
 from rankcast.spark.matching import matched_pieces
 from rankcast.spark.unpacked_rows import notification_rows
 name, *_ = ATTRIBUTES = ("a", "b")
@@ -85,10 +85,10 @@ batch = pa.RecordBatch.from_pydict({
 })
 shard = Shard.of(audience.queues.policies_of(0, 1))
 for piece in matched_pieces(iter([batch]), reader, audience, apart=True):
-    apart = Apart(piece.features, piece.events.expires)
+    apart = UnfilteredRanks(piece.features, piece.events.expires)
     table = piece.events.table(audience.queues.wanted_content)
     for packed in chunks_of(table, piece.rows, audience, 0, 1, 0, apart=apart):
-        shard.take(Chunk.from_bytes(packed.chunk.to_bytes()))
+        shard.take(MatchBatch.from_bytes(packed.chunk.to_bytes()))
 shard = Shard.from_bytes(shard.to_bytes())
 assert len(notification_rows(shard.finish(), 0, 1, audience))
 """

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batched_queues import batches, gathered, instant, rows_of, stepped, ticks
-from rankcast.delivery.batch import BatchedQueues, Rows
-from rankcast.delivery.batch_layout import COUNT, LINE
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import step
+from rankcast.delivery.engine.layout import COUNT, LINE
+from rankcast.delivery.engine.queue_table import QueueTable, Rows
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.queues import Candidate, step
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
@@ -59,7 +58,7 @@ def runs(draw):
 @given(runs())
 def test_batches_deliver_what_the_steps_deliver(run):
     policies, stream, sizes = run
-    queues = BatchedQueues.of(policies)
+    queues = QueueTable.of(policies)
     parts = [queues.take(rows_of(part)) for part in batches(stream, sizes)]
     assert gathered(len(policies), [*parts, queues.finish()]) == stepped(policies, stream)
 
@@ -67,7 +66,7 @@ def test_batches_deliver_what_the_steps_deliver(run):
 @given(runs())
 def test_deliveries_carry_the_score_of_their_row(run):
     policies, stream, sizes = run
-    queues = BatchedQueues.of(policies)
+    queues = QueueTable.of(policies)
     parts = [queues.take(rows_of(part)) for part in batches(stream, sizes)]
     scores = {event: score for _, event, _, _, score in stream}
     for part in [*parts, queues.finish()]:
@@ -77,12 +76,10 @@ def test_deliveries_carry_the_score_of_their_row(run):
 @given(runs())
 def test_packed_queues_go_on_as_if_nothing_happened_at_every_point(run):
     policies, stream, _ = run
-    queues, parts = BatchedQueues.of(policies), []
+    queues, parts = QueueTable.of(policies), []
     for at, row in enumerate(stream):
         parts.append(queues.take(rows_of([row])))
-        queues = (
-            BatchedQueues.from_bytes(queues.to_bytes()) if at % 2 else BatchedQueues.from_arrays(queues.to_arrays())
-        )
+        queues = QueueTable.from_bytes(queues.to_bytes()) if at % 2 else QueueTable.from_arrays(queues.to_arrays())
     assert gathered(len(policies), [*parts, queues.finish()]) == stepped(policies, stream)
 
 
@@ -104,7 +101,7 @@ def held_by(queue):
 @given(runs())
 def test_batches_hold_what_the_steps_hold(run):
     policies, stream, _ = run
-    queues, expected = BatchedQueues.of(policies), [new_queue(policy) for policy in policies]
+    queues, expected = QueueTable.of(policies), [new_queue(policy) for policy in policies]
     for row in stream:
         queues.take(rows_of([row]))
         number, event, time, expires, score = row
@@ -118,7 +115,7 @@ def test_batches_hold_what_the_steps_hold(run):
 def test_single_events_are_served_as_the_steps_say(run, ways):
     """Each event arrives at its own instant, which is not its time, in several queues, and closes it or not."""
     policies, stream, _ = run
-    queues, expected, found, wanted = BatchedQueues.of(policies), [new_queue(policy) for policy in policies], [], []
+    queues, expected, found, wanted = QueueTable.of(policies), [new_queue(policy) for policy in policies], [], []
     queues.serve()
     for (_, event, now, expires, score), (shift, closed, everywhere) in zip(stream, ways, strict=False):
         chosen = list(range(len(policies))) if everywhere else [event % len(policies)]
@@ -143,7 +140,7 @@ def test_single_events_are_served_as_the_steps_say(run, ways):
 @given(runs(), st.lists(st.integers(0, 5), min_size=60, max_size=60))
 def test_letting_time_pass_in_between_only_brings_forward_what_is_due(run, waits):
     policies, stream, sizes = run
-    queues, parts = BatchedQueues.of(policies), []
+    queues, parts = QueueTable.of(policies), []
     for part, wait in zip(batches(stream, sizes), waits, strict=False):
         if part:
             parts.append(queues.advance(max(part[0][2] - wait, queues.clocks.min())))
@@ -177,7 +174,7 @@ def test_long_streams_that_outgrow_every_first_room(policy, expiring):
             zip(generator.integers(0, count, rows), times, lives, generator.integers(0, 50, rows), strict=True)
         )
     ]
-    queues = BatchedQueues.of([policy] * count)
+    queues = QueueTable.of([policy] * count)
     parts = [queues.take(rows_of(part)) for part in batches(stream, [1, 2, 300, 5, 692])]
     assert gathered(count, [*parts, queues.finish()]) == stepped([policy] * count, stream)
 
@@ -186,7 +183,7 @@ def test_more_deliveries_than_rows_find_room():
     """One late row lets many events, held back until then, be delivered when the better ones expire."""
     stream = [(0, event, 0, 10, 1.0) for event in range(2_000)]
     stream += [(0, 2_000 + event, 0, NEVER, 0.0) for event in range(2_000)]
-    queues = BatchedQueues.of([TopKWindow(2_000, ticks(100))])
+    queues = QueueTable.of([TopKWindow(2_000, ticks(100))])
     assert len(queues.take(rows_of(stream)).event) == 0
     delivered = queues.take(rows_of([(0, 5_000, 50, NEVER, 0.5)]))
     assert delivered.event.tolist() == list(range(4_000))
@@ -196,7 +193,7 @@ def test_more_deliveries_than_rows_find_room():
 class TestSize:
     @pytest.mark.parametrize("policy", [Sliding(10, 100), TopKWindow(10, 100)], ids=str)
     def test_a_window_takes_what_it_needs_and_little_more(self, policy):
-        queues = BatchedQueues.of([policy])
+        queues = QueueTable.of([policy])
         scores = np.random.default_rng(3).random(5_000).tolist()
         queues.take(rows_of([(0, event, event, NEVER, score) for event, score in enumerate(scores)]))
         assert queues.nbytes < 20_000
@@ -205,7 +202,7 @@ class TestSize:
 
     @pytest.mark.parametrize("policy", [Sliding(10, 20_000), TopKWindow(10, 20_000)], ids=str)
     def test_a_large_window_is_as_cheap_as_a_small_one(self, policy):
-        queues = BatchedQueues.of([policy] * 50)
+        queues = QueueTable.of([policy] * 50)
         generator = np.random.default_rng(3)
         for start in range(0, 40_000, 1_000):
             event = np.tile(np.arange(start, start + 1_000), 50)
@@ -215,26 +212,26 @@ class TestSize:
         assert 70 < queues.to_arrays()["queues"][:, COUNT].mean() < 100
 
     def test_what_left_is_not_kept(self):
-        queues = BatchedQueues.of([TopKWindow(3, ticks(10))])
+        queues = QueueTable.of([TopKWindow(3, ticks(10))])
         for start in range(0, 20_000, 1_000):
             queues.take(rows_of([(0, event, event, NEVER, 0.0) for event in range(start, start + 1_000)]))
         assert queues.nbytes < 16_000
         assert len(queues.to_bytes()) < 600
 
     def test_continuous_keeps_k_without_expiry(self):
-        queues = BatchedQueues.of([Continuous(3)])
+        queues = QueueTable.of([Continuous(3)])
         queues.take(rows_of([(0, event, event, NEVER, float(event)) for event in range(100)]))
         assert queues.to_arrays()["queues"][0, COUNT] == 3
 
     def test_k_0_keeps_nothing(self):
         policies = [Continuous(0), Sliding(0, 5), TopKWindow(0, 5), TopKWindow(0, ticks(5)), Periodic(0, ticks(5))]
-        queues = BatchedQueues.of(policies)
+        queues = QueueTable.of(policies)
         queues.take(rows_of([(queue, 1, 1, NEVER, 0.5) for queue in range(5)]))
         assert len(queues.to_arrays()["held"]) == 0
         assert len(queues.finish().queue) == 0
 
     def test_no_queues_and_no_rows(self):
-        queues = BatchedQueues.from_bytes(BatchedQueues.of([]).to_bytes())
+        queues = QueueTable.from_bytes(QueueTable.of([]).to_bytes())
         assert len(queues) == 0
         assert len(queues.take(rows_of([])).queue) == 0
         assert len(queues.finish().queue) == 0
@@ -258,7 +255,7 @@ class TestRefusedRows:
         ],
     )
     def test_a_bad_row_is_named_and_nothing_is_changed(self, bad, message):
-        queues = BatchedQueues.of([Sliding(1, 2), Continuous(1)])
+        queues = QueueTable.of([Sliding(1, 2), Continuous(1)])
         before = queues.to_bytes()
         columns = list(zip(*self.GOOD, bad, strict=True))
         with pytest.raises(InvalidEventError, match=message):
@@ -266,7 +263,7 @@ class TestRefusedRows:
         assert queues.to_bytes() == before
 
     def test_a_row_before_what_the_queue_has_seen(self):
-        queues = BatchedQueues.of([Sliding(1, 2), Continuous(1)])
+        queues = QueueTable.of([Sliding(1, 2), Continuous(1)])
         queues.take(rows_of(self.GOOD))
         with pytest.raises(InvalidEventError, match=r"row 0: time 4 of queue 0 is before 5;"):
             queues.take(rows_of([(0, 3, 4, NEVER, 0.5)]))
@@ -276,7 +273,7 @@ class TestRefusedRows:
             queues.take(rows_of([(1, 3, 8, NEVER, 0.5)]))
 
     def test_columns_of_another_type_or_length(self):
-        queues = BatchedQueues.of([AllMatches()])
+        queues = QueueTable.of([AllMatches()])
         good = rows_of(self.GOOD[:1])
         for name, bad in (("time", np.array([1.5])), ("score", np.array(["high"])), ("queue", np.array([[0]]))):
             with pytest.raises(InvalidEventError, match=f"rows: {name} is a column of"):
@@ -288,13 +285,13 @@ class TestRefusedRows:
 
     def test_now_after_the_end_of_time(self):
         with pytest.raises(InvalidValueError, match="is after the end of time"):
-            BatchedQueues.of([AllMatches()]).advance(LAST_INSTANT + 1)
+            QueueTable.of([AllMatches()]).advance(LAST_INSTANT + 1)
 
 
 class TestRefusedState:
     @pytest.fixture
     def packed(self):
-        queues = BatchedQueues.of([Sliding(2, 5), TopKWindow(1, ticks(9)), Continuous(2)])
+        queues = QueueTable.of([Sliding(2, 5), TopKWindow(1, ticks(9)), Continuous(2)])
         queues.take(rows_of([(queue, event, event, NEVER, event / 8) for queue in range(3) for event in range(8)]))
         return queues
 
@@ -302,32 +299,32 @@ class TestRefusedState:
         data = packed.to_bytes()
         for bad in (b"", b"something else", data[:-8], data + bytes(8), data[:20]):
             with pytest.raises(InvalidValueError, match="packed queues: "):
-                BatchedQueues.from_bytes(bad)
+                QueueTable.from_bytes(bad)
 
     def test_another_version(self, packed):
         with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[4\]"):
-            BatchedQueues.from_arrays({**packed.to_arrays(), "version": np.array([2])})
+            QueueTable.from_arrays({**packed.to_arrays(), "version": np.array([2])})
         data = packed.to_bytes()
         with pytest.raises(InvalidValueError, match=r"version \[2\] is not \[4\]"):
-            BatchedQueues.from_bytes(data[:8] + (2).to_bytes(8, "little") + data[16:])
+            QueueTable.from_bytes(data[:8] + (2).to_bytes(8, "little") + data[16:])
 
     def test_arrays_that_are_missing_or_of_another_shape(self, packed):
         arrays = packed.to_arrays()
         with pytest.raises(InvalidValueError, match="there is no array 'held'"):
-            BatchedQueues.from_arrays({name: arrays[name] for name in ("version", "queues", "settings")})
+            QueueTable.from_arrays({name: arrays[name] for name in ("version", "queues", "settings")})
         for bad in ({"queues": arrays["queues"][:, :-1]}, {"held": arrays["held"].astype(float)}):
             with pytest.raises(InvalidValueError, match=f"queues with {LINE} columns"):
-                BatchedQueues.from_arrays({**arrays, **bad})
+                QueueTable.from_arrays({**arrays, **bad})
 
     @given(st.integers(0, 2), st.integers(0, LINE - 1), st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 8))
     def test_no_number_in_a_line_leads_a_kernel_astray(self, queue, word, value):
         """Such state is refused, or it can be worked with; nothing is read or written outside the arrays."""
-        arrays = BatchedQueues.of([Sliding(2, 5), TopKWindow(1, ticks(9)), Continuous(2)])
+        arrays = QueueTable.of([Sliding(2, 5), TopKWindow(1, ticks(9)), Continuous(2)])
         arrays.take(rows_of([(queue, event, event, NEVER, event / 8) for queue in range(3) for event in range(8)]))
         changed = arrays.to_arrays()
         changed["queues"][queue, word] = value
         with suppress(InvalidValueError):
-            queues = BatchedQueues.from_arrays(changed)
+            queues = QueueTable.from_arrays(changed)
             last = int(queues.clocks.max())
             if 0 <= last < LAST_INSTANT:
                 queues.take(rows_of([(queue, 9, last + 1, NEVER, 0.9) for queue in range(3)]))

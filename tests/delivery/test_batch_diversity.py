@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batched_queues import batches, gathered, rows_of, stepped, ticks
-from rankcast.delivery.batch import BatchedQueues
-from rankcast.delivery.batch_diversity import NO_SETTINGS, Settings
-from rankcast.delivery.batch_layout import COUNT, LINE, TOP
-from rankcast.delivery.contents import NO_CONTENTS, Contents, attribute_code
+from rankcast.delivery.engine.contents import NO_CONTENTS, Contents, attribute_code
+from rankcast.delivery.engine.diversity import NO_SETTINGS, Settings
+from rankcast.delivery.engine.layout import COUNT, LINE, TOP
+from rankcast.delivery.engine.queue_table import QueueTable
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
@@ -49,7 +49,7 @@ def runs(draw):
 @given(runs())
 def test_batches_deliver_what_the_steps_deliver(run):
     policies, stream, attributes, sizes = run
-    queues, contents = BatchedQueues.of(policies), Contents.of(attributes)
+    queues, contents = QueueTable.of(policies), Contents.of(attributes)
     parts = [queues.take(rows_of(part), contents) for part in batches(stream, sizes)]
     assert gathered(len(policies), [*parts, queues.finish(contents)]) == stepped(policies, stream, attributes)
 
@@ -58,20 +58,18 @@ def test_batches_deliver_what_the_steps_deliver(run):
 def test_packed_queues_go_on_with_the_contents_of_what_they_hold(run):
     """Contents of events that no queue holds any more are left out, so numbers have gaps."""
     policies, stream, attributes, _ = run
-    queues, parts, held = BatchedQueues.of(policies), [], set()
+    queues, parts, held = QueueTable.of(policies), [], set()
     for at, row in enumerate(stream):
         held = held_events(queues) | {row[1]}
         contents = Contents.of({event: attributes[event] for event in held})
         parts += [queues.advance(row[2], contents), queues.take(rows_of([row]), contents)]
-        queues = (
-            BatchedQueues.from_bytes(queues.to_bytes()) if at % 2 else BatchedQueues.from_arrays(queues.to_arrays())
-        )
+        queues = QueueTable.from_bytes(queues.to_bytes()) if at % 2 else QueueTable.from_arrays(queues.to_arrays())
     parts.append(queues.finish(Contents.of({event: attributes[event] for event in held_events(queues)})))
     assert gathered(len(policies), parts) == stepped(policies, stream, attributes)
 
 
 def test_a_place_that_a_dropped_event_keeps_is_no_event_that_is_held():
-    queues = BatchedQueues.of([Sliding(1, 4)])
+    queues = QueueTable.of([Sliding(1, 4)])
     queues.take(rows_of([(0, 0, 1, NEVER, 1.0), (0, 1, 2, 9, 0.25), (0, 2, 3, NEVER, 0.5)]))
     queues.drop_unneeded()
     assert queues.arrays[0][0, COUNT] == 3
@@ -111,13 +109,13 @@ def test_long_streams_that_outgrow_every_first_room(policy, weights, expiring):
         event: dict(zip("abc", row, strict=True))
         for event, row in enumerate(generator.integers(0, 4, (rows, 3)).tolist())
     }
-    queues, contents = BatchedQueues.of(policies), Contents.of(attributes)
+    queues, contents = QueueTable.of(policies), Contents.of(attributes)
     parts = [queues.take(rows_of(part), contents) for part in batches(stream, [1, 2, 100, 5, 392])]
     assert gathered(count, [*parts, queues.finish(contents)]) == stepped(policies, stream, attributes)
 
 
 def test_an_arrival_that_changes_nothing_leaves_the_selection_as_it_is():
-    queues = BatchedQueues.of([Sliding(2, 9, Diversity(0.5, {"a": 1}))])
+    queues = QueueTable.of([Sliding(2, 9, Diversity(0.5, {"a": 1}))])
     contents = Contents.of({0: {"a": 1}, 1: {"a": 2}, 2: {"a": 1}, 3: {"a": 3}})
     queues.take(rows_of([(0, 0, 0, NEVER, 0.9), (0, 1, 1, NEVER, 0.8)]), contents)
     assert queues.arrays[0][0, TOP] == 2
@@ -127,7 +125,7 @@ def test_an_arrival_that_changes_nothing_leaves_the_selection_as_it_is():
 
 
 def test_a_full_queue_packs_into_some_kilobytes_besides_contents():
-    queues = BatchedQueues.of([Sliding(10, 100, Diversity(weights={"a": 1}))])
+    queues = QueueTable.of([Sliding(10, 100, Diversity(weights={"a": 1}))])
     contents = Contents.of({event: {"a": event % 5} for event in range(250)})
     queues.take(rows_of([(0, event, event, NEVER, event % 7 / 7) for event in range(250)]), contents)
     assert queues.to_arrays()["queues"][0, COUNT] == 100
@@ -144,7 +142,7 @@ class TestRefused:
         assert queues.to_bytes() == before
 
     def test_a_score_that_is_no_rank(self):
-        queues = BatchedQueues.of([Sliding(1, 2), self.POLICY])
+        queues = QueueTable.of([Sliding(1, 2), self.POLICY])
         rows = rows_of([(0, 1, 1, NEVER, 1.5), (1, 1, 1, NEVER, 1.5)])
         self.refused(
             queues,
@@ -153,7 +151,7 @@ class TestRefused:
         )
 
     def test_a_row_without_content(self):
-        queues = BatchedQueues.of([self.POLICY])
+        queues = QueueTable.of([self.POLICY])
         rows = rows_of([(0, 7, 1, NEVER, 0.5)])
         for contents in (None, NO_CONTENTS, Contents.of({6: {}, 8: {}})):
             self.refused(
@@ -163,7 +161,7 @@ class TestRefused:
             )
 
     def test_a_held_event_without_content(self):
-        queues = BatchedQueues.of([self.POLICY, self.POLICY])
+        queues = QueueTable.of([self.POLICY, self.POLICY])
         queues.take(rows_of([(1, 7, 1, NEVER, 0.5)]), Contents.of({7: {}}))
         rows = rows_of([(1, 8, 2, NEVER, 0.5)])
         self.refused(queues, lambda: queues.take(rows, Contents.of({8: {}})), "row 0: queue 1: the content of event 7")
@@ -171,7 +169,7 @@ class TestRefused:
         self.refused(queues, queues.finish, "queue 1: the content of event 7")
 
     def test_time_may_pass_without_contents_where_nothing_is_selected(self):
-        queues = BatchedQueues.of([self.POLICY, Periodic(1, ticks(10), Diversity())])
+        queues = QueueTable.of([self.POLICY, Periodic(1, ticks(10), Diversity())])
         contents = Contents.of({7: {}})
         queues.take(rows_of([(0, 7, 1, NEVER, 0.5), (1, 7, 1, NEVER, 0.5)]), contents)
         queues.advance(2, contents)
@@ -193,7 +191,7 @@ class TestRefused:
     )
     def test_contents_that_contradict_themselves(self, change, message):
         contents = Contents.of({3: {"a": 1}, 4: {"a": 2}})._replace(**change)
-        queues = BatchedQueues.of([self.POLICY])
+        queues = QueueTable.of([self.POLICY])
         with pytest.raises(InvalidEventError, match=f"contents: .*{message}"):
             queues.take(rows_of([(0, 3, 1, NEVER, 0.5)]), contents)
 
@@ -207,7 +205,7 @@ class TestPacked:
     CONTENTS = Contents.of({event: {"a": event % 3} for event in range(10)})
 
     def packed(self):
-        queues = BatchedQueues.of(self.POLICIES)
+        queues = QueueTable.of(self.POLICIES)
         rows = [(queue, event, event, NEVER, event / 8) for queue in range(3) for event in range(8)]
         queues.take(rows_of(rows), self.CONTENTS)
         return queues.to_arrays()
@@ -218,7 +216,7 @@ class TestPacked:
         changed = self.packed()
         changed["queues"][queue, word] = value
         with suppress(InvalidValueError, InvalidEventError):
-            queues = BatchedQueues.from_arrays(changed)
+            queues = QueueTable.from_arrays(changed)
             last = int(queues.clocks.max())
             if 0 <= last < LAST_INSTANT:
                 queues.take(rows_of([(queue, 9, last + 1, NEVER, 0.9) for queue in range(3)]), self.CONTENTS)
@@ -237,11 +235,11 @@ class TestPacked:
     )
     def test_settings_that_are_none(self, words, message):
         with pytest.raises(InvalidValueError, match=f"packed queues: the settings of diversity .*{message}"):
-            BatchedQueues.from_arrays({**self.packed(), "settings": np.array(words)})
+            QueueTable.from_arrays({**self.packed(), "settings": np.array(words)})
 
     def test_a_setting_that_is_not_there(self):
         with pytest.raises(InvalidValueError, match="contradict each other"):
-            BatchedQueues.from_arrays({**self.packed(), "settings": np.zeros(0, np.int64)})
+            QueueTable.from_arrays({**self.packed(), "settings": np.zeros(0, np.int64)})
 
 
 class TestSettings:

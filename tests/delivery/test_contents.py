@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.contents import (
+from rankcast.delivery.engine.contents import (
     MISSING,
     NO_CONTENTS,
     Contents,
@@ -62,7 +62,7 @@ def test_names_of_the_envelope_have_negative_codes_and_no_others():
 
 
 def test_codes_are_those_of_every_process():
-    program = "from rankcast.delivery.contents import *; print(attribute_code('genre'), value_code('war'))"
+    program = "from rankcast.delivery.engine.contents import *; print(attribute_code('genre'), value_code('war'))"
     printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert printed.split() == [str(attribute_code("genre")), str(value_code("war"))]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery import dense_rows
-from rankcast.delivery.dense_rows import DenseRows
+from rankcast.delivery.stream import unfiltered as dense_rows
+from rankcast.delivery.stream.unfiltered import UnfilteredRows
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.relevance import Closeness, Cosine, IdealPoint, Target
@@ -56,7 +56,7 @@ def batches(draw):
 
 def some(batch, numbers):
     ranking, times, expires, features = batch
-    return DenseRows(ranking.table.chosen(numbers), numbers.astype(np.int32), times, expires, features)
+    return UnfilteredRows(ranking.table.chosen(numbers), numbers.astype(np.int32), times, expires, features)
 
 
 def columns(rows):
@@ -82,7 +82,7 @@ def test_rows_are_those_of_ranking_every_event(block, batch, data):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(dense_rows, "BLOCK", block)
         assert columns(dense.expanded()) == expected
-        again = DenseRows.from_arrays(dense.to_arrays(), times)
+        again = UnfilteredRows.from_arrays(dense.to_arrays(), times)
         assert columns(again.expanded()) == expected
     assert dense.count() == len(truth.event)
 
@@ -92,7 +92,7 @@ def test_features_are_divided_and_joined(batch, one, other):
     ranking, times, expires, features = batch
     low, high = sorted((min(one, len(times)), min(other, len(times))))
     parts = [features.part(*bounds) for bounds in ((0, low), (low, high), (high, len(times)))]
-    joined = DenseRows(ranking.table, np.arange(len(ranking.table)), times, expires, Features.joined(parts))
+    joined = UnfilteredRows(ranking.table, np.arange(len(ranking.table)), times, expires, Features.joined(parts))
     assert columns(joined.expanded()) == columns(some(batch, np.arange(len(ranking.table))).expanded())
 
 
@@ -106,7 +106,7 @@ def whole():
 
 
 def test_there_are_none_where_none_are_packed():
-    assert DenseRows.from_arrays({"queue": np.zeros(3)}, np.zeros(3)) is None
+    assert UnfilteredRows.from_arrays({"queue": np.zeros(3)}, np.zeros(3)) is None
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_arrays_that_would_lead_a_kernel_astray_are_refused(name, value):
     arrays = {key: array.copy() for key, array in whole().to_arrays().items()}
     arrays["dense." + name][-1] = value
     with pytest.raises(InvalidValueError, match="contradict each other"):
-        DenseRows.from_arrays(arrays, np.zeros(2, np.int64))
+        UnfilteredRows.from_arrays(arrays, np.zeros(2, np.int64))
 
 
 @pytest.mark.parametrize("name", ["matched", "rank", "part_value", "expires", "reach", "numbers", "size"])
@@ -136,7 +136,7 @@ def test_arrays_of_another_length_or_missing_ones_are_refused(name):
     arrays = whole().to_arrays()
     shorter = {**arrays, "dense." + name: arrays["dense." + name][:-1]}
     with pytest.raises(InvalidValueError, match="dense rows"):
-        DenseRows.from_arrays(shorter, np.zeros(2, np.int64))
+        UnfilteredRows.from_arrays(shorter, np.zeros(2, np.int64))
     del arrays["dense." + name]
     with pytest.raises(InvalidValueError, match="damaged"):
-        DenseRows.from_arrays(arrays, np.zeros(2, np.int64))
+        UnfilteredRows.from_arrays(arrays, np.zeros(2, np.int64))

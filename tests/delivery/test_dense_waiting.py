@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery import waiting_rows
-from rankcast.delivery.dense_rows import DenseRows, event_digests
-from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.packing import Chunk
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream import waiting_rows
+from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.shards import Shard
+from rankcast.delivery.stream.unfiltered import UnfilteredRows, event_digests
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidEventError
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
@@ -49,9 +49,9 @@ def chunk(events):
     features = Features.of(RANKING, len(events), {"x": np.array([x for _, x, _ in events], np.float64)})
     expires = np.where(times % 3 == 0, times + 5, NEVER)
     table = RANKING.table.chosen(np.arange(len(RANKING.table)))
-    dense = DenseRows(table, np.ones(len(table), np.int32), times, expires, features)
+    dense = UnfilteredRows(table, np.ones(len(table), np.int32), times, expires, features)
     own = np.arange(0, len(events), 2)
-    return Chunk(
+    return MatchBatch(
         EventTable.of(times, Ragged.of_texts(["/s"] * len(events)), texts),
         np.full(len(own), len(POLICIES) - 1, np.int32),
         own,
@@ -68,7 +68,7 @@ def written_down(one):
     rows = one.dense.expanded()
     pairs = zip(("queue", "event", "score", "expires", "matched"), rows, strict=True)
     columns = {name: np.concatenate([getattr(one, name), column]) for name, column in pairs}
-    return Chunk(one.events, **columns, reports_late=True, variant=one.variant)
+    return MatchBatch(one.events, **columns, reports_late=True, variant=one.variant)
 
 
 def told(notices):
@@ -93,7 +93,7 @@ def test_deliveries_are_those_of_the_same_rows_written_down(inputs):
     for events, wait, is_restored in inputs:
         one = chunk(events)
         late = plain.take(written_down(one))
-        assert dense.take(Chunk.from_bytes(one.to_bytes())).id.texts() == late.id.texts()
+        assert dense.take(MatchBatch.from_bytes(one.to_bytes())).id.texts() == late.id.texts()
         assert dense.waiting == plain.waiting
         assert dense.next_watermark == plain.next_watermark
         watermark += wait

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.diverse_selection import FEW, diverse_selection, selection_of_arrays
+from rankcast.delivery.rules.diverse_selection import FEW, diverse_selection, selection_of_arrays
 from rankcast.model.diversity import Diversity
 from rankcast.ranking.diversity import diverse_best
 from rankcast.testing.strategies import values

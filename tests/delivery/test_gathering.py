@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.gathering import current, handed_over
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import step
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.handing_over import current, handed_over
+from rankcast.delivery.rules.queues import Candidate, step
 from rankcast.model.errors import InvalidSubscriptionError
 from rankcast.model.events import Identity
 from rankcast.model.notifying import AT_ONCE, Gathered, OnDemand, check_notify

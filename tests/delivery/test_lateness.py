@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.lateness import Remembered, Reordering
+from rankcast.delivery.stream.lateness import Remembered, Reordering
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Identity
 from rankcast.model.times import EARLIEST

@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.outlook import Fate, outlook
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import finished, step
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.forecast import ArrivalResult, outlook
+from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow
@@ -58,8 +57,8 @@ def test_a_forecast_comes_true(policy, sequence):
     queue = after(policy, *earlier)
     seen = outlook(queue, last, last.time)
     queue, delivered = step(queue, last, last.time)
-    assert (seen.fate is Fate.DELIVERED) == _has(delivered, last)
-    if seen.fate is Fate.DELIVERED:
+    assert (seen.fate is ArrivalResult.DELIVERED) == _has(delivered, last)
+    if seen.fate is ArrivalResult.DELIVERED:
         return
     if seen.hopeless and not isinstance(policy, Periodic):
         assert last.identity not in {one.identity for one in queue.held}
@@ -71,7 +70,7 @@ def test_a_forecast_comes_true(policy, sequence):
         lesser = replace(last, identity=Identity("/test", f"lesser {number}"), score=LOWEST, expires=None)
         queue, delivered = step(queue, lesser, last.time)
         assert _has(delivered, last) == (number == seen.enters_after)
-    if seen.fate is Fate.WAITING:
+    if seen.fate is ArrivalResult.WAITING:
         _, delivered = finished(queue)
         assert {one.time for one in delivered} <= {seen.decided}
         assert _has(delivered, last) == (seen.place is not None and seen.place <= policy.k)
@@ -82,7 +81,7 @@ def test_continuous_delivery_lets_an_event_of_that_rank_pass_from_then_on(k, seq
     *earlier, last = sequence
     queue = after(Continuous(k), *earlier)
     seen = outlook(queue, last, last.time)
-    if seen.fate is Fate.OUTRANKED:
+    if seen.fate is ArrivalResult.OUTRANKED:
         again = replace(last, expires=None)
         if seen.reopens is None:
             assert not _has(step(queue, again, at(10_000))[1], again)
@@ -98,7 +97,7 @@ def _has(delivered, wanted):
 def test_the_competitor_is_the_last_of_those_chosen():
     queue = after(Sliding(2, 10), candidate("a", 1, 0.9), candidate("b", 2, 0.5), candidate("c", 3, 0.7))
     seen = outlook(queue, candidate("new", 4, 0.6), at(4))
-    assert (seen.fate, seen.k, seen.place) == (Fate.OUTRANKED, 2, None)
+    assert (seen.fate, seen.k, seen.place) == (ArrivalResult.OUTRANKED, 2, None)
     assert (seen.competitor.identity.id, seen.hopeless) == ("c", False)
     assert seen.enters_after == 7  # six more fill the window, the seventh pushes a out
 
@@ -115,20 +114,23 @@ def test_with_diversity_the_last_of_the_selection_is_the_competitor_and_nothing_
     copies = [replace(candidate(name, 1, score), content=((1, 1),)) for name, score in (("a", 0.9), ("b", 0.8))]
     queue = after(policy, *copies)
     seen = outlook(queue, replace(candidate("copy", 2, 0.1), content=((1, 1),)), at(2))
-    assert (seen.fate, seen.place, seen.competitor.identity.id) == (Fate.OUTRANKED, None, "b")
+    assert (seen.fate, seen.place, seen.competitor.identity.id) == (ArrivalResult.OUTRANKED, None, "b")
     assert (seen.enters, seen.enters_after) == (None, None)
     other = outlook(queue, replace(candidate("other", 2, 0.1), content=((1, 2),)), at(2))
-    assert (other.fate, other.place) == (Fate.DELIVERED, 2)
+    assert (other.fate, other.place) == (ArrivalResult.DELIVERED, 2)
 
 
 def test_events_that_cannot_compete():
-    assert outlook(new_queue(Sliding(1, 1)), candidate("a", 5, 0.5, expires=5), at(5)).fate is Fate.EXPIRED
-    assert outlook(new_queue(TopKWindow(1, timedelta(minutes=1))), candidate("a", 1, 0.5), at(5)).fate is Fate.TOO_OLD
-    assert outlook(new_queue(ALL_MATCHES), candidate("a", 1, 0.5), at(5)).fate is Fate.DELIVERED
+    assert outlook(new_queue(Sliding(1, 1)), candidate("a", 5, 0.5, expires=5), at(5)).fate is ArrivalResult.EXPIRED
+    assert (
+        outlook(new_queue(TopKWindow(1, timedelta(minutes=1))), candidate("a", 1, 0.5), at(5)).fate
+        is ArrivalResult.TOO_OLD
+    )
+    assert outlook(new_queue(ALL_MATCHES), candidate("a", 1, 0.5), at(5)).fate is ArrivalResult.DELIVERED
 
 
 def test_an_event_that_better_ones_outstay_is_hopeless():
     minutes = timedelta(minutes=10)
     queue = after(TopKWindow(2, minutes), candidate("a", 3, 0.9), candidate("b", 3, 0.8))
     seen = outlook(queue, candidate("new", 1, 0.5), at(3))
-    assert (seen.fate, seen.hopeless, seen.enters) == (Fate.OUTRANKED, True, None)
+    assert (seen.fate, seen.hopeless, seen.enters) == (ArrivalResult.OUTRANKED, True, None)

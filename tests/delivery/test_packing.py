@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.packing import SETS, Chunk, Notices, positions
+from rankcast.delivery.stream.batches import SETS, DeliveryBatch, MatchBatch, positions
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.times import NEVER
 
@@ -53,7 +53,7 @@ def chunks(draw):
             st.integers(0, 3) | st.integers(SETS, SETS + 1),
         )
     ]
-    return Chunk(
+    return MatchBatch(
         events,
         np.array(columns[0], np.int32),
         np.array(columns[1], np.int32),
@@ -94,13 +94,15 @@ def said(chunk):
 
 @given(chunks())
 def test_a_chunk_is_what_it_was_before_packing(chunk):
-    assert said(Chunk.from_bytes(chunk.to_bytes())) == said(chunk)
+    assert said(MatchBatch.from_bytes(chunk.to_bytes())) == said(chunk)
 
 
 @given(chunks())
 def test_notices_are_what_they_were_before_packing(chunk):
-    notices = Notices(chunk.events, chunk.queue, chunk.event, chunk.expires, chunk.score, chunk.matched, chunk.sets)
-    read = Notices.from_bytes(notices.to_bytes())
+    notices = DeliveryBatch(
+        chunk.events, chunk.queue, chunk.event, chunk.expires, chunk.score, chunk.matched, chunk.sets
+    )
+    read = DeliveryBatch.from_bytes(notices.to_bytes())
     assert len(read) == len(notices)
     assert shown(read.events) == shown(notices.events)
     for name in ("queue", "event", "time", "score", "matched"):
@@ -147,7 +149,7 @@ def test_matched_sets_are_masks_or_listed():
 
 
 class TestRefused:
-    CHUNK = Chunk(
+    CHUNK = MatchBatch(
         EventTable.of(np.array([5]), Ragged.of_texts(["s"]), Ragged.of_texts(["1"])),
         *(np.array([0], np.int32) for _ in range(2)),
         np.array([0.5]),
@@ -161,7 +163,7 @@ class TestRefused:
         at = data.draw(st.integers(0, len(packed) - 1))
         packed[at] = data.draw(st.integers(0, 255))
         with suppress(InvalidValueError):
-            chunk = Chunk.from_bytes(bytes(packed))
+            chunk = MatchBatch.from_bytes(bytes(packed))
             assert len(chunk.queue) <= 1
             assert (chunk.event < len(chunk.events)).all()
 
@@ -169,19 +171,19 @@ class TestRefused:
         packed = self.CHUNK.to_bytes()
         for length in range(len(packed)):
             with pytest.raises(InvalidValueError, match="chunk: "):
-                Chunk.from_bytes(packed[:length])
+                MatchBatch.from_bytes(packed[:length])
         with pytest.raises(InvalidValueError, match=r"chunk: \d+ bytes, where \d+ were expected"):
-            Chunk.from_bytes(packed + bytes(8))
+            MatchBatch.from_bytes(packed + bytes(8))
 
     def test_another_version_is_named(self):
         packed = bytearray(self.CHUNK.to_bytes())
         packed[8] = 7
         with pytest.raises(InvalidValueError, match="chunk: version 7 is not 1, the one that is known"):
-            Chunk.from_bytes(bytes(packed))
+            MatchBatch.from_bytes(bytes(packed))
 
     def test_notices_are_no_chunk(self):
         with pytest.raises(InvalidValueError, match="notices: these bytes do not begin as packed notices do"):
-            Notices.from_bytes(self.CHUNK.to_bytes())
+            DeliveryBatch.from_bytes(self.CHUNK.to_bytes())
 
     @pytest.mark.parametrize(
         ("column", "value", "message"),
@@ -196,4 +198,4 @@ class TestRefused:
         columns = {name: getattr(self.CHUNK, name) for name in ("queue", "event", "score", "expires", "matched")}
         columns[column] = np.array([value], columns[column].dtype)
         with pytest.raises(InvalidValueError, match=message):
-            Chunk(self.CHUNK.events, **columns)
+            MatchBatch(self.CHUNK.events, **columns)

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rankcast.delivery.candidates import Candidate, best, place
-from rankcast.delivery.policies import changed_queue, new_queue
-from rankcast.delivery.queues import finished, step
+from rankcast.delivery.rules.changes import changed_queue, new_queue
+from rankcast.delivery.rules.queues import Candidate, best, finished, place, step
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow

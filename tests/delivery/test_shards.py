@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.arrival_policies import ContinuousQueue
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.contents import content_codes
-from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.packing import SETS, Chunk, positions
-from rankcast.delivery.policies import changed_queue, new_queue
-from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
-from rankcast.delivery.queues import finished, step
-from rankcast.delivery.ranking_anew import RankedAnew
-from rankcast.delivery.shards import Shard
-from rankcast.delivery.timed_policies import PeriodicQueue
+from rankcast.delivery.engine.contents import content_codes
+from rankcast.delivery.rules.arrival import ContinuousQueue
+from rankcast.delivery.rules.changes import changed_queue, new_queue
+from rankcast.delivery.rules.queues import Candidate, finished, step
+from rankcast.delivery.rules.timed import PeriodicQueue
+from rankcast.delivery.stream.batches import SETS, MatchBatch, positions
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.queue_changes import QueueChange, RankedAnew, pack_changes, unpack_changes
+from rankcast.delivery.stream.shards import Shard
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
@@ -99,7 +97,7 @@ def chunk_of(part, *, reports_late=True):
     numbers = [
         SETS + sets.index(row.matched) if row.matched in sets else sum(1 << at for at in row.matched) for row in part
     ]
-    return Chunk(
+    return MatchBatch(
         EventTable.of(
             np.array([time for time, _ in events], np.int64),
             Ragged.of_texts(identity.source for _, identity in events),
@@ -118,7 +116,7 @@ def chunk_of(part, *, reports_late=True):
 
 
 def told(notices):
-    """Notices as plain values: (queue, time of delivery, identity, time of the event, score, matched)."""
+    """DeliveryBatch as plain values: (queue, time of delivery, identity, time of the event, score, matched)."""
     sources, ids = notices.events.source.texts(), notices.events.id.texts()
     times, payloads = notices.events.time.tolist(), notices.events.payload.texts()
     found = []
@@ -245,7 +243,7 @@ def test_chunks_in_any_division_and_order_deliver_what_the_steps_deliver(run, ra
     shard = Shard.of(policies, lateness=lateness)
     while shuffled:
         size = random.randint(1, len(shuffled))
-        assert len(shard.take(Chunk.from_bytes(chunk_of(shuffled[:size]).to_bytes()))) == 0
+        assert len(shard.take(MatchBatch.from_bytes(chunk_of(shuffled[:size]).to_bytes()))) == 0
         shuffled = shuffled[size:]
     assert told(shard.finish()) == Definition(policies, lateness).deliveries(stream)
 
@@ -393,7 +391,7 @@ class TestRepetitions:
         ]
         for shard in shards:
             for part in parts[::-1] if shuffle else parts:
-                shard.take(Chunk.from_bytes(part.to_bytes()))
+                shard.take(MatchBatch.from_bytes(part.to_bytes()))
             restored = Shard.from_bytes(shard.to_bytes())
             assert [(one[0], one[4]) for one in told(restored.finish())] == [(0, 0.9), (1, 0.5)]
             assert restored.repeated == 1
@@ -410,8 +408,8 @@ class TestMemory:
                 Ragged.of_texts(map(str, range(start, start + count))),
             )
             ones, never = np.zeros(count, np.int32), np.full(count, NEVER)
-            shard.take(Chunk(table, ones + 1, np.arange(count), np.zeros(count), never, ones))
-            shard.take(Chunk(table, ones, np.arange(count), np.zeros(count), never, ones))
+            shard.take(MatchBatch(table, ones + 1, np.arange(count), np.zeros(count), never, ones))
+            shard.take(MatchBatch(table, ones, np.arange(count), np.zeros(count), never, ones))
             shard.advance(start + count)
             assert shard.known <= 15_000
         assert len(shard.to_bytes()) < 2_000
@@ -443,7 +441,7 @@ class TestMemory:
     def test_what_interests_nobody_is_remembered_for_the_lateness_too(self):
         shard = Shard.of([AllMatches()], lateness=10)
         table = EventTable.of(np.array([1]), Ragged.of_texts(["s"]), Ragged.of_texts(["a"]))
-        shard.take(Chunk.of_events(table))
+        shard.take(MatchBatch.of_events(table))
         found = []
         for time in (5, 11, 12):
             shard = Shard.from_bytes(shard.to_bytes())

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.arrival_policies import ContinuousQueue, EverythingQueue, SlidingQueue
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import finished, step
-from rankcast.delivery.snapshots import SnapshotError, restored, snapshot
-from rankcast.delivery.timed_policies import PeriodicQueue, TopKWindowQueue
+from rankcast.delivery.rules.arrival import ContinuousQueue, EverythingQueue, SlidingQueue
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.queues import Candidate, finished, step
+from rankcast.delivery.rules.snapshots import SnapshotError, restored, snapshot
+from rankcast.delivery.rules.timed import PeriodicQueue, TopKWindowQueue
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankcast as rc
-from rankcast.delivery.contents import Contents
-from rankcast.delivery.diverse_selection import diverse_selection, selection_of_arrays
+from rankcast.delivery.engine.contents import Contents
+from rankcast.delivery.rules.diverse_selection import diverse_selection, selection_of_arrays
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, PriorityCycleError
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target

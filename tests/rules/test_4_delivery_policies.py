@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankcast as rc
-from rankcast.delivery.batch import BatchedQueues, Rows
-from rankcast.delivery.candidates import best
-from rankcast.delivery.policies import changed_queue, new_queue
-from rankcast.delivery.queues import finished, step
-from rankcast.delivery.snapshots import restored, snapshot
+from rankcast.delivery.engine.queue_table import QueueTable, Rows
+from rankcast.delivery.rules.changes import changed_queue, new_queue
+from rankcast.delivery.rules.queues import best, finished, step
+from rankcast.delivery.rules.snapshots import restored, snapshot
 from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError
 from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
@@ -31,7 +30,7 @@ def batched(policy, candidates):
         (0, numbers[one.identity], microseconds(one.time), microseconds(one.expires), one.score) for one in candidates
     ]
     queue, number, time, expires, score = (list(column) for column in zip(*columns, strict=True))
-    queues = BatchedQueues.of([policy])
+    queues = QueueTable.of([policy])
     found = [queues.take(Rows(*map(np.array, (queue, number, time, expires, score)))), queues.finish()]
     names = {number: identity.id for identity, number in numbers.items()}
     start = microseconds(at(0))
@@ -422,10 +421,10 @@ class TestRule10State:
         assert queue == new_queue(Sliding(1, 2))
 
     def test_state_is_versioned(self):
-        packed = bytearray(BatchedQueues.of([Sliding(1, 2)]).to_bytes())
+        packed = bytearray(QueueTable.of([Sliding(1, 2)]).to_bytes())
         packed[8] += 1
         with pytest.raises(InvalidValueError, match="version"):
-            BatchedQueues.from_bytes(bytes(packed))
+            QueueTable.from_bytes(bytes(packed))
 
     @pytest.mark.parametrize("policy", POLICIES[:5])
     def test_kernels_deliver_what_the_steps_do(self, policy):

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.kernels_shards import CODE_BITS
+from rankcast.delivery.stream.kernels import CODE_BITS
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches
 from rankcast.model.diversity import Diversity

@@ -5,9 +5,9 @@ from random import Random
 
 import numpy as np
 
-from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.packing import Chunk, Notices
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.shards import Shard
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.times import NEVER
 from rankcast.spark.delivery_input import Kind
@@ -52,7 +52,7 @@ def chunk_of(rows, shards):
         Ragged.of_texts(["s"] * len(events)),
         Ragged.of_texts(name for _, name in events),
     )
-    return Chunk(
+    return MatchBatch(
         table,
         np.array([row[2] // shards for row in rows], np.int32),
         np.array([places[row[:2]] for row in rows], np.int32),
@@ -106,9 +106,9 @@ def collected(rows, shards):
     notices, late = [], []
     for row in rows:
         if row["kind"] == Kind.NOTICES:
-            notices += told(Notices.from_bytes(bytes(row["data"])), row["shard"], shards)
+            notices += told(DeliveryBatch.from_bytes(bytes(row["data"])), row["shard"], shards)
         elif row["kind"] == Kind.LATE:
-            late += Chunk.from_bytes(bytes(row["data"])).events.id.texts()
+            late += MatchBatch.from_bytes(bytes(row["data"])).events.id.texts()
     return sorted(notices), late
 
 

@@ -1,6 +1,6 @@
 """What the tasks of a pipeline's stages need to be called without Spark."""
 
-from rankcast.delivery.queue_changes import QueueChange
+from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.policies import Policy
 from rankcast.spark.audience import Audience
 from rankcast.spark.event_reader import EventReader

@@ -13,8 +13,8 @@ import numpy as np
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery.queue_changes import QueueChange
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.queue_changes import QueueChange
+from rankcast.delivery.stream.shards import Shard
 from rankcast.hub import Hub
 from rankcast.model.events import Event
 from rankcast.model.policies import Periodic

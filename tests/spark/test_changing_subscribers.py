@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import DataFrame
 
-from rankcast.delivery.queue_changes import QueueChange
+from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import ALL_MATCHES

@@ -13,7 +13,7 @@ import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import functions as F  # noqa: N812
 
-from rankcast.delivery.queue_changes import QueueChange
+from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import AllMatches, Periodic
 from rankcast.model.times import NEVER

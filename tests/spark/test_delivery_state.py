@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import Sliding
 from rankcast.spark import delivery, state, state_live

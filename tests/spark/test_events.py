@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.contents import WantedContent, content_codes
+from rankcast.delivery.engine.contents import WantedContent, content_codes
 from rankcast.model.errors import InvalidEventError, RankcastError
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter

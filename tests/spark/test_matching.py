@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery.packing import Chunk, positions
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.batches import MatchBatch, positions
+from rankcast.delivery.stream.shards import Shard
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches
 from rankcast.model.errors import InvalidEventError, UnknownIdError
@@ -228,7 +228,7 @@ def test_chunks_hold_every_row_once_with_its_rank_and_what_matched(crowd, shards
     audience, _, packed = _chunks(people, published, shards, carried)
     found = []
     for shard, newest, chunk in packed:
-        again = Chunk.from_bytes(chunk.to_bytes())
+        again = MatchBatch.from_bytes(chunk.to_bytes())
         assert again.version == 7
         assert newest == again.events.time.max()
         assert again.reports_late == (shard == 1)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery.packing import Chunk
-from rankcast.delivery.waiting_rows import Waiting
+from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.waiting_rows import PendingRows
 from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
@@ -183,8 +183,8 @@ def test_chunks_have_no_row_for_each_pair():
         rows = [
             row for batch in packed(Audience.of(crowd(500), apart=apart), events, 2, 200) for row in batch.to_pylist()
         ]
-        chunks = [Chunk.from_bytes(bytes(row["data"])) for row in rows if row["kind"] == Kind.CHUNK]
-        assert sum(len(Waiting.of(chunk).whole().queue) for chunk in chunks) == 200 * 500
+        chunks = [MatchBatch.from_bytes(bytes(row["data"])) for row in rows if row["kind"] == Kind.CHUNK]
+        assert sum(len(PendingRows.of(chunk).whole().queue) for chunk in chunks) == 200 * 500
         assert sum(len(chunk.queue) for chunk in chunks) == (0 if apart else 200 * 500)
         sent[apart] = sum(len(bytes(row["data"])) for row in rows)
     assert sent[True] < sent[False] / 10

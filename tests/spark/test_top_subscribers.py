@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 
-from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError
 from rankcast.model.subscriptions import Subscriber, Subscription

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.delivery.batch import BatchedQueues, Deliveries
+from rankcast.delivery.engine.queue_table import Deliveries, QueueTable
 from rankcast_lab.bench import delivery
 from rankcast_lab.bench.registry import Settings
 
@@ -46,12 +46,12 @@ def test_requirements_are_judged_for_the_policies_that_something_is_promised_abo
 
 
 def test_a_wrong_kernel_is_found_out_and_the_exit_code_says_so(monkeypatch):
-    honest = BatchedQueues.take
+    honest = QueueTable.take
 
     def losing_one(self, rows):
         return Deliveries(*(column[1:] for column in honest(self, rows)))
 
-    monkeypatch.setattr(BatchedQueues, "take", losing_one)
+    monkeypatch.setattr(QueueTable, "take", losing_one)
     monkeypatch.setattr(delivery, "POLICIES", {"sliding": delivery.POLICIES["sliding"]})
     result = CliRunner().invoke(app, ["bench", "delivery", "--queues", "6", "--rows", "40", "--json"])
     assert result.exit_code == 1

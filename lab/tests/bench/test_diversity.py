@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.delivery.batch import BatchedQueues, Deliveries
+from rankcast.delivery.engine.queue_table import Deliveries, QueueTable
 from rankcast_lab.bench import diversity
 from rankcast_lab.bench.registry import Settings
 
@@ -43,12 +43,12 @@ def test_only_the_buffer_that_something_is_promised_about_is_judged(monkeypatch)
 
 
 def test_a_wrong_selection_and_a_wrong_queue_are_found_out_and_the_exit_code_says_so(monkeypatch):
-    honest_take, honest_selection = BatchedQueues.take, diversity.selected_by_kernel
+    honest_take, honest_selection = QueueTable.take, diversity.selected_by_kernel
 
     def losing_one(self, rows, contents):
         return Deliveries(*(column[1:] for column in honest_take(self, rows, contents)))
 
-    monkeypatch.setattr(BatchedQueues, "take", losing_one)
+    monkeypatch.setattr(QueueTable, "take", losing_one)
     monkeypatch.setattr(diversity, "selected_by_kernel", lambda arrays, k: honest_selection(arrays, k)[::-1])
     monkeypatch.setattr(diversity, "POLICIES", {"sliding": diversity.POLICIES["sliding"]})
     result = CliRunner().invoke(app, ["bench", "diversity", "--queues", "3", "--events", "40", "--json"])

@@ -9,21 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import step
-from rankcast.delivery.topkw_dense_lengths import (
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.queues import Candidate, step
+from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError
+from rankcast.model.events import Identity
+from rankcast.model.policies import TopKWindow
+from rankcast_lab.engines import topkw_dense
+from rankcast_lab.engines.topkw_dense import Deliveries, DenseTopKWindow, QueueKind
+from rankcast_lab.engines.topkw_dense_lengths import (
     chance_at_end,
     expected_deliveries,
     last_position,
     queue_length,
     skyband_length,
 )
-from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError
-from rankcast.model.events import Identity
-from rankcast.model.policies import TopKWindow
-from rankcast_lab.engines import topkw_dense
-from rankcast_lab.engines.topkw_dense import Deliveries, DenseTopKWindow, QueueKind
 
 EXACT_QUEUES = (QueueKind.EXACT, QueueKind.SKYBAND)
 

@@ -6,7 +6,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from rankcast.delivery.topkw_dense_lengths import (
+from rankcast_lab.engines.topkw_dense import Deliveries, DenseTopKWindow, QueueKind
+from rankcast_lab.engines.topkw_dense_lengths import (
     SIGMA,
     chance_at_end,
     expected_deliveries,
@@ -14,7 +15,6 @@ from rankcast.delivery.topkw_dense_lengths import (
     queue_length,
     skyband_length,
 )
-from rankcast_lab.engines.topkw_dense import Deliveries, DenseTopKWindow, QueueKind
 from rankcast_lab.studies.topkw_data import sale, sessions
 from rankcast_lab.studies.topkw_queue import simulated
 

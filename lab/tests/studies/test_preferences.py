@@ -9,9 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import finished, step
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.matching.naive import matches
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event, Identity

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.delivery.topkw_dense_lengths import chance_at_end
 from rankcast_lab.engines.topkw_dense import QueueKind
+from rankcast_lab.engines.topkw_dense_lengths import chance_at_end
 from rankcast_lab.studies import registry, topkw_deliveries
 from rankcast_lab.studies.findings import Finding, Settings
 from rankcast_lab.studies.topkw_data import deliveries, missed_and_false, sale, sessions, uniform

@@ -16,7 +16,7 @@ from rankcast.cli.notifications import payload
 from rankcast.cli.replay import Replay
 from rankcast.cli.streams import Problems, one_line, printable, write_json
 from rankcast.cli.terminal import console, shown_attributes
-from rankcast.delivery.outlook import Outlook
+from rankcast.delivery.rules.forecast import Forecast
 from rankcast.hub import Match, Outcome
 from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
@@ -160,7 +160,7 @@ def _own_to_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _outlook_to_json(outlook: Outlook, last: Match | None) -> dict[str, Any]:
+def _outlook_to_json(outlook: Forecast, last: Match | None) -> dict[str, Any]:
     times = {"decided": outlook.decided, "enters": outlook.enters, "reopens": outlook.reopens}
     return {
         "place": outlook.place,

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from rankcast.cli.terminal import progress
 from rankcast.compiling import readiness
-from rankcast.delivery.contents import WantedContent
+from rankcast.delivery.engine.contents import WantedContent
 from rankcast.hub import Hub, Late, Match, Notification, utc_now
 from rankcast.hub.core import MOST_PLAIN
 from rankcast.model.diversity import Diversity

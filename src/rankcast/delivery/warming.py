@@ -9,12 +9,12 @@ from datetime import timedelta
 
 import numpy as np
 
-from rankcast.delivery.batch import BatchedQueues
-from rankcast.delivery.contents import Contents, content_codes
-from rankcast.delivery.diverse_selection import selection_of_arrays
-from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.packing import Chunk
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.engine.contents import Contents, content_codes
+from rankcast.delivery.engine.queue_table import QueueTable
+from rankcast.delivery.rules.diverse_selection import selection_of_arrays
+from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.shards import Shard
 from rankcast.model.diversity import Diversity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.times import NEVER
@@ -45,7 +45,7 @@ def _warm_shards() -> None:
     policies = _POLICIES
     shard = Shard.of(policies, lateness=1)
     for time in (10, 11, 12, 20):  # the same events again: repetitions, and at last later ones
-        shard.take(Chunk.from_bytes(_chunk(len(policies), time).to_bytes()))
+        shard.take(MatchBatch.from_bytes(_chunk(len(policies), time).to_bytes()))
         shard.advance(time)
         shard = Shard.from_bytes(shard.to_bytes())
     shard.unknown(_chunk(1, 5).events)
@@ -53,7 +53,7 @@ def _warm_shards() -> None:
     shard.finish()
 
 
-def _chunk(queues: int, time: int, count: int = 4) -> Chunk:
+def _chunk(queues: int, time: int, count: int = 4) -> MatchBatch:
     """Return events of one time, each wanted by every queue."""
     codes = [content_codes({"c": at % 2}) for at in range(count)]
     starts = np.cumsum([0, *(len(attributes) for attributes, _ in codes)])
@@ -67,7 +67,7 @@ def _chunk(queues: int, time: int, count: int = 4) -> Chunk:
     )
     queue, event = np.divmod(np.arange(queues * count, dtype=np.int32), np.int32(count))
     rows = len(queue)
-    return Chunk(
+    return MatchBatch(
         events,
         queue,
         event,
@@ -81,7 +81,7 @@ def _chunk(queues: int, time: int, count: int = 4) -> Chunk:
 
 def _warm_single_events() -> None:
     """Serve events one by one, with queues that change in between."""
-    queues = BatchedQueues.of(_POLICIES)
+    queues = QueueTable.of(_POLICIES)
     queues.serve()
     for at in range(12):
         contents = Contents.of({number: {"c": number % 2} for number in range(at + 1)})

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from rankcast.delivery.lateness import ReorderingState
+from rankcast.delivery.stream.lateness import ReorderingState
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import Subscriber, SubscriberId
 from rankcast.model.times import EARLIEST

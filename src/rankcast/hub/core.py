@@ -6,8 +6,8 @@ Both begin in plain Python while subscriptions are few, and go over to kernels w
 compiler.
 
 With a `lateness` the core goes by the events' own times: it keeps events back and takes them in order, each at its own
-time. Its queues have done what is due before the watermark (see `rankcast.delivery.lateness`); changes act at the
-watermark, before all that is due then. Without a lateness an event is taken when it comes, at the hub's time.
+time. Its queues have done what is due before the watermark (see `rankcast.delivery.stream.lateness`); changes act at
+the watermark, before all that is due then. Without a lateness an event is taken when it comes, at the hub's time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from rankcast.compiling import readiness
-from rankcast.delivery.lateness import Remembered, Reordering, ReorderingState
+from rankcast.delivery.stream.lateness import Remembered, Reordering, ReorderingState
 from rankcast.hub.commands import (
     Advance,
     Command,

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from rankcast.delivery.lateness import ReorderingState, Waiting
-from rankcast.delivery.snapshots import restored, snapshot
+from rankcast.delivery.rules.snapshots import restored, snapshot
+from rankcast.delivery.stream.lateness import PendingEvent, ReorderingState
 from rankcast.hub.commands import (
     Advance,
     Command,
@@ -294,7 +294,7 @@ class Codec:
         unsettled = {
             int(number): [_notification(events, *note) for note in notes] for number, notes in document["open"].items()
         }
-        waiting = (Waiting(parse_time(time), events[at].identity, events[at]) for time, at in document["waiting"])
+        waiting = (PendingEvent(parse_time(time), events[at].identity, events[at]) for time, at in document["waiting"])
         state = HubState(
             parse_time(document["latest"]),
             document["next_id"],

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from rankcast.compiling import readiness
-from rankcast.delivery.lateness import check_lateness
+from rankcast.delivery.stream.lateness import check_lateness
 from rankcast.hub.background import run_in_background
 from rankcast.hub.commands import (
     Advance,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from rankcast.delivery.outlook import Fate, Outlook
+from rankcast.delivery.rules.forecast import ArrivalResult, Forecast
 from rankcast.hub.core import Core
 from rankcast.hub.results import Late, Outcome, Verdict
 from rankcast.matching.explain import Explanation, explain
@@ -51,10 +51,10 @@ def _not_seen(core: Core, queue: ServedQueue, event: Event, late: Late | None, n
     return Verdict.HELD if core.keeps_back else None
 
 
-def _verdict(ahead: Outlook, notify: Notify) -> Verdict:
+def _verdict(ahead: Forecast, notify: Notify) -> Verdict:
     """Return what becomes of an event for one who is notified in some way; a list to be read has the best k only."""
     fate = ahead.fate
-    if isinstance(notify, OnDemand) and fate in (Fate.DELIVERED, Fate.WAITING):
+    if isinstance(notify, OnDemand) and fate in (ArrivalResult.DELIVERED, ArrivalResult.WAITING):
         is_listed = ahead.k is None or (ahead.place is not None and ahead.place <= ahead.k)
         return Verdict.ON_DEMAND if is_listed else Verdict.OUTRANKED
-    return Verdict.GATHERED if isinstance(notify, Gathered) and fate is Fate.DELIVERED else Verdict(fate.value)
+    return Verdict.GATHERED if isinstance(notify, Gathered) and fate is ArrivalResult.DELIVERED else Verdict(fate.value)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TypeAlias
 
-from rankcast.delivery.outlook import Outlook
+from rankcast.delivery.rules.forecast import Forecast
 from rankcast.matching.explain import Explanation
 from rankcast.model.errors import InvalidEventError, RankcastError
 from rankcast.model.events import Event
@@ -108,7 +108,7 @@ class Outcome:
     explanations: tuple[Explanation, ...]
     rank: float | None
     verdict: Verdict
-    outlook: Outlook | None = None
+    outlook: Forecast | None = None
     competitor: Match | None = None
     subscription: SubscriptionId | None = None
     others: tuple[Outcome, ...] = ()

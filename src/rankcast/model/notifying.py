@@ -1,6 +1,6 @@
 """When a subscriber is handed what its delivery policy delivers: at once, gathered, or only when it asks.
 
-These are descriptions, checked where they are made; `rankcast.delivery.gathering` gives them their behaviour.
+These are descriptions, checked where they are made; `rankcast.delivery.rules.handing_over` gives them their behaviour.
 """
 
 from __future__ import annotations

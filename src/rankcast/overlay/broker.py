@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from rankcast.delivery.lateness import Remembered
+from rankcast.delivery.stream.lateness import Remembered
 from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import InvalidMessageError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity

@@ -24,9 +24,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from msgspec import structs
 
-from rankcast.delivery import snapshots as queues
-from rankcast.delivery.lateness import Remembered
-from rankcast.delivery.queues import Queue
+from rankcast.delivery.rules import snapshots as queues
+from rankcast.delivery.rules.queues import Queue
+from rankcast.delivery.stream.lateness import Remembered
 from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, InvalidMessageError, RankcastError, shown

@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 
-from rankcast.delivery.kernels_shards import CODE_BITS
+from rankcast.delivery.stream.kernels import CODE_BITS
 from rankcast.model.events import Event, Identity
 from rankcast.model.times import microseconds
 

@@ -5,8 +5,8 @@ Positions are those of a subscriber's subscriptions; the first 19 have a bit eac
 
 from __future__ import annotations
 
-from rankcast.delivery.kernels_shards import CODE_BITS
-from rankcast.delivery.packing import SETS
+from rankcast.delivery.stream.batches import SETS
+from rankcast.delivery.stream.kernels import CODE_BITS
 from rankcast.model.errors import InvalidValueError
 
 CODES = (1 << CODE_BITS) - 1

@@ -16,12 +16,11 @@ import numpy as np
 from msgspec import Struct
 
 from rankcast.arrays import Array
-from rankcast.delivery.batch import BatchedQueues, Delivered
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.contents import Content, content_codes
-from rankcast.delivery.kernels_shards import CODE_BITS
-from rankcast.delivery.policies import new_queue, renamed_queue
-from rankcast.delivery.queues import Queue, step
+from rankcast.delivery.engine.contents import Content, content_codes
+from rankcast.delivery.engine.queue_table import Delivered, QueueTable
+from rankcast.delivery.rules.changes import new_queue, renamed_queue
+from rankcast.delivery.rules.queues import Candidate, Queue, step
+from rankcast.delivery.stream.kernels import CODE_BITS
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 from rankcast.model.times import LAST_INSTANT, NEVER, instant_of, microseconds
@@ -203,7 +202,7 @@ class ColumnarQueues:
     """Queues in the columnar engine."""
 
     def __init__(self) -> None:
-        self._table = BatchedQueues.of(())
+        self._table = QueueTable.of(())
         self._table.serve()
         self._contents = _ContentTable()
         self._diverse: set[int] = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
-from rankcast.delivery.packing import SETS
+from rankcast.delivery.stream.batches import SETS
 from rankcast.model.notifying import AtOnce
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.serving.matched_codes import MatchedCodes

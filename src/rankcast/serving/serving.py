@@ -26,14 +26,13 @@ from msgspec import Struct
 from msgspec.structs import replace as replaced
 
 from rankcast.arrays import Array
-from rankcast.delivery.batch import Delivered
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.contents import Content, content_for
-from rankcast.delivery.gathering import current
-from rankcast.delivery.kernels_shards import CODE_BITS
-from rankcast.delivery.outlook import Outlook, outlook
-from rankcast.delivery.policies import changed_queue, renamed_queue
-from rankcast.delivery.queues import Queue
+from rankcast.delivery.engine.contents import Content, content_for
+from rankcast.delivery.engine.queue_table import Delivered
+from rankcast.delivery.rules.changes import changed_queue, renamed_queue
+from rankcast.delivery.rules.forecast import Forecast, outlook
+from rankcast.delivery.rules.handing_over import current
+from rankcast.delivery.rules.queues import Candidate, Queue
+from rankcast.delivery.stream.kernels import CODE_BITS
 from rankcast.matching.naive import matches as is_matched
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
@@ -392,7 +391,7 @@ class Serving:
         event = self._events[word]
         return queue.match(event, Ranked(self._rank(queue, event, word, candidate.score), self._matched(queue, word)))
 
-    def outlook(self, queue: ServedQueue, event: Event, ranked: Ranked, now: datetime) -> Outlook:
+    def outlook(self, queue: ServedQueue, event: Event, ranked: Ranked, now: datetime) -> Forecast:
         """Return what would become of an event that arrived now; nothing is changed."""
         time = event.time or now
         score = queue.owner.preferences.score(ranked.rank, time)

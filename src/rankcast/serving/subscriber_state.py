@@ -14,8 +14,8 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rankcast.delivery.gathering import handed_over
-from rankcast.delivery.queues import Queue
+from rankcast.delivery.rules.handing_over import handed_over
+from rankcast.delivery.rules.queues import Queue
 from rankcast.model.events import Event
 from rankcast.model.notifying import AtOnce, Gathered
 from rankcast.model.policies import Policy

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from rankcast.delivery.kernels_shards import CODE_BITS
+from rankcast.delivery.stream.kernels import CODE_BITS
 from rankcast.serving.matched_codes import CODES
 from rankcast.serving.queues import Queues
 

@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.arrays import Array
-from rankcast.delivery.contents import WantedContent
-from rankcast.delivery.event_tables import Ragged
+from rankcast.delivery.engine.contents import WantedContent
+from rankcast.delivery.stream.event_tables import Ragged
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.model.errors import UnknownIdError, shown

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlparse
 
-from rankcast.delivery.queue_changes import QueueChange
+from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.errors import InvalidFileError, shown
 from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema

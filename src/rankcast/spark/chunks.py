@@ -1,8 +1,8 @@
 """Ranked matches as chunks for the delivery shards: queue q belongs to shard q % shards, where it is q // shards.
 
 A chunk has the rows of one shard, and all events: a shard has to know the identities of those that it has no rows of,
-too, to tell repetitions (`rankcast.delivery.shards`). Of these it gets nothing else. A number for each event tells
-whether publications of one identity and time come to the same (`variants`).
+too, to tell repetitions (`rankcast.delivery.stream.shards`). Of these it gets nothing else. A number for each event
+tells whether publications of one identity and time come to the same (`variants`).
 
 What else travels with an event (the ranks of queues whose scores decay, its content, what is carried along) is in its
 payload (`payloads`).
@@ -17,10 +17,10 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.dense_rows import DenseRows, event_digests
-from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.kernels_tables import digests, mixed
-from rankcast.delivery.packing import SETS, Chunk
+from rankcast.delivery.stream.batches import SETS, MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.kernels import digests, mixed
+from rankcast.delivery.stream.unfiltered import UnfilteredRows, event_digests
 from rankcast.ranking.batch import Features, RankedRows
 from rankcast.ranking.batch_table import RankTable
 from rankcast.spark.audience import Audience
@@ -35,10 +35,10 @@ class Packed(NamedTuple):
 
     shard: int
     newest: int
-    chunk: Chunk
+    chunk: MatchBatch
 
 
-class Apart(NamedTuple):
+class UnfilteredRanks(NamedTuple):
     """What is known of events beside their rows: what relevance functions look at, and when they say they expire."""
 
     features: Features
@@ -53,7 +53,7 @@ def chunks_of(
     shards: int,
     reporting: int,
     position: Array | None = None,
-    apart: Apart | None = None,
+    apart: UnfilteredRanks | None = None,
     contents: Sequence[bytes] | None = None,
 ) -> Iterator[Packed]:
     """Divide ranked rows among the shards; the chunk of shard `reporting` has whole events, to report late ones.
@@ -84,7 +84,7 @@ def chunks_of(
         if contents is not None or len(table.payload.values) or decaying[own].any():
             kept = None if contents is None else [one if named[at] else None for at, one in enumerate(contents)]
             table = with_payloads(table, rows, own[decaying[own]].tolist(), kept)
-        chunk = Chunk(
+        chunk = MatchBatch(
             table,
             (rows.queue[own] // shards).astype(np.int32),
             event.astype(np.int32),
@@ -100,12 +100,12 @@ def chunks_of(
         yield Packed(at, newest, chunk)
 
 
-def dense_rows(events: EventTable, apart: Apart, table: RankTable) -> DenseRows | None:
+def dense_rows(events: EventTable, apart: UnfilteredRanks, table: RankTable) -> UnfilteredRows | None:
     """Return the rows of the subscriptions of a table with all events; None when there is no subscription."""
     if not len(table):
         return None
     only = np.ones(len(table), np.int32)  # the mask of the only position
-    return DenseRows(table, only, events.time, apart.expires, apart.features)
+    return UnfilteredRows(table, only, events.time, apart.expires, apart.features)
 
 
 def variants(events: EventTable, rows: RankedRows, matched: Array) -> Array:
@@ -117,7 +117,7 @@ def variants(events: EventTable, rows: RankedRows, matched: Array) -> Array:
 
 
 def matched_numbers(rows: RankedRows, position: Array) -> tuple[Array, Ragged]:
-    """Return what matched as `packing` wants it: a mask of positions, or the number of a set where none fits."""
+    """Return what matched as `batches` wants it: a mask of positions, or the number of a set where none fits."""
     numbers = np.zeros(len(rows.event), np.int32)
     _masks(rows.matched_start, position[rows.matched].astype(np.int64), MASK_BITS, numbers)
     known: dict[tuple[int, ...], int] = {}

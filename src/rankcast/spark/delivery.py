@@ -4,7 +4,7 @@
 
 `packed` has INPUT_SCHEMA: the shard of a row, the newest event time in it, its kind, and bytes that say the rest. The
 result has OUTPUT_SCHEMA. Rows that are none of this stage's business (`PASSING`) pass through it. The result does not
-depend on micro-batches, partitions or retries: `rankcast.delivery.shards` sees to that, given the watermark.
+depend on micro-batches, partitions or retries: `rankcast.delivery.stream.shards` sees to that, given the watermark.
 
 One call, for one shard and micro-batch:
 
@@ -42,8 +42,8 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from rankcast.delivery.packing import Chunk
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import Policy
 from rankcast.model.times import TICK
@@ -204,7 +204,7 @@ def packed_rows(outcome: Outcome, shard: int) -> Iterator[tuple[int, bytes]]:
         for start in range(0, len(notices), LONGEST_NOTICES):
             yield int(Kind.NOTICES), notices.part(start, start + LONGEST_NOTICES).to_bytes()
     if len(outcome.late):
-        yield int(Kind.LATE), Chunk.of_events(outcome.late).to_bytes()
+        yield int(Kind.LATE), MatchBatch.of_events(outcome.late).to_bytes()
     repeated = outcome.repeated_late + (outcome.repeated if shard == 0 else 0)  # all shards ignore the same ones
     if repeated:
         yield int(Kind.COUNTS), counts_to_bytes(duplicates=repeated)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
-from rankcast.delivery.event_tables import EventTable
-from rankcast.delivery.packing import Chunk, Notices
-from rankcast.delivery.queue_changes import QueueChange, pack_changes, unpack_changes
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable
+from rankcast.delivery.stream.queue_changes import QueueChange, pack_changes, unpack_changes
+from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.times import FIRST_INSTANT
 from rankcast.spark.ranking_anew import RANKING_ANEW
@@ -37,7 +37,7 @@ class Kind(IntEnum):
     """What a packed row is, into the delivery stage or out of it."""
 
     CHUNK = 0
-    """In: a `Chunk` of one shard."""
+    """In: a `MatchBatch` of one shard."""
     CHANGES = 1
     """In: changes of one shard's queues, `packed_plan`."""
     END = 2
@@ -47,9 +47,9 @@ class Kind(IntEnum):
     COUNTS = 4
     """Passes through: what the match stage counted. Out: how many repetitions were ignored, told by one shard."""
     NOTICES = 5
-    """Out: `Notices` of one shard."""
+    """Out: `DeliveryBatch` of one shard."""
     LATE = 6
-    """Out: events that came too late, as a `Chunk` without rows."""
+    """Out: events that came too late, as a `MatchBatch` without rows."""
 
 
 PASSING = frozenset({Kind.REJECTED, Kind.COUNTS})
@@ -83,7 +83,7 @@ class Outcome:
     have been its to report as late.
     """
 
-    notices: tuple[Notices, ...]
+    notices: tuple[DeliveryBatch, ...]
     late: EventTable
     repeated: int = 0
     repeated_late: int = 0
@@ -113,7 +113,7 @@ class ShardInput:
             if version > shard.version:
                 shard.change(changes, since=None if since == _ALWAYS else since)
                 shard.version = version
-        chunks = [Chunk.from_bytes(data) for data in by_kind[Kind.CHUNK]]
+        chunks = [MatchBatch.from_bytes(data) for data in by_kind[Kind.CHUNK]]
         late = EventTable.joined([shard.take(chunk) for chunk in chunks])
         reported = shard.unknown(late)
         if by_kind[Kind.END]:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.arrays import Array
-from rankcast.delivery.contents import WantedContent, attribute_code, content_codes
-from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.engine.contents import WantedContent, attribute_code, content_codes
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.matching.index import Reader
 from rankcast.model.events import Event
 from rankcast.model.schema import ENVELOPE_TYPES

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankcast.arrays import Array
-from rankcast.delivery.contents import value_code
+from rankcast.delivery.engine.contents import value_code
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import EPOCH, FIRST_INSTANT, LAST_INSTANT, NEVER, TICK, microseconds, parse_time

@@ -11,7 +11,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast.delivery.event_tables import Ragged
+from rankcast.delivery.stream.event_tables import Ragged
 
 SPARK_SEED = 42
 """What Spark's hash functions begin with."""

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's documentation has)
 
 from rankcast.arrays import Array
-from rankcast.delivery.contents import WantedContent
+from rankcast.delivery.engine.contents import WantedContent
 from rankcast.model.errors import InvalidEventError, shown
 from rankcast.model.schema import Schema
 from rankcast.model.times import NEVER
@@ -63,7 +63,8 @@ CONTENT_FIELD = T.StructField(
         containsNull=False,
     ),
 )
-"""What diverse selection compares of the event: codes of attributes and values (`rankcast.delivery.contents`)."""
+"""What diverse selection compares of the event: codes of attributes and values (`rankcast.delivery.engine.contents`).
+"""
 
 
 def match(

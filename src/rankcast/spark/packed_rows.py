@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from rankcast.arrays import Array
-from rankcast.delivery.event_tables import EventTable
+from rankcast.delivery.stream.event_tables import EventTable
 from rankcast.ranking.batch import Features, RankedRows
 from rankcast.spark.audience import Audience
-from rankcast.spark.chunks import Apart, chunks_of, dense_rows
+from rankcast.spark.chunks import UnfilteredRanks, chunks_of, dense_rows
 from rankcast.spark.delivery_input import Kind, counts_to_bytes, packed_plan
 from rankcast.spark.event_reader import EventReader
 from rankcast.spark.event_values import Rejected
@@ -55,21 +55,21 @@ class _Gathered:
 
     events: list[EventTable] = field(default_factory=list)
     rows: list[RankedRows] = field(default_factory=list)
-    apart: list[Apart] = field(default_factory=list)
+    apart: list[UnfilteredRanks] = field(default_factory=list)
     contents: list[bytes] = field(default_factory=list)
     count: int = 0
 
-    def add(self, events: EventTable, rows: RankedRows, apart: Apart, others: int) -> None:
+    def add(self, events: EventTable, rows: RankedRows, apart: UnfilteredRanks, others: int) -> None:
         """Add a piece; with each of its events go so many rows that are not written down."""
         self.events.append(events)
         self.rows.append(rows)
         self.apart.append(apart)
         self.count += len(rows.event) + len(events) * others // ROWS_APART
 
-    def joined_apart(self) -> Apart:
+    def joined_apart(self) -> UnfilteredRanks:
         """Return what the rows that are not written down are worked out from."""
         features = Features.joined([one.features for one in self.apart])
-        return Apart(features, np.concatenate([one.expires for one in self.apart]))
+        return UnfilteredRanks(features, np.concatenate([one.expires for one in self.apart]))
 
     def joined(self) -> tuple[EventTable, RankedRows]:
         if len(self.rows) == 1:
@@ -109,7 +109,7 @@ class PackTask:
         for piece in matched_pieces(given, self.reader, audience, apart=apart):
             table = piece.events.table(audience.queues.wanted_content)
             rows = self._selected(piece, table, audience)
-            known = Apart(piece.features, piece.events.expires)
+            known = UnfilteredRanks(piece.features, piece.events.expires)
             gathered.add(table, rows, known, len(audience.apart) * apart)
             if self.source.keeps_contents:
                 gathered.contents += piece.events.contents()

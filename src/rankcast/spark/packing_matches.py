@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankcast.arrays import Array
-from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.model.errors import InvalidEventError, UnknownIdError, shown
 from rankcast.model.times import NEVER
 from rankcast.ranking.batch import RankedRows

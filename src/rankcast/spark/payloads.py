@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.delivery.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.ranking.batch import RankedRows
 
 _COUNT = struct.Struct("<I")

@@ -21,10 +21,10 @@ import numpy as np
 from msgspec import structs
 
 from rankcast.arrays import Array
-from rankcast.delivery.contents import WantedContent, content_codes
-from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.packing import SETS
-from rankcast.delivery.ranking_anew import RankedAnew
+from rankcast.delivery.engine.contents import WantedContent, content_codes
+from rankcast.delivery.stream.batches import SETS
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.queue_changes import RankedAnew
 from rankcast.matching.naive import matches
 from rankcast.model.events import Event
 from rankcast.model.policies import Policy

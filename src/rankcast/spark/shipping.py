@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol
 
 from pyspark.sql import SparkSession
 
-from rankcast.delivery.queue_changes import QueueChange
+from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.policies import Policy
 from rankcast.spark.audience import Audience, loaded
 

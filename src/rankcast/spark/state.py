@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidValueError, RankcastError
 from rankcast.spark.delivery_input import ShardInput
 

@@ -35,9 +35,9 @@ from typing import IO, Any
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.batch import Live
-from rankcast.delivery.batch_layout import LINE
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.engine.layout import LINE
+from rankcast.delivery.engine.queue_table import Live
+from rankcast.delivery.stream.shards import Shard
 
 PREFIX = "rankcast-live-"
 SHARED_MEMORY = Path("/dev/shm")

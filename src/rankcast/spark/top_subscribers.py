@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
 
 from rankcast.arrays import Array
-from rankcast.delivery.event_tables import EventTable
+from rankcast.delivery.stream.event_tables import EventTable
 from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError, shown
 from rankcast.model.policies import check_count
 from rankcast.ranking.batch import RankedRows

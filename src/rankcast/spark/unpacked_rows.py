@@ -16,8 +16,8 @@ from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's d
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.event_tables import Ragged
-from rankcast.delivery.packing import SETS, Chunk, Notices, positions
+from rankcast.delivery.stream.batches import SETS, DeliveryBatch, MatchBatch, positions
+from rankcast.delivery.stream.event_tables import Ragged
 from rankcast.spark.audience import Audience
 from rankcast.spark.chunks import MASK_BITS
 from rankcast.spark.delivery_input import Kind, counts_from_bytes
@@ -76,10 +76,10 @@ class UnpackTask:
                 kind, data = batch.column("kind")[row].as_py(), batch.column("data")[row].as_buffer()
                 if kind == Kind.NOTICES:
                     audience = audience or self.source.current()[1]
-                    notices = Notices.from_bytes(memoryview(data))
+                    notices = DeliveryBatch.from_bytes(memoryview(data))
                     yield notification_rows(notices, batch.column("shard")[row].as_py(), self.shards, audience)
                 elif kind == Kind.LATE:
-                    yield _late(Chunk.from_bytes(memoryview(data)))
+                    yield _late(MatchBatch.from_bytes(memoryview(data)))
                 elif kind == Kind.REJECTED:
                     rows = rejected_from_bytes(data.to_pybytes())
                     yield _rows(
@@ -104,13 +104,13 @@ def _rows(kind: str, count: int, **columns: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=list(_TYPES))
 
 
-def _late(chunk: Chunk) -> pa.RecordBatch:
+def _late(chunk: MatchBatch) -> pa.RecordBatch:
     events = chunk.events
     identity = {"source": events.source.to_arrow(), "id": events.id.to_arrow(), "time": timestamps(events.time)}
     return _rows(LATE, len(events), **identity, **_carried(events.payload, None))
 
 
-def notification_rows(notices: Notices, shard: int, shards: int, audience: Audience) -> pa.RecordBatch:
+def notification_rows(notices: DeliveryBatch, shard: int, shards: int, audience: Audience) -> pa.RecordBatch:
     """Return what a shard delivers as rows of UNPACKED_SCHEMA."""
     queue = notices.queue.astype(np.int64) * shards + shard
     event = pa.array(notices.event)
@@ -140,7 +140,7 @@ def _carried(payload: Ragged, event: Any) -> dict[str, Any]:
     return {CARRIED: kept if event is None else kept.take(event)}
 
 
-def _ranks(notices: Notices, queue: Array, audience: Audience) -> Array:
+def _ranks(notices: DeliveryBatch, queue: Array, audience: Audience) -> Array:
     """Return the rank of each delivery: its score, unless that decays."""
     decaying = np.flatnonzero(audience.decays(queue))
     if not len(decaying):
@@ -156,7 +156,7 @@ def _ranks(notices: Notices, queue: Array, audience: Audience) -> Array:
     return ranks
 
 
-def matched_names(notices: Notices, queue: Array, audience: Audience) -> tuple[Array, Array]:
+def matched_names(notices: DeliveryBatch, queue: Array, audience: Audience) -> tuple[Array, Array]:
     """Return where the names of each delivery's subscriptions begin, and which of the queues' names they are."""
     matched = notices.matched.astype(np.int64)
     first = audience.queues.name_start[queue]

@@ -39,7 +39,7 @@ _CHANGES = pa.schema([("queue", pa.int64()), ("time", pa.int64()), ("policy", pa
 class Change(NamedTuple):
     """From `time` on a queue has this policy; without one it is gone, with everything it holds.
 
-    `ranking` says how what it holds is ranked from then on (`ranking_anew`); empty: as it is.
+    `ranking` says how what it holds is ranked from then on (`Reranking`); empty: as it is.
     """
 
     queue: int

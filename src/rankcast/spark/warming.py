@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from rankcast.delivery.packing import Chunk
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.shards import Shard
 from rankcast.matching.warming import warm_up as warm_up_matching
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
@@ -15,7 +15,7 @@ from rankcast.model.filters import Filter
 from rankcast.model.relevance import Cosine
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.spark.audience import Audience
-from rankcast.spark.chunks import Apart, chunks_of
+from rankcast.spark.chunks import UnfilteredRanks, chunks_of
 from rankcast.spark.event_batches import OpenEvents
 from rankcast.spark.fair_draws import draws
 from rankcast.spark.matching import ranked
@@ -42,11 +42,11 @@ def _run(*, deliver: bool) -> None:
     events = OpenEvents(np.zeros(1, np.int64), [event], None)
     table = events.table(audience.queues.wanted_content)
     rows = ranked(events, audience, *events.matched(audience.reader))
-    apart = Apart(events.features(audience.ranking), events.expires)
+    apart = UnfilteredRanks(events.features(audience.ranking), events.expires)
     chunks = [packed.chunk.to_bytes() for packed in chunks_of(table, rows, audience, 0, 1, 0, apart=apart)]
     if deliver:
         shard = Shard.of(audience.queues.policies_of(0, 1))
         for chunk in chunks:
-            shard.take(Chunk.from_bytes(chunk))
+            shard.take(MatchBatch.from_bytes(chunk))
         notification_rows(shard.finish(), 0, 1, audience)
         draws(0, table.source, table.id, audience.queues.subscriber, rows.event, rows.queue)

@@ -17,10 +17,9 @@ from functools import partial
 
 import numpy as np
 
-from rankcast.delivery.batch import BatchedQueues, Rows
-from rankcast.delivery.candidates import Candidate, Delivered
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import Queue, step
+from rankcast.delivery.engine.queue_table import QueueTable, Rows
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, step
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.times import EPOCH, NEVER, TICK, microseconds
@@ -115,7 +114,7 @@ def run(settings: Settings) -> Report:
 def _measure(case: str, policy: Policy, work: Work, settings: Settings, report: Report) -> None:
     settings.say(f"{case}: filling the windows")
     stepped = min(STEPPED, work.queues)
-    batched, steps = BatchedQueues.of([policy] * work.queues), Steps(policy, stepped)
+    batched, steps = QueueTable.of([policy] * work.queues), Steps(policy, stepped)
     warm_up = math.ceil(WARM_UP_ROWS / work.rows)
     best = {"batched": math.inf, "steps": math.inf}
     compared, difference = 0, ""

@@ -21,10 +21,10 @@ from functools import partial
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.batch import BatchedQueues, Rows
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.contents import Content, Contents, attribute_code, value_code
-from rankcast.delivery.diverse_selection import selected_by_kernel, selection_arrays, selection_of_arrays
+from rankcast.delivery.engine.contents import Content, Contents, attribute_code, value_code
+from rankcast.delivery.engine.queue_table import QueueTable, Rows
+from rankcast.delivery.rules.diverse_selection import selected_by_kernel, selection_arrays, selection_of_arrays
+from rankcast.delivery.rules.queues import Candidate
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 from rankcast.model.policies import Periodic, Policy, Sliding, TopKWindow
@@ -149,7 +149,7 @@ class Work:
 def _measure_queues(case: str, policy: Policy, work: Work, settings: Settings, report: Report) -> None:
     settings.say(f"{case}: filling the windows")
     stepped = min(STEPPED, work.queues)
-    batched, steps = BatchedQueues.of([policy] * work.queues), Steps(policy, stepped)
+    batched, steps = QueueTable.of([policy] * work.queues), Steps(policy, stepped)
     warm_up = math.ceil(WARM_UP_ROWS / BATCH_ROWS)
     best = {"batched": math.inf, "steps": math.inf}
     compared, difference = 0, ""

@@ -272,9 +272,9 @@ def shard_memory(policy: Callable[[int, int], Any]) -> Callable[[float, Path], O
     def ready(scale: float, _: Path) -> Once:
         import numpy as np  # noqa: PLC0415 (other cases do not need these)
 
-        from rankcast.delivery.event_tables import EventTable, Ragged  # noqa: PLC0415
-        from rankcast.delivery.packing import Chunk  # noqa: PLC0415
-        from rankcast.delivery.shards import Shard  # noqa: PLC0415
+        from rankcast.delivery.stream.batches import MatchBatch  # noqa: PLC0415
+        from rankcast.delivery.stream.event_tables import EventTable, Ragged  # noqa: PLC0415
+        from rankcast.delivery.stream.shards import Shard  # noqa: PLC0415
         from rankcast.model.times import NEVER  # noqa: PLC0415
 
         count, window, chunk = sized(100_000, scale), 20_000, 20
@@ -285,7 +285,7 @@ def shard_memory(policy: Callable[[int, int], Any]) -> Callable[[float, Path], O
         def take(shard: Any, first: int) -> None:
             names = Ragged.of_texts([str(at) for at in range(first, first + chunk)])
             events = EventTable.of(np.arange(first, first + chunk), Ragged.of_texts(["/bench"] * chunk), names)
-            shard.take(Chunk(events, queue, event, draw.random(rows), never, matched))
+            shard.take(MatchBatch(events, queue, event, draw.random(rows), never, matched))
             shard.advance(first + chunk)
 
         def once() -> float:

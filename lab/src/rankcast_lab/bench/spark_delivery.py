@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.packing import Chunk, Notices
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.shards import Shard
 from rankcast.model.policies import Policy, Sliding
 from rankcast.model.times import NEVER
 from rankcast.spark.delivery import INPUT_SCHEMA, deliver
@@ -58,7 +58,7 @@ class DeliveryWork:
         """Return the policies of a shard's queues."""
         return 0, [self.policy] * len(range(shard, self.queues, shards))
 
-    def chunks(self, batch: int) -> Iterator[tuple[int, Chunk]]:
+    def chunks(self, batch: int) -> Iterator[tuple[int, MatchBatch]]:
         """Return the chunks of a batch by shard, always the same for its number."""
         generator = np.random.default_rng((self.seed, batch))
         count = -(-self.rows // MATCHES_PER_EVENT)
@@ -71,7 +71,7 @@ class DeliveryWork:
             own = np.flatnonzero(queue % self.shards == shard)
             never, nothing = np.full(len(own), NEVER), np.zeros(len(own), np.int32)
             rows = (queue[own] // self.shards).astype(np.int32), event[own].astype(np.int32), score[own]
-            yield shard, Chunk(events, *rows, never, nothing)
+            yield shard, MatchBatch(events, *rows, never, nothing)
 
     def end(self, batch: int) -> int:
         """Return the newest time of a batch."""
@@ -102,7 +102,7 @@ def measure(spark: SparkSession, work: DeliveryWork, folder: Path, *, warm_up: i
     progress = [one for one in running.recentProgress if one.numInputRows]
     seconds = [one.durationMs["triggerExecution"] / 1000 for one in progress[warm_up:]]
     rows = spark.read.parquet(str(folder / "out")).filter(f"kind = {int(Kind.NOTICES)}").collect()
-    found = [(row["shard"], Notices.from_bytes(bytes(row["data"]))) for row in rows]
+    found = [(row["shard"], DeliveryBatch.from_bytes(bytes(row["data"]))) for row in rows]
     return DeliveryFigures(
         rows_per_second=work.rows / median(seconds) if seconds else 0.0,
         plain_rows_per_second=work.rows / median(plain_seconds[warm_up:] or plain_seconds),
@@ -121,16 +121,16 @@ def _write(work: DeliveryWork, batch: int, folder: Path) -> None:
     pq.write_table(pa.Table.from_arrays(arrays, schema=_FILE), folder / f"{batch:05}.parquet", compression="none")
 
 
-def _plain(work: DeliveryWork) -> tuple[list[float], list[tuple[int, Notices]]]:
+def _plain(work: DeliveryWork) -> tuple[list[float], list[tuple[int, DeliveryBatch]]]:
     """Give the shards of this process what Spark gives its own: a batch is released as soon as it has come."""
     shards = [Shard.of(work.policies(shard, work.shards)[1]) for shard in range(work.shards)]
-    found: list[tuple[int, Notices]] = []
+    found: list[tuple[int, DeliveryBatch]] = []
     seconds: list[float] = []
     for batch in range(work.batches):
         chunks = [(shard, chunk.to_bytes()) for shard, chunk in work.chunks(batch)]
         start = perf_counter()
         for shard, data in chunks:
-            shards[shard].take(Chunk.from_bytes(data))
+            shards[shard].take(MatchBatch.from_bytes(data))
             found.append((shard, shards[shard].advance(_watermark(work, batch))))
         seconds.append(perf_counter() - start)
     return seconds, found
@@ -140,7 +140,7 @@ def _watermark(work: DeliveryWork, batch: int) -> int:
     return work.end(batch) // 1000 * 1000
 
 
-def _digests(found: list[tuple[int, Notices]]) -> list[str]:
+def _digests(found: list[tuple[int, DeliveryBatch]]) -> list[str]:
     """Return what tells deliveries apart: one digest of each, in an order that does not depend on how they came."""
     lines: list[str] = []
     for shard, notices in found:

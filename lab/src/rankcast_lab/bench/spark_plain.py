@@ -15,8 +15,8 @@ from time import perf_counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankcast.delivery.contents import WantedContent
-from rankcast.delivery.shards import Shard
+from rankcast.delivery.engine.contents import WantedContent
+from rankcast.delivery.stream.shards import Shard
 from rankcast.spark.audience import Audience, loaded
 from rankcast.spark.chunks import chunks_of
 from rankcast.spark.event_reader import EventReader, Leaf

@@ -14,13 +14,13 @@ from functools import partial
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.topkw_dense_lengths import expected_deliveries
 from rankcast_lab.bench import topkw_shipping
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import best_of_each
 from rankcast_lab.bench.topkw_passes import count_within, find_nearest, store_all
 from rankcast_lab.engines.topkw_dense import Deliveries, DenseTopKWindow, QueueKind
+from rankcast_lab.engines.topkw_dense_lengths import expected_deliveries
 
 SUBSCRIPTIONS, EVENTS, WINDOW = 500, 1_000_000, 20_000
 QUICK_SUBSCRIPTIONS, QUICK_EVENTS = 100, 100_000

@@ -1,8 +1,8 @@
 """The part of `rankcast bench topkw` that is about a pipeline: what its match stage sends to a delivery shard.
 
 Subscribers without a filter, each with an ideal point: with every event written down for every one of them, and with
-what these rows are worked out from (`rankcast.delivery.dense_rows`). Both chunks are packed and read back, and have to
-give the same rows. CPU time of packing, reading and working out; the size says what crosses the network.
+what these rows are worked out from (`rankcast.delivery.stream.unfiltered`). Both chunks are packed and read back, and
+have to give the same rows. CPU time of packing, reading and working out; the size says what crosses the network.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from functools import partial
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.dense_rows import DenseRows
-from rankcast.delivery.event_tables import EventTable, Ragged
-from rankcast.delivery.packing import Chunk
-from rankcast.delivery.waiting_rows import ROW_COLUMNS, Waiting
+from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.unfiltered import UnfilteredRows
+from rankcast.delivery.stream.waiting_rows import ROW_COLUMNS, PendingRows
 from rankcast.language.parser import parse_filter
 from rankcast.model.relevance import IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
@@ -67,23 +67,23 @@ def _events(times: Array) -> EventTable:
     return EventTable.of(times, Ragged.of_texts(["/s"] * len(times)), Ragged.of_texts(map(str, times.tolist())))
 
 
-def _rows(ranking: Ranking, times: Array, expires: Array, features: Features) -> Chunk:
+def _rows(ranking: Ranking, times: Array, expires: Array, features: Features) -> MatchBatch:
     """Return a chunk with a row for every event and queue."""
     offsets = np.arange(len(times) + 1, dtype=np.int64) * len(ranking.table)
     numbers = np.tile(np.arange(len(ranking.table)), len(times))
     rows = rank_batch(ranking, offsets, numbers, times, expires, features)
     matched = np.ones(len(rows.event), np.int32)
-    return Chunk(_events(times), rows.queue, rows.event, rows.score, rows.expires, matched)
+    return MatchBatch(_events(times), rows.queue, rows.event, rows.score, rows.expires, matched)
 
 
-def _dense(ranking: Ranking, times: Array, expires: Array, features: Features) -> Chunk:
+def _dense(ranking: Ranking, times: Array, expires: Array, features: Features) -> MatchBatch:
     """Return a chunk with none of them written down."""
     only = np.ones(len(ranking.table), np.int32)
     none = np.zeros(0, np.int32)
-    dense = DenseRows(ranking.table.chosen(np.arange(len(ranking.table))), only, times, expires, features)
-    return Chunk(_events(times), none, none, np.zeros(0), np.zeros(0, np.int64), none, dense=dense)
+    dense = UnfilteredRows(ranking.table.chosen(np.arange(len(ranking.table))), only, times, expires, features)
+    return MatchBatch(_events(times), none, none, np.zeros(0), np.zeros(0, np.int64), none, dense=dense)
 
 
-def _sent(make: Callable[[], Chunk]) -> Waiting:
+def _sent(make: Callable[[], MatchBatch]) -> PendingRows:
     """Make a chunk, pack it, take it in, and work its rows out."""
-    return Waiting.of(Chunk.from_bytes(make().to_bytes())).whole()
+    return PendingRows.of(MatchBatch.from_bytes(make().to_bytes())).whole()

@@ -33,10 +33,9 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.candidates import Candidate
-from rankcast.delivery.diverse_selection import diverse_selection, selected_by_kernel, selection_arrays
-from rankcast.delivery.policies import new_queue
-from rankcast.delivery.queues import step
+from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.diverse_selection import diverse_selection, selected_by_kernel, selection_arrays
+from rankcast.delivery.rules.queues import Candidate, step
 from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
 from rankcast.model.policies import Sliding

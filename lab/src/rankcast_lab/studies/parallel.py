@@ -17,8 +17,8 @@ Found = TypeVar("Found")
 def each(function: Callable[[Piece], Found], pieces: Sequence[Piece], say: Say, *, apart: bool) -> list[Found]:
     """Return what a function finds for each piece, in the order of the pieces: one by one, or `apart`.
 
-    Apart, as many processes as there are processors take the pieces on, the first ones first: put long ones there. The
-    function then has to be one of a module, and pieces and findings plain values.
+    Apart, as many processes as there are processors take the pieces on, the first ones first: put long ones
+    there. The function then has to be one of a module, and pieces and findings plain values.
     """
     if not apart:
         return [_found(one, at, len(pieces), say) for at, one in enumerate(map(function, pieces))]

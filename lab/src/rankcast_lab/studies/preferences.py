@@ -38,8 +38,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.batch import BatchedQueues, Deliveries, Rows
-from rankcast.delivery.contents import MISSING, Contents, value_code
+from rankcast.delivery.engine.contents import MISSING, Contents, value_code
+from rankcast.delivery.engine.queue_table import Deliveries, QueueTable, Rows
 from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.model.diversity import Diversity
@@ -293,7 +293,7 @@ def results(reader: Reader, wanted: Sequence[Case], random: np.random.Generator)
         np.repeat(np.arange(len(wanted)), count), events, times, np.full(len(events), NEVER), reader.ranks[events]
     )
     contents = Contents.of({at: film.attributes() for at, film in enumerate(reader.films)})
-    queues = BatchedQueues.of([case.policy for case in wanted])
+    queues = QueueTable.of([case.policy for case in wanted])
     found = [queues.take(rows, contents), queues.finish(contents)]
     return {
         case: _result(reader, orders[case.scenario], *_of_queue(found, number)) for number, case in enumerate(wanted)

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.topkw_dense_lengths import queue_length
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, RED, mark_numbers, tidy
 from rankcast_lab.engines.topkw_dense import Deliveries, QueueKind
+from rankcast_lab.engines.topkw_dense_lengths import queue_length
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
 from rankcast_lab.studies.topkw_data import deliveries, missed_and_false, sale, sessions, uniform
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.topkw_dense_lengths import expected_deliveries
 from rankcast.plotting import BLACK, BLUE, ORANGE, RED, mark_numbers, tidy
 from rankcast_lab.engines.topkw_dense import QueueKind
+from rankcast_lab.engines.topkw_dense_lengths import expected_deliveries
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
 from rankcast_lab.studies.topkw_data import clustered, counts, deliveries, missed_and_false, uniform
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.delivery.topkw_dense_lengths import SIGMA, chance_at_end, last_position, queue_length
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, RED, mark_numbers, tidy
+from rankcast_lab.engines.topkw_dense_lengths import SIGMA, chance_at_end, last_position, queue_length
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
 
 WINDOWS = (10_000, 100_000, 1_000_000, 1_000_000_000)

@@ -1,0 +1,381 @@
+"""Diverse selection in batched queues.
+
+The list of a queue that diversifies has the events selected, in order, and the divranks by which they were. It stands
+until one of them leaves, or an event enters that would have been selected instead of one of them; then it is empty, and
+the next evaluation selects anew from all that is held. What leaves without having been selected changes nothing: the
+others would be selected again. So an arrival that changes nothing costs k distances, not k for each event held, and
+none at all where its rank is too low for any distance to help.
+
+Events mostly have the same attributes, so each is looked for where the event before had it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankcast.arrays import Array
+from rankcast.compiling import compiled, inlined
+from rankcast.delivery.engine.contents import MISSING
+from rankcast.delivery.engine.diversity import Diverse
+from rankcast.delivery.engine.kernels.buffers import DONE, FOUND_FULL, has_room
+from rankcast.delivery.engine.kernels.continuous_periodic import arrive_in_period, pass_in_period
+from rankcast.delivery.engine.kernels.greedy_selection import divrank_of, mean_with, select_diverse, unweighted_distance
+from rankcast.delivery.engine.kernels.top_list import list_of, number_of
+from rankcast.delivery.engine.kernels.windows import (
+    admit_to_count_window,
+    arrive_in_time_window,
+    depart,
+    evaluate,
+    next_instant,
+)
+from rankcast.delivery.engine.layout import (
+    COUNT,
+    EVENT,
+    GONE,
+    HEAD,
+    KIND,
+    NEXT,
+    PERIODIC,
+    SCORE,
+    SETTING,
+    SLIDING,
+    SLOT,
+    SPAN,
+    START,
+    TIME,
+    TIME_WINDOW,
+    TOP,
+    UNSEEN,
+    K,
+)
+
+NO_DIVERSE_FAULT, SCORE_IS_NO_RANK, NO_CONTENT = range(3)
+
+
+@inlined
+def _find(column: Array, low: int, high: int, wanted: int) -> int:
+    """Return where a number is in an ascending part of a column; -1 when it is not there."""
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if column[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and column[low] == wanted else -1
+
+
+@inlined
+def row_of(numbers: Array, event: int) -> int:
+    """Return where an event's content is; -1 when it is unknown. Numbers mostly follow each other."""
+    if len(numbers) == 0:
+        return -1
+    guess = event - numbers[0]
+    if 0 <= guess < len(numbers) and numbers[guess] == event:
+        return int(guess)
+    return _find(numbers, 0, len(numbers), event)
+
+
+@inlined
+def _payload(starts: Array, attributes: Array, row: int) -> int:
+    """Return where the attributes of an event begin that are not the envelope's: those have negative codes."""
+    at, end = starts[row], starts[row + 1]
+    while at < end and attributes[at] < 0:
+        at += 1
+    return int(at)
+
+
+@inlined
+def _write_codes(
+    starts: Array, attributes: Array, values: Array, row: int, wanted: Array, hints: Array, codes: Array
+) -> None:
+    """Write the codes of an event's values; `hints` say where the event before had the attributes."""
+    start, end = starts[row], starts[row + 1]
+    for line in range(len(wanted)):
+        at = start + hints[line]
+        if at >= end or attributes[at] != wanted[line]:
+            at = _find(attributes, start, end, wanted[line])
+            hints[line] = max(0, at - start)
+        codes[line] = values[at] if at >= 0 else MISSING
+
+
+@inlined
+def _weighted_distance(codes: Array, others: Array, weights: Array, total: float) -> float:
+    alike = 0.0
+    for line in range(len(weights)):
+        if codes[line] != MISSING and codes[line] == others[line]:
+            alike += weights[line]
+    return float(1 - alike / total)
+
+
+@inlined
+def _is_older(arena: Array, slot: int, other: int) -> bool:
+    if arena[slot + TIME] != arena[other + TIME]:
+        return bool(arena[slot + TIME] < arena[other + TIME])
+    return bool(number_of(arena[slot + EVENT]) < number_of(arena[other + EVENT]))
+
+
+@inlined
+def _is_hopeless(floats: Array, scores: int, length: int, rank: float, most: float) -> bool:
+    """Whether an event would not be selected even if it were as different as can be, with a divrank of `most`."""
+    if rank >= floats[scores]:
+        return False
+    return bool(most < floats[scores + 1 : scores + length].min()) if length > 1 else True
+
+
+@compiled
+def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diverse) -> None:
+    """Empty the list of a queue if the event that entered at this place would have been selected."""
+    length, start, setting = queues[queue, TOP], queues[queue, START], queues[queue, SETTING] - 1
+    if length == 0:
+        return
+    queues[queue, TOP] = 0
+    if length < queues[queue, K]:
+        return
+    floats, sigma = arena.view(np.float64), diverse.sigmas[setting]
+    numbers, starts, attributes, values = diverse.numbers, diverse.starts, diverse.attributes, diverse.values
+    scores, places = list_of(queues, queue)
+    slot = start + SLOT * place
+    rank, mean = floats[slot + SCORE], 0.0
+    if _is_hopeless(floats, scores, length, rank, divrank_of(sigma, rank, 1.0)):
+        queues[queue, TOP] = length
+        return
+    row = row_of(numbers, arena[slot + EVENT] >> diverse.shift)
+    first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
+    weights, wanted, total = diverse.weights[first:last], diverse.weight_attributes[first:last], diverse.totals[setting]
+    codes, others = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
+    hints = np.zeros(last - first, np.int64)
+    _write_codes(starts, attributes, values, row, wanted, hints, codes)
+    payload = _payload(starts, attributes, row)
+    for at in range(length):
+        divrank = divrank_of(sigma, rank, mean) if at > 0 else rank
+        other = start + SLOT * (arena[places + at] >> 1)
+        if divrank > floats[scores + at]:
+            return
+        if divrank == floats[scores + at] and (
+            rank > floats[other + SCORE] or (rank == floats[other + SCORE] and _is_older(arena, slot, other))
+        ):
+            return
+        if at + 1 < length:
+            selected = row_of(numbers, number_of(arena[other + EVENT]) >> diverse.shift)
+            if first < last:
+                _write_codes(starts, attributes, values, selected, wanted, hints, others)
+                distance = _weighted_distance(codes, others, weights, total)
+            else:
+                theirs = _payload(starts, attributes, selected)
+                distance = unweighted_distance(
+                    attributes, values, payload, starts[row + 1], theirs, starts[selected + 1]
+                )
+            mean = mean_with(mean, distance, at + 1)
+    queues[queue, TOP] = length
+
+
+@inlined
+def _oldest_first(queues: Array, arena: Array, queue: int) -> Array:
+    """Return the places of the events held, oldest first. They are in the order of their times already."""
+    start, count = queues[queue, START], queues[queue, COUNT]
+    places, found = np.empty(count, np.int64), 0
+    for offset in range(count):
+        place = queues[queue, HEAD] + offset
+        if arena[start + SLOT * place + EVENT] == GONE:
+            continue
+        at = found
+        while at > 0 and _is_older(arena, start + SLOT * place, start + SLOT * places[at - 1]):
+            places[at] = places[at - 1]
+            at -= 1
+        places[at] = place
+        found += 1
+    return places[:found]
+
+
+@compiled
+def _weighted_codes(starts: Array, attributes: Array, values: Array, rows: Array, wanted: Array) -> Array:
+    """Return the codes of some events' values, a line per attribute."""
+    codes, hints = np.empty((len(wanted), len(rows)), np.int64), np.zeros(len(wanted), np.int64)
+    own = np.empty(len(wanted), np.int64)
+    for at in range(len(rows)):
+        _write_codes(starts, attributes, values, rows[at], wanted, hints, own)
+        for line in range(len(wanted)):
+            codes[line, at] = own[line]
+    return codes
+
+
+@compiled
+def _payloads(starts: Array, attributes: Array, rows: Array) -> tuple[Array, Array]:
+    """Return where the attributes of some events begin and end."""
+    begins, ends = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for at in range(len(rows)):
+        begins[at], ends[at] = _payload(starts, attributes, rows[at]), starts[rows[at] + 1]
+    return begins, ends
+
+
+@compiled
+def _common_codes(attributes: Array, values: Array, starts: Array, ends: Array) -> Array:
+    """Return the codes of events that all have the same attributes, a line per attribute; no line if they have not."""
+    length = ends[0] - starts[0] if len(starts) else 0
+    codes = np.empty((length, len(starts)), np.int64)
+    for at in range(len(starts)):
+        if ends[at] - starts[at] != length:
+            return np.empty((0, 0), np.int64)
+        for line in range(length):
+            if attributes[starts[at] + line] != attributes[starts[0] + line]:
+                return np.empty((0, 0), np.int64)
+            codes[line, at] = values[starts[at] + line]
+    return codes
+
+
+@compiled
+def select_anew(queues: Array, arena: Array, queue: int, diverse: Diverse) -> None:
+    """Make the list of a queue from all that it holds."""
+    start, setting, held = queues[queue, START], queues[queue, SETTING] - 1, _oldest_first(queues, arena, queue)
+    floats, count = arena.view(np.float64), len(held)
+    first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
+    numbers, attributes, values = diverse.numbers, diverse.attributes, diverse.values
+    ranks, rows = np.empty(count), np.empty(count, np.int64)
+    for at in range(count):
+        slot = start + SLOT * held[at]
+        ranks[at] = floats[slot + SCORE]
+        rows[at] = row_of(numbers, number_of(arena[slot + EVENT]) >> diverse.shift)
+    weights, total = diverse.weights[first:last], diverse.totals[setting]
+    starts, ends = np.empty(0, np.int64), np.empty(0, np.int64)
+    if first < last:
+        codes = _weighted_codes(diverse.starts, attributes, values, rows, diverse.weight_attributes[first:last])
+    else:
+        starts, ends = _payloads(diverse.starts, attributes, rows)
+        codes = _common_codes(attributes, values, starts, ends)
+        weights, total = np.ones(len(codes)), float(len(codes))
+    selected = np.empty(min(count, queues[queue, K]), np.int64)
+    divranks = np.empty(len(selected))
+    select_diverse(
+        ranks,
+        diverse.sigmas[setting],
+        weights,
+        total,
+        codes,
+        starts,
+        ends,
+        attributes,
+        values,
+        selected,
+        divranks,
+    )
+    scores, places = list_of(queues, queue)
+    for at in range(len(selected)):
+        place = held[selected[at]]
+        floats[scores + at] = divranks[at]
+        arena[places + at] = 2 * place + int(arena[start + SLOT * place + EVENT] < 0)
+    queues[queue, TOP] = len(selected)
+
+
+@inlined
+def _held_without_content(queues: Array, arena: Array, queue: int, numbers: Array) -> int:
+    """Return an event that a queue holds and whose content is unknown; -1 when there is none."""
+    first = queues[queue, START] + SLOT * queues[queue, HEAD]
+    for offset in range(queues[queue, COUNT]):
+        word = arena[first + SLOT * offset + EVENT]
+        if word != GONE and row_of(numbers, number_of(word)) < 0:
+            return int(number_of(word))
+    return -1
+
+
+@compiled
+def first_diverse_fault(
+    queues: Array, arena: Array, queue_column: Array, events: Array, scores: Array, numbers: Array
+) -> tuple[int, int, int]:
+    """Return the first row that a queue that diversifies cannot take, why, and the event that is the reason."""
+    for row in range(len(queue_column)):
+        queue = queue_column[row]
+        if queues[queue, SETTING] == 0:
+            continue
+        if not 0 <= scores[row] <= 1:
+            return row, SCORE_IS_NO_RANK, events[row]
+        if row_of(numbers, events[row]) < 0:
+            return row, NO_CONTENT, events[row]
+        if row == 0 or queue_column[row - 1] != queue:
+            event = _held_without_content(queues, arena, queue, numbers)
+            if event >= 0:
+                return row, NO_CONTENT, event
+    return len(queue_column), NO_DIVERSE_FAULT, -1
+
+
+@compiled
+def first_due_without_content(queues: Array, arena: Array, numbers: Array, now: int, ends: int) -> tuple[int, int]:
+    """Return the first queue that has to select before `now` without knowing the content of an event, and the event.
+
+    With `ends`, 1 instead of 0, a period that ends at `now` has to.
+    """
+    for queue in range(len(queues)):
+        if queues[queue, SETTING] == 0 or queues[queue, COUNT] == 0 or queues[queue, KIND] == SLIDING:
+            continue
+        is_due = queues[queue, NEXT] < now + ends
+        if queues[queue, KIND] != PERIODIC:
+            is_due = min(queues[queue, NEXT], queues[queue, UNSEEN]) < now
+        if is_due:
+            event = _held_without_content(queues, arena, queue, numbers)
+            if event >= 0:
+                return queue, event
+    return len(queues), -1
+
+
+@inlined
+def _evaluate(
+    queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int, diverse: Diverse
+) -> None:
+    if queues[queue, TOP] < min(queues[queue, K], queues[queue, COUNT]):
+        select_anew(queues, arena, queue, diverse)
+    evaluate(queues, arena, found, counters, queue, instant)
+
+
+@compiled
+def pass_diverse(
+    queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int, diverse: Diverse
+) -> int:
+    """Let time pass to `now` in a queue that diversifies."""
+    if queues[queue, KIND] == SLIDING:
+        return DONE
+    if queues[queue, KIND] == PERIODIC:
+        if queues[queue, NEXT] <= now:
+            select_anew(queues, arena, queue, diverse)
+        return pass_in_period(queues, arena, found, counters, queue, now)
+    while True:
+        instant = next_instant(queues, queue)
+        if instant >= now:
+            return DONE
+        if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
+            return FOUND_FULL
+        depart(queues, arena, queue, instant)
+        _evaluate(queues, arena, found, counters, queue, instant, diverse)
+
+
+@compiled
+def take_diverse(
+    queues: Array,
+    arena: Array,
+    found: Array,
+    counters: Array,
+    queue: int,
+    event: int,
+    time: int,
+    expiry: int,
+    score: int,
+    now: int,
+    diverse: Diverse,
+) -> int:
+    """Let time pass and an event arrive in a queue that diversifies."""
+    status = pass_diverse(queues, arena, found, counters, queue, now, diverse)
+    if status != DONE or expiry <= now:
+        return status
+    kind = queues[queue, KIND]
+    if kind == PERIODIC:
+        return arrive_in_period(queues, arena, counters, queue, event, time, expiry, score, now)
+    if kind == TIME_WINDOW:
+        if time + queues[queue, SPAN] <= now:
+            return DONE
+        status = arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score, now)
+    else:
+        status = admit_to_count_window(queues, arena, found, counters, queue, event, time, expiry, score, now)
+    if status == DONE:
+        consider(queues, arena, queue, queues[queue, HEAD] + queues[queue, COUNT] - 1, diverse)
+    if status == DONE and kind != TIME_WINDOW:
+        _evaluate(queues, arena, found, counters, queue, now, diverse)
+    return status

@@ -1,0 +1,677 @@
+"""Many queues at once: rows in, deliveries out, all state in three arrays.
+
+    queues = QueueTable.of([Sliding(10, 100)] * 100_000)
+    delivered = queues.take(rows)        # Deliveries(queue, event, time, score)
+    delivered = queues.advance(now)      # what is due by now, for policies that also act when time passes
+    delivered = queues.finish()          # the end of the input
+
+or, one event at a time, for queues that come and go:
+
+    queues.serve()                                          # from now on, know when queues act by themselves
+    delivered = queues.arrive(rows, count, time, now, 1)    # one event in some queues, and what is due by then
+    queues.put(5, changed_queue(queues.get(5), policy, now))
+
+Rows are (queue, event, time, expires, score), sorted by queue; those of one queue in the order of their times, none
+before what the queue has seen. Each arrives at its own time. The result is that of
+`rankcast.delivery.rules.queues.step` with `closed=False` for every row, and does not depend on how rows are divided
+into calls: deliveries come by queue, within a queue as the steps give them.
+
+An event is a number from 0 on. Among equal scores and times the lower number is better, so numbers have to be given in
+the order of (source, id). Rows of equal time are taken as they come: sort them by event to be independent of whoever
+brought them. Duplicates are not recognised here.
+
+`get` returns a queue as the step functions know it, with numbers for identities: all that is rare is done there, once
+for every engine, and `put` brings it back.
+
+Queues that diversify also need the contents of events, by their numbers: each call is given those of its rows and of
+everything that the queues which select in it still hold (`contents.Contents`; more do no harm). Their scores have to
+lie in [0, 1].
+
+A call that raises has changed nothing. An object belongs to one thread at a time; kernels release the GIL.
+Cost: see the kernels; arrays grow by a quarter when they are full, in place, and queues without use of their room give
+it back then.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from rankcast.arrays import Array
+from rankcast.compiling import loaded
+from rankcast.compiling.arguments import KernelArguments
+from rankcast.delivery.engine.contents import NO_CONTENTS, Contents
+from rankcast.delivery.engine.diversity import DIVERSE_KINDS, NO_SETTINGS, Diverse, Settings, diverse_input
+from rankcast.delivery.engine.kernels.buffers import DONE, FOUND_FULL, USED, WRITTEN, copy_slots, fill_slots, repack
+from rankcast.delivery.engine.kernels.dispatch import (
+    LATE,
+    NEGATIVE_EVENT,
+    NO_FAULT,
+    SCORE_NOT_A_NUMBER,
+    TIME_OUT_OF_RANGE,
+    UNKNOWN_QUEUE,
+    UNSORTED_QUEUE,
+    first_fault,
+    list_all,
+    pass_time,
+    score_bits_of,
+    serve_event,
+    set_timers,
+    take_rows,
+)
+from rankcast.delivery.engine.kernels.diverse import (
+    NO_DIVERSE_FAULT,
+    SCORE_IS_NO_RANK,
+    first_diverse_fault,
+    first_due_without_content,
+)
+from rankcast.delivery.engine.kernels.needed import drop_unneeded, drop_unneeded_of
+from rankcast.delivery.engine.kernels.timers import DUE, LINES, PLACE, QUEUE, TIMED
+from rankcast.delivery.engine.layout import (
+    ALL,
+    CAPACITY,
+    CLOCK,
+    CONTINUOUS,
+    COUNT,
+    ENTERED,
+    EVENT,
+    GONE,
+    HEAD,
+    KIND,
+    LINE,
+    LONGEST,
+    PERIODIC,
+    SETTING,
+    SLIDING,
+    SLOT,
+    SPAN,
+    START,
+    STRAY,
+    TIME_WINDOW,
+    TOP,
+    WINDOW,
+    K,
+    lines_of,
+)
+from rankcast.delivery.engine.queue_slots import ContentOf, fill_line, queue_of
+from rankcast.delivery.rules.queues import Queue
+from rankcast.model.diversity import Diversity
+from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.model.times import LAST_INSTANT, NEVER
+from rankcast.ranking.batch_kernels import ROW_QUEUE
+
+VERSION = 4
+"""Of the packed state."""
+
+_HEADER = struct.Struct("<8sqqqq")
+_MAGIC = b"rcqueues"
+
+FEWEST_FOUND = 1024
+SPARE = 1.25
+"""How much larger than what it holds an arena is made."""
+
+FEWEST_FREE = 4
+"""Slots, besides half as many as are in use, that a queue keeps free."""
+
+WASTE = 1.1
+"""How much of a full arena may be regions that nobody is in any more, before queues are put together again."""
+
+
+class Rows(NamedTuple):
+    """Matching events of many queues, as columns of equal length. `expires` is NEVER for events that do not expire."""
+
+    queue: Array
+    event: Array
+    time: Array
+    expires: Array
+    score: Array
+
+
+class Deliveries(NamedTuple):
+    """Which queue delivers which event, when, and the score it was ranked by: columns of equal length."""
+
+    queue: Array
+    event: Array
+    time: Array
+    score: Array
+
+
+class Delivered(NamedTuple):
+    """Deliveries as lists."""
+
+    queue: list[int]
+    event: list[int]
+    time: list[int]
+    score: list[float]
+
+
+NOTHING_DELIVERED = Delivered([], [], [], [])
+
+
+class Live(NamedTuple):
+    """The state of queues as it is in memory: lines, arena, how much of that is used, settings of diversity."""
+
+    queues: Array
+    arena: Array
+    used: int
+    settings: Array
+
+
+class QueueTable:
+    """The delivery queues of many subscribers, each with its own policy, numbered from 0."""
+
+    def __init__(self, queues: Array, arena: Array, settings: Settings = NO_SETTINGS) -> None:
+        self._queues = self._all_lines = queues  # what lies behind the queues is room for more
+        self._arena = arena
+        self._settings = settings
+        self._setting_of: dict[Diversity, int] = {}
+        self._counters = np.array([len(arena), 0, 0], np.int64)
+        self._timers = np.zeros((LINES, 0), np.int64)
+        self._found = _empty(0)
+
+    @classmethod
+    def of(cls, policies: Iterable[Policy]) -> Self:
+        """Return queues that have seen nothing yet."""
+        made = cls(np.zeros((0, LINE), np.int64), np.zeros(0, np.int64))
+        made.grow(policies)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    @property
+    def clocks(self) -> Array:
+        """How far each queue is, in microseconds since 1970."""
+        clocks: Array = self._queues[:, CLOCK].copy()
+        return clocks
+
+    @property
+    def nbytes(self) -> int:
+        """What the state takes in memory, spare room included."""
+        return self._queues.nbytes + self._arena.nbytes
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        """The lines of the queues and the arena, as `layout` describes them: to look at, not to change."""
+        return self._queues, self._arena
+
+    # ---------------------------------------------------------------------------------------------------- many rows
+
+    def take(self, rows: Rows, contents: Contents | None = None) -> Deliveries:
+        """Let rows arrive; return what is delivered before and by that."""
+        rows = _checked(rows)
+        diverse = self._diverse(contents)
+        row, fault = first_fault(self._queues, rows.queue, rows.event, rows.time, rows.score)
+        if fault != NO_FAULT:
+            raise InvalidEventError(self._complaint(rows, row, fault))
+        if self._settings.size:
+            self._check_diverse(rows, diverse)
+        self._begin(len(rows.queue))
+        row, bits = 0, rows.score.view(np.int64)
+        while True:
+            row, status = take_rows(
+                self._queues,
+                self._arena,
+                self._found,
+                self._counters,
+                rows.queue,
+                rows.event,
+                rows.time,
+                rows.expires,
+                bits,
+                diverse,
+                row,
+            )
+            if status == DONE:
+                return self._finished()
+            self._make_room(int(rows.queue[row]), status)
+
+    def advance(self, now: int, contents: Contents | None = None) -> Deliveries:
+        """Let time pass to `now`: do what is due before it, and end the periods that end at it.
+
+        Queues that are further already stay.
+        """
+        return self._pass_time(now, contents, ends=1)
+
+    def advance_before(self, now: int, contents: Contents | None = None, chosen: Array | None = None) -> Deliveries:
+        """Let time pass to `now`: do what is due before it, and leave everything open that is due at it.
+
+        So queues can still be changed at `now`, for changes come first at an instant. `chosen` are some queues, each
+        named once; deliveries come in their order.
+        """
+        if chosen is None:
+            return self._pass_time(now, contents, ends=0)
+        part = type(self)(self._queues[chosen], self._arena, self._settings)
+        found = part.advance_before(now, contents)
+        self._queues[chosen] = part._queues
+        return found._replace(queue=chosen[found.queue])
+
+    def _pass_time(self, now: int, contents: Contents | None, *, ends: int) -> Deliveries:
+        if now > LAST_INSTANT:
+            raise InvalidValueError(f"now: {now} is after the end of time, {LAST_INSTANT} microseconds since 1970")
+        diverse = self._diverse(contents)
+        if self._settings.size:
+            queue, event = first_due_without_content(self._queues, self._arena, diverse.numbers, now, ends)
+            if event >= 0:
+                raise InvalidEventError(f"queue {queue}: {_without_content(event)}")
+        self._begin(0)
+        queue = 0
+        while True:
+            queue, status = pass_time(self._queues, self._arena, self._found, self._counters, now, ends, diverse, queue)
+            if status == DONE:
+                return self._finished()
+            self._make_room(queue, status)
+
+    def finish(self, contents: Contents | None = None) -> Deliveries:
+        """End the input: open periods and windows are completed, as if time went on for ever."""
+        return self.advance(LAST_INSTANT, contents)
+
+    # --------------------------------------------------------------------------------------- one event, some queues
+
+    def serve(self) -> None:
+        """Know from now on when queues act by themselves, which `arrive` needs."""
+        self._timers = np.zeros((LINES, max(16, len(self))), np.int64)
+        self._timers[PLACE] = -1
+        self._counters[TIMED] = 0
+        set_timers(self._queues, self._timers, self._counters, 0, len(self))
+        self._serve_event = loaded(serve_event)
+
+    def arrive(
+        self,
+        rows: Array,
+        count: int,
+        time: int,
+        now: int,
+        closed: int,
+        contents: tuple[Array, Array, Array, Array] = NO_CONTENTS,
+        shift: int = 0,
+    ) -> Delivered:
+        """Let time pass to `now` and an event of a time arrive in some queues, each named once, or in none.
+
+        The first so many columns of `rows` are taken: queues, words of the event, expiries and the bits of scores, each
+        a line of int64. What is due before `now` comes first. With `closed`, 1 instead of 0, nothing more arrives at
+        `now`, which is evaluated. All that is trusted. So is `now`, which never goes back, and so are the contents, by
+        event number: what is above `shift` bits of an event's word.
+        """
+        diverse = _NONE_DIVERSE
+        if contents is not NO_CONTENTS:
+            diverse = KernelArguments.of(DIVERSE_KINDS, (*contents, *self._settings))
+        counters = self._counters
+        counters[WRITTEN] = 0
+        row = -1
+        while True:
+            row, status = self._serve_event(
+                self._queues,
+                self._arena,
+                self._found,
+                counters,
+                self._timers,
+                rows,
+                count,
+                time,
+                now,
+                closed,
+                diverse.addresses,
+                shift,
+                row,
+            )
+            if status == DONE:
+                return self._delivered()
+            due = row < 0 or row == count
+            self._make_room(int(self._timers[QUEUE, 0] if due else rows[ROW_QUEUE, row]), status)
+
+    def _delivered(self) -> Delivered:
+        """Return what was written last."""
+        written = int(self._counters[WRITTEN])
+        if not written:
+            return NOTHING_DELIVERED
+        part = self._found[:, :written]
+        queue, event, time, orders = part.tolist()
+        if min(orders) < 0:
+            scores = score_bits_of(part[3].copy()).view(np.float64).tolist()
+        else:
+            scores = part[3].view(np.float64).tolist()
+        if self._found.shape[1] > FEWEST_FOUND:
+            self._found = _empty(0)
+        return Delivered(queue, event, time, scores)
+
+    @property
+    def next_due(self) -> int | None:
+        """When a queue acts by itself, at the earliest, in microseconds since 1970."""
+        return int(self._timers[DUE, self._timers[QUEUE, 0]]) >> 1 if self._counters[TIMED] else None
+
+    # ----------------------------------------------------------------------------------------------- queue by queue
+
+    def grow(self, policies: Iterable[Policy]) -> None:
+        """Add queues that have seen nothing yet."""
+        lines = self._lines(list(policies))
+        before, size = len(self), len(self) + len(lines)
+        if size > len(self._all_lines):
+            self._all_lines = np.concatenate([self._queues, np.zeros((max(16, size), LINE), np.int64)])
+        self._queues = self._all_lines[:size]
+        self._queues[before:] = lines
+        room = self._timers.shape[1]
+        if 0 < room < len(self):
+            more = np.zeros((LINES, len(self)), np.int64)  # half as much again
+            more[PLACE] = -1
+            self._timers = np.concatenate([self._timers, more], axis=1)
+
+    def get(self, queue: int, policy: Policy | None = None, content_of: ContentOf | None = None) -> Queue:
+        """Return a queue as the step functions know it; `policy` is its own, where the caller knows that."""
+        line = self._queues[queue]
+        if SLIDING <= line[KIND] <= TIME_WINDOW and line[COUNT]:
+            drop_unneeded(self._queues, self._arena, queue)
+        return queue_of(line, self._held(queue), policy, content_of)
+
+    def put(self, queue: int, state: Queue, policy: Policy) -> None:
+        """Let a queue go on as one of the step functions, of this policy."""
+        line = self._lines([policy])[0]
+        line[CLOCK] = self._queues[queue, CLOCK]
+        slots = fill_line(line, state)
+        line[STRAY] = line[ENTERED]
+        used = int(self._counters[USED])
+        line[START], line[CAPACITY], line[COUNT] = used, len(slots), len(slots)
+        end = used + int(_words(line[None], line[None, CAPACITY])[0])
+        if end > len(self._arena):
+            self._resize(int(SPARE * end))
+        self._arena[used : used + slots.size] = slots.ravel()
+        self._counters[USED] = end
+        self._queues[queue] = line
+        if line[KIND] == PERIODIC and not line[SETTING]:
+            list_all(self._queues[queue : queue + 1], self._arena)
+        if self._timers.shape[1]:
+            set_timers(self._queues, self._timers, self._counters, queue, queue + 1)
+
+    def clear(self, queue: int) -> None:
+        """Let a queue forget everything that it holds."""
+        self.put(queue, queue_of(self._queues[queue], np.zeros((0, SLOT), np.int64)), ALL_MATCHES)
+
+    def words_of(self, queue: int) -> Array:
+        """Return the words of the events that a queue holds, in its order."""
+        words = self._held(queue)[:, EVENT]
+        words = words[words != GONE]
+        found: Array = np.where(words < 0, ~words, words)
+        return found
+
+    def words(self, first: int = 0, last: int | None = None) -> Array:
+        """Return the words of the events that some queues hold, needed or not, each as often as it is held."""
+        words = self._arena[self._slots_in_use(first, last)]
+        words = words[words != GONE]
+        found: Array = np.where(words < 0, ~words, words)
+        return found
+
+    def renumber(self, old: Array, new: Array, bits: int) -> None:
+        """Let events have other numbers, which are above so many bits of their words; `old` ascends."""
+        at = self._slots_in_use()
+        words = self._arena[at]
+        plain = np.where(words < 0, ~words, words)
+        place = np.minimum(np.searchsorted(old, plain >> bits), len(old) - 1)
+        is_meant = (old[place] == plain >> bits) & (words != GONE)
+        changed = new[place] << bits | plain & ((1 << bits) - 1)
+        self._arena[at[is_meant]] = np.where(words < 0, ~changed, changed)[is_meant]
+
+    def _slots_in_use(self, first: int = 0, last: int | None = None) -> Array:
+        """Return where the slots of some queues, or of all, begin."""
+        queues = self._queues[first:last]
+        counts = queues[:, COUNT]
+        begins = queues[:, START] + SLOT * queues[:, HEAD]
+        before = np.cumsum(counts) - counts
+        return np.repeat(begins - SLOT * before, counts) + SLOT * np.arange(int(counts.sum()))
+
+    def _held(self, queue: int) -> Array:
+        """Return the slots in use of a queue."""
+        line = self._queues[queue]
+        first = line[START] + SLOT * line[HEAD]
+        return self._arena[first : first + SLOT * line[COUNT]].reshape(-1, SLOT)
+
+    def _lines(self, policies: list[Policy]) -> Array:
+        stated = (diversity for policy in policies if (diversity := diversity_of(policy)) is not None)
+        unknown = [diversity for diversity in stated if diversity not in self._setting_of]
+        if unknown:
+            self._settings, numbers = self._settings.including(unknown)
+            self._setting_of.update(numbers)
+        return lines_of(policies, self._setting_of)
+
+    # -------------------------------------------------------------------------------------------------- written down
+
+    def drop_unneeded(self, chosen: Array | None = None) -> None:
+        """Hold nothing that is not needed, in some queues or in all."""
+        drop_unneeded_of(self._queues, self._arena, np.arange(len(self)) if chosen is None else chosen)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the state, packed, as named arrays of its own: just what is needed, without lists of the best."""
+        self.drop_unneeded()
+        queues = self._queues.copy()
+        queues[:, TOP] = 0
+        starts = np.cumsum(queues[:, COUNT]) - queues[:, COUNT]
+        held = np.empty((int(queues[:, COUNT].sum()), SLOT), np.int64)
+        copy_slots(queues, self._arena, starts, held)
+        queues[:, (START, HEAD, STRAY)] = 0
+        queues[:, CAPACITY] = queues[:, COUNT]
+        version = np.array([VERSION], np.int64)
+        return {"version": version, "queues": queues, "held": held.ravel(), "settings": self._settings.to_words()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Return queues that go on as those whose state was packed; arrays that cannot be such state are refused."""
+        version = arrays["version"].tolist() if "version" in arrays else None
+        if version != [VERSION]:
+            raise InvalidValueError(f"packed queues: version {version} is not [{VERSION}]")
+        missing = {"queues", "held", "settings"} - set(arrays)
+        if missing:
+            raise InvalidValueError(f"packed queues: there is no array {min(missing)!r}")
+        queues, held, words = (np.array(arrays[name], order="C") for name in ("queues", "held", "settings"))
+        are_numbers = all(array.dtype == np.int64 for array in (queues, held, words))
+        if not are_numbers or queues.shape[1:] != (LINE,) or held.ndim != 1 or words.ndim != 1:
+            raise InvalidValueError(
+                f"packed queues: expected int64 arrays, queues with {LINE} columns, held and settings with one"
+            )
+        settings = Settings.from_words(words)
+        if not _is_sound(queues, held, settings.size):
+            raise InvalidValueError("packed queues: the arrays contradict each other; expected what to_arrays returns")
+        queues[:, STRAY] = queues[:, ENTERED]
+        sizes = _words(queues, queues[:, CAPACITY])
+        queues[:, START] = np.cumsum(sizes) - sizes
+        arena = np.empty(int(sizes.sum()), np.int64)
+        fill_slots(queues, held.reshape(-1, SLOT), arena)
+        list_all(queues, arena)
+        return cls(queues, arena, settings)
+
+    def to_bytes(self) -> bytes:
+        """Return the state, packed."""
+        arrays = self.to_arrays()
+        parts = [arrays[name].astype("<i8").tobytes() for name in ("queues", "held", "settings")]
+        return _HEADER.pack(_MAGIC, VERSION, *map(len, parts)) + b"".join(parts)
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> Self:
+        """Return queues that go on as those whose state was packed."""
+        if len(packed) < _HEADER.size or not packed.startswith(_MAGIC):
+            raise InvalidValueError("packed queues: these bytes do not begin as packed queues do")
+        _, version, *sizes = _HEADER.unpack_from(packed)
+        if version != VERSION:
+            raise InvalidValueError(f"packed queues: version [{version}] is not [{VERSION}]")
+        if min(sizes) < 0 or any(size % 8 for size in sizes) or sizes[0] % (8 * LINE):
+            raise InvalidValueError("packed queues: the sizes at the beginning of the bytes are not possible")
+        if len(packed) != _HEADER.size + sum(sizes):
+            raise InvalidValueError(
+                f"packed queues: {len(packed):,} bytes, where {_HEADER.size + sum(sizes):,} were expected"
+            )
+        words = np.frombuffer(packed, "<i8", offset=_HEADER.size).astype(np.int64)
+        queues, held, settings = np.split(words, np.cumsum(sizes)[:-1] // 8)
+        arrays = {"version": np.array([version]), "queues": queues.reshape(-1, LINE), "held": held}
+        return cls.from_arrays({**arrays, "settings": settings})
+
+    def to_live(self) -> Live:
+        """Return the state as it is in memory, nothing packed: to go on with elsewhere (`from_live`)."""
+        return Live(self._queues, self._arena, int(self._counters[USED]), self._settings.to_words())
+
+    @classmethod
+    def from_live(cls, live: Live) -> Self:
+        """Return queues that go on with these very arrays, which are trusted."""
+        made = cls(live.queues, live.arena, Settings.from_words(live.settings))
+        made._counters[USED] = live.used
+        return made
+
+    def move_to(self, arena: Array) -> None:
+        """Go on in another arena of the same size; what is used of this one is copied."""
+        used = int(self._counters[USED])
+        arena[:used] = self._arena[:used]
+        self._arena = arena
+
+    # ------------------------------------------------------------------------------------------------------- inside
+
+    def _diverse(self, contents: Contents | None) -> Diverse:
+        return diverse_input(NO_CONTENTS if contents is None else contents, self._settings)
+
+    def _check_diverse(self, rows: Rows, diverse: Diverse) -> None:
+        """Raise when a queue that diversifies would get a score that is no rank, or lacks the content of an event."""
+        row, fault, event = first_diverse_fault(
+            self._queues, self._arena, rows.queue, rows.event, rows.score, diverse.numbers
+        )
+        if fault == SCORE_IS_NO_RANK:
+            raise InvalidEventError(
+                f"row {row}: score {rows.score[row]} of queue {rows.queue[row]}, which diversifies; expected 0 to 1"
+            )
+        if fault != NO_DIVERSE_FAULT:
+            raise InvalidEventError(f"row {row}: queue {rows.queue[row]}: {_without_content(event)}")
+
+    def _begin(self, rows: int) -> None:
+        """Have room for about as many deliveries as rows."""
+        self._counters[WRITTEN] = 0
+        if self._found.shape[1] < rows:
+            self._found = _empty(rows)
+
+    def _finished(self) -> Deliveries:
+        queue, event, time, order = (column[: self._counters[WRITTEN]].copy() for column in self._found)
+        if self._found.shape[1] > FEWEST_FOUND:
+            self._found = _empty(0)
+        return Deliveries(queue, event, time, score_bits_of(order).view(np.float64))
+
+    def _make_room(self, queue: int, status: int) -> None:
+        """Make room where a kernel stopped, at one queue."""
+        wanted = self._queues[queue]
+        if status == FOUND_FULL:
+            more = max(FEWEST_FOUND, self._found.shape[1], int(min(wanted[K], wanted[COUNT] + 1)))
+            self._found = np.concatenate([self._found, np.empty((4, more), np.int64)], axis=1)
+            return
+        grown = int(_words(wanted[None], np.array([FEWEST_FREE + 2 * int(wanted[COUNT])]))[0])
+        needed = int(_words(self._queues, self._least_capacities()).sum())
+        if self._counters[USED] > WASTE * needed:
+            self.compact()
+        if self._counters[USED] + grown > len(self._arena):
+            self._resize(max(FEWEST_FOUND, int(SPARE * self._counters[USED])) + grown)
+
+    def _least_capacities(self) -> Array:
+        """Return how many slots the queues are left with when they are put together again."""
+        counts = self._queues[:, COUNT]
+        found: Array = np.minimum(self._queues[:, CAPACITY], counts + counts // 2 + FEWEST_FREE)
+        return found
+
+    def compact(self) -> None:
+        """Put the queues together, one behind the other, with few free slots."""
+        order = np.argsort(self._queues[:, START], kind="stable")
+        capacities = self._least_capacities()
+        self._counters[USED] = repack(self._queues, self._arena, order, capacities, self._arena)
+
+    def _resize(self, size: int) -> None:
+        """Make the arena larger, in place where its memory is its own."""
+        if self._arena.flags.owndata and self._arena.base is None:
+            self._arena.resize(size, refcheck=False)
+            return
+        arena = np.empty(size, np.int64)
+        arena[: len(self._arena)] = self._arena
+        self._arena = arena
+
+    def _complaint(self, rows: Rows, row: int, fault: int) -> str:
+        queue, time = rows.queue[row], rows.time[row]
+        problems = {
+            UNKNOWN_QUEUE: f"there is no queue {queue}; expected 0 to {len(self) - 1}",
+            UNSORTED_QUEUE: f"queue {queue} after queue {rows.queue[row - 1]}; expected rows sorted by queue",
+            NEGATIVE_EVENT: f"event {rows.event[row]} of queue {queue}; expected a number of at least 0",
+            TIME_OUT_OF_RANGE: f"time {time} of queue {queue} is not within the years 1 to 9999",
+            SCORE_NOT_A_NUMBER: f"score {rows.score[row]} of queue {queue} is not a number",
+        }
+        if fault == LATE:
+            before = rows.time[row - 1] if row and rows.queue[row - 1] == queue else self._queues[queue, CLOCK]
+            problems[LATE] = (
+                f"time {time} of queue {queue} is before {before}; expected the rows of a queue in time order"
+            )
+        return f"row {row}: {problems[fault]}"
+
+
+_NONE_DIVERSE = KernelArguments.of(DIVERSE_KINDS, (*NO_CONTENTS, *NO_SETTINGS))
+
+
+def _without_content(event: int) -> str:
+    return f"the content of event {event} is not given; expected that of each row and of each event held"
+
+
+def _checked(rows: Rows) -> Rows:
+    """Return the columns as the kernels take them."""
+    columns = Rows(
+        queue=_column("queue", rows.queue, "iu", np.int64),
+        event=_column("event", rows.event, "iu", np.int64),
+        time=_column("time", rows.time, "iu", np.int64),
+        expires=_column("expires", rows.expires, "iu", np.int64),
+        score=_column("score", rows.score, "iuf", np.float64),
+    )
+    lengths = sorted(set(map(len, columns)))
+    if len(lengths) > 1:
+        raise InvalidEventError(f"rows: columns of {lengths} rows; expected the same length")
+    return columns
+
+
+def _column(name: str, column: Array, kinds: str, dtype: type) -> Array:
+    values = np.asarray(column)
+    if values.ndim != 1 or (values.dtype.kind not in kinds and len(values)):
+        raise InvalidEventError(f"rows: {name} is a column of {values.dtype}; expected {dtype.__name__}")
+    if values.dtype == np.uint64 and len(values) and values.max() > NEVER:
+        raise InvalidEventError(f"rows: {name} has {values.max()}; expected at most {NEVER}")
+    return np.ascontiguousarray(values, dtype)
+
+
+def _empty(rows: int) -> Array:
+    return np.empty((4, max(FEWEST_FOUND, rows)), np.int64)
+
+
+def _listed_at_most(queues: Array) -> Array:
+    """Return how many events each queue lists at most: `top_list.listed_at_most` for all queues."""
+    whole = (queues[:, KIND] == PERIODIC) | (queues[:, SETTING] != 0)
+    limits = np.where(whole, queues[:, K], np.minimum(queues[:, WINDOW], 2 * queues[:, K]))
+    return np.where(queues[:, KIND] <= CONTINUOUS, 0, limits)
+
+
+def _words(queues: Array, capacities: Array) -> Array:
+    """Return how many words the regions of queues take with these capacities."""
+    words: Array = SLOT * capacities + 2 * np.minimum(capacities, _listed_at_most(queues))
+    return words
+
+
+def _is_sound(queues: Array, held: Array, settings: int) -> bool:
+    """Whether no kernel can be led outside the arrays, whatever else they say."""
+    kinds, counts = queues[:, KIND], queues[:, COUNT]
+    diversifies, is_window = queues[:, SETTING] > 0, (kinds >= SLIDING) & (kinds <= TIME_WINDOW)
+    in_range = (
+        (kinds >= ALL)
+        & (kinds <= PERIODIC)
+        & (queues[:, K] >= 0)
+        & (queues[:, WINDOW] >= (kinds != PERIODIC))
+        & ((kinds != PERIODIC) | diversifies | (counts <= queues[:, K]))
+        & ((kinds != ALL) | (counts == 0))
+        & (queues[:, SETTING] >= 0)
+        & (queues[:, SETTING] <= settings)
+        & (~diversifies | is_window | (kinds == PERIODIC))
+        & (queues[:, (K, WINDOW, SPAN)] <= LONGEST).all(axis=1)
+        & (queues[:, SPAN] > 0)
+        & (queues[:, (START, HEAD, TOP, STRAY)] == 0).all(axis=1)
+        & (queues[:, ENTERED] >= 0)
+        & (counts >= 0)
+        & (counts == queues[:, CAPACITY])
+        & (counts <= len(held))
+    )
+    return bool(in_range.all()) and int(counts.sum()) * SLOT == len(held)

@@ -1,0 +1,509 @@
+"""A shard: many queues, and everything that makes their deliveries independent of how rows reach them.
+
+    shard = Shard.of(policies, lateness=...)
+    late = shard.take(chunk)             # rows wait; the events that are too late are returned and change nothing
+    notices = shard.advance(watermark)   # what is delivered now that nothing before the watermark is to come
+    notices = shard.finish()             # the end of the input
+
+Rows wait until the watermark is past their time (time < watermark). Then they are released in the order of (time,
+source, id), so that the result does not depend on how rows were divided into chunks, on the order of chunks or on how
+often the watermark moved: an engine that waits gives the result of one that sees everything in order.
+
+- An event with a time before the watermark is late, unless it repeats one (`unknown`). All rows of one time are
+  released together.
+- Of events with one identity the first in that order counts, for all queues: what has the same identity and is newer by
+  no more than the allowed lateness is ignored. So all shards decide alike, if all are given all events, with rows for
+  their queues or without. Of one identity and time the first variant counts.
+- An event is delivered at most once by a queue, which after that time ignores the identities that it holds and, if it
+  has periods, those that it has taken in the last period and lateness.
+- Changes of queues act in event time (`queue_changes`), and come first at their instant; a change before the watermark
+  acts at the watermark. So nothing is done that is due at the watermark itself, such as the end of a period.
+- `to_bytes` packs all state, waiting rows included; what `from_bytes` returns goes on as if nothing had happened.
+
+Cost: a counting sort of what is released, one kernel call for the queues; no Python per row. Rows that repeat an
+identity with another time, and changes, split a release into rounds: a call each, however many queues take part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Self
+
+import numpy as np
+
+from rankcast.arrays import Array
+from rankcast.delivery.engine.contents import Contents
+from rankcast.delivery.engine.layout import SETTING
+from rankcast.delivery.engine.queue_table import Deliveries, Live, QueueTable, Rows
+from rankcast.delivery.rules.changes import changed_queue
+from rankcast.delivery.rules.queues import Candidate
+from rankcast.delivery.stream.batches import SETS, DeliveryBatch, MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable
+from rankcast.delivery.stream.kernels import (
+    CODE_BITS,
+    first_due,
+    mark_held,
+    recognised,
+    rows_in_order,
+    without_repeats,
+    words_held,
+)
+from rankcast.delivery.stream.known_events import KnownEvents, RecentArrivals, recalled, repeats_known
+from rankcast.delivery.stream.matched_sets import MatchedSets
+from rankcast.delivery.stream.queue_changes import QueueChange, Reranking, check_change
+from rankcast.delivery.stream.shard_packing import ShardState
+from rankcast.delivery.stream.waiting_rows import PendingRows, release_steps, rounds_of
+from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, instant_of
+
+FEWEST_KNOWN = 10_000
+"""Events are forgotten when there are twice as many as were needed the last time, and this many more."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Delivered:
+    """What is delivered while time passes.
+
+    A notice says what an event was when it was delivered. So where a queue has what it holds ranked anew, notices are
+    made first of what it has delivered by then.
+    """
+
+    found: list[Deliveries] = dataclasses.field(default_factory=list)
+    noticed: list[DeliveryBatch] = dataclasses.field(default_factory=list)
+
+    def taken(self, queues: Array) -> Deliveries | None:
+        """Give up the deliveries of some queues that no notices were made of; None when there are none."""
+        if not any(np.isin(part.queue, queues).any() for part in self.found):
+            return None
+        together = Deliveries(*(np.concatenate(columns) for columns in zip(*self.found, strict=True)))
+        is_taken = np.isin(together.queue, queues)
+        self.found = [Deliveries(*(column[~is_taken] for column in together))]
+        return Deliveries(*(column[is_taken] for column in together))
+
+
+class Shard:
+    """Queues numbered from 0, with the rows that wait for them. Belongs to one thread at a time.
+
+    >>> from rankcast.delivery.stream.event_tables import Ragged
+    >>> from rankcast.model.policies import Sliding
+    >>> shard = Shard.of([Sliding(k=1, window=2)])
+    >>> events = EventTable.of(np.array([7, 5]), Ragged.of_texts(["s", "s"]), Ragged.of_texts(["b", "a"]))
+    >>> zeros, never = np.zeros(2, np.int32), np.full(2, NEVER)
+    >>> late = shard.take(MatchBatch(events, zeros, np.array([0, 1]), np.array([0.3, 0.9]), never, zeros))
+    >>> len(shard.advance(5)), shard.advance(8).events.id.texts()
+    (0, ['a'])
+    """
+
+    def __init__(self, queues: QueueTable, recall: Array, lateness: int) -> None:
+        self._queues = queues
+        self._recall = recall
+        self._gone = np.zeros(len(recall), bool)
+        self._lateness = lateness
+        self._watermark = FIRST_INSTANT
+        self._waiting: list[PendingRows] = []
+        self._known = KnownEvents.none()
+        self._needed = 0
+        self._taken = RecentArrivals.none()
+        self._sets = MatchedSets()
+        self._changes: list[QueueChange] = []
+        self.version = 0
+        self.reranking: Reranking | None = None
+        """What ranks anew what queues hold, where a change asks for that; without it ranks stay what they are."""
+        self.repeated = 0
+        """How many repetitions were ignored since the shard was made or brought back."""
+
+    @classmethod
+    def of(cls, policies: Iterable[Policy], *, lateness: int = 0, version: int = 0) -> Self:
+        """Return a shard whose queues have seen nothing; the lateness is in microseconds.
+
+        `version` is the caller's: which version of the subscribers the queues are of.
+        """
+        listed = list(policies)
+        if lateness < 0:
+            raise InvalidValueError(f"lateness: {lateness} microseconds; expected at least 0")
+        recall = np.array([recalled(policy, lateness) for policy in listed], np.int64)
+        made = cls(QueueTable.of(listed), recall, lateness)
+        made.version = version
+        return made
+
+    def __len__(self) -> int:
+        """How many queues there are."""
+        return len(self._queues)
+
+    @property
+    def lateness(self) -> int:
+        """How much later than others an event may come, in microseconds."""
+        return self._lateness
+
+    @property
+    def watermark(self) -> int:
+        """Nothing before this time is taken any more."""
+        return self._watermark
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait."""
+        return sum(map(len, self._waiting))
+
+    @property
+    def known(self) -> int:
+        """How many released events are kept."""
+        return len(self._known)
+
+    @property
+    def nbytes(self) -> int:
+        """About what the queues, which are most of the state, take in memory."""
+        return self._queues.nbytes
+
+    @property
+    def next_watermark(self) -> int | None:
+        """The lowest watermark at which the shard has something to do; None when only more input changes that."""
+        first = first_due(self._queues.arrays[0])
+        for part in self._waiting:
+            if len(part):
+                first = min(first, part.first_time + 1)
+        return None if first == NEVER else int(first)
+
+    def take(self, chunk: MatchBatch) -> EventTable:
+        """Let rows wait for their time. Return the late events, if the chunk is the one to report them."""
+        if chunk.last_queue >= len(self):
+            raise InvalidEventError(f"there is no queue {chunk.last_queue}; expected 0 to {len(self) - 1}")
+        if chunk.version < 0 and chunk.version != self.version:  # a fingerprint of subscribers that do not change
+            raise InvalidEventError(
+                "the state of the delivery belongs to other subscribers; go on with those that it began with, in the "
+                "same order, begin anew, or keep them in a table whose changes are followed"
+            )
+        is_late = chunk.events.time < self._watermark
+        if not is_late.all():
+            rows = dataclasses.replace(PendingRows.of(chunk), matched=self._sets.entered(chunk.matched, chunk.sets))
+            self._waiting.append(rows.of_events(~is_late))
+        return chunk.events.taken(np.flatnonzero(is_late)) if chunk.reports_late else EventTable.empty()
+
+    def unknown(self, late: EventTable) -> EventTable:
+        """Return those of some late events that do not repeat what was released lately, or waits.
+
+        Lately means within the allowed lateness before the watermark: so all shards say the same.
+        """
+        if not len(late):
+            return late
+        recent = np.flatnonzero(self._known.events.time >= self._watermark - self._lateness)
+        parts = [self._known.events.taken(recent), *(part.events for part in self._waiting)]
+        known = EventTable.joined(parts)
+        return late.taken(np.flatnonzero(~repeats_known(known, late)))
+
+    def change(self, changes: Iterable[QueueChange], *, since: int | None = None) -> int:
+        """Let queues change at their times; return how many of the changes come too late and act at the watermark.
+
+        A queue that is not there yet is added, with all before it; it has its policy from its first change. With
+        `since`, what was planned for that time or later and has not happened is dropped: the changes replace it.
+        """
+        listed, late = list(changes), 0
+        for change in listed:
+            check_change(change)
+        if since is not None:
+            self._changes = [change for change in self._changes if change.time < since]
+        for change in listed:
+            if change.queue >= len(self):
+                self._grow(change)
+            late += change.time < self._watermark and change.time > FIRST_INSTANT
+            self._changes.append(change._replace(time=max(change.time, self._watermark)))
+        self._changes.sort(key=lambda change: change.time)
+        return late
+
+    def advance(self, watermark: int) -> DeliveryBatch:
+        """Release the rows before a watermark; return what is delivered before it."""
+        if watermark <= self._watermark:
+            return self._notices([])
+        delivered = _Delivered()
+        for step in release_steps(self._dense(), self._watermark, watermark):
+            self._release(step, delivered)
+            self._watermark = step
+        return self._settled(delivered)
+
+    def finish(self) -> DeliveryBatch:
+        """End the input: nothing waits any more, open periods and windows are completed."""
+        return self.advance(LAST_INSTANT + 1)
+
+    def to_bytes(self) -> bytes:
+        """Return the state, packed."""
+        self._forget()
+        return self._state().to_bytes(self._queues.to_bytes())
+
+    @classmethod
+    def from_bytes(cls, packed: bytes | memoryview) -> Self:
+        """Return a shard that goes on as the one whose state was packed; other bytes are refused."""
+        state, queues = ShardState.from_bytes(packed)
+        if queues is None:
+            raise InvalidValueError("shard: there is no array 'queues'")
+        return cls._of_state(state, QueueTable.from_bytes(queues))
+
+    def to_live(self) -> tuple[Live, bytes]:
+        """Return the queues as they are in memory, which is most of the state, and the rest, packed."""
+        return self._queues.to_live(), self._state().to_bytes()
+
+    @classmethod
+    def from_live(cls, live: Live, rest: bytes | memoryview) -> Self:
+        """Return a shard that goes on in the same memory as the one that `to_live` was asked of."""
+        return cls._of_state(ShardState.from_bytes(rest)[0], QueueTable.from_live(live))
+
+    def move_to(self, arena: Array) -> None:
+        """Go on with the queues' arena in other memory of the same size."""
+        self._queues.move_to(arena)
+
+    def _state(self) -> ShardState:
+        return ShardState(
+            self._watermark,
+            self._lateness,
+            self.version,
+            self._needed,
+            self._recall,
+            self._gone,
+            self._taken,
+            self._sets,
+            self._changes,
+            self._known,
+            self._waiting,
+        )
+
+    @classmethod
+    def _of_state(cls, state: ShardState, queues: QueueTable) -> Self:
+        made = cls(queues, state.recall, state.lateness)
+        made._gone, made._taken, made._sets = state.gone, state.taken, state.sets
+        made._changes, made._known, made._waiting = list(state.changes), state.known, list(state.waiting)
+        made._watermark, made.version, made._needed = state.watermark, state.version, state.needed
+        if not len(made) == len(made._recall) == len(made._gone):
+            raise InvalidValueError("shard: not as many queues as are described")
+        return made
+
+    # ------------------------------------------------------------------------------------------------------- releasing
+
+    def _release(self, watermark: int, delivered: _Delivered) -> None:
+        """Let the rows before the watermark arrive, the changes before it happen, and time pass to it."""
+        due = self._due(watermark)
+        order, repeats = due.events.in_order(due.variant)
+        number = np.cumsum(~repeats) - 1
+        places = np.empty(len(order), np.int64)
+        places[order] = number
+        counting = order[~repeats]
+        events = due.events.taken(counting)
+        first, is_repeated = self._known.release(events)
+        if repeats.any():
+            due = due.rows_of(due.variant == due.variant[counting][places])
+        if is_repeated.any():
+            is_ignored = self._ignored(first)
+            due, is_repeated = due.rows_of(~is_ignored[places]), is_repeated & ~is_ignored
+        self.repeated += int(repeats.sum())
+        rows = self._rows(due, places, len(events))
+        event = places[due.event[rows]]
+        queue = due.queue[rows].astype(np.int64)
+        matched = due.matched[rows].astype(np.int64)
+        batch = Rows(
+            queue, first + event << CODE_BITS | matched, events.time[event], due.expires[rows], due.score[rows]
+        )
+        changes = [change for change in self._changes if change.time < watermark]
+        self._changes = [change for change in self._changes if change.time >= watermark]
+        contents = self._contents(batch, changes)
+        if changes or is_repeated.any() or self._gone.any():
+            contents = self._in_rounds(batch, changes, is_repeated[event], contents, delivered)
+        else:
+            self._taken = self._taken.with_rows(batch, self._recall)
+            delivered.found.append(self._queues.take(batch, contents))
+        if watermark > LAST_INSTANT:
+            delivered.found.append(self._queues.finish(contents))
+        else:
+            delivered.found.append(self._queues.advance_before(watermark, contents))
+
+    def _due(self, watermark: int) -> PendingRows:
+        """Take the rows before the watermark from those that wait."""
+        due, later = list[PendingRows](), list[PendingRows]()
+        for part in [PendingRows.joined(self._plain()), *self._dense()]:
+            is_due = part.events.time < watermark
+            if not is_due.all():
+                later.append(part.of_events(~is_due))
+            if is_due.any():
+                due.append(part.of_events(is_due))
+        self._waiting = later
+        return PendingRows.joined(due)
+
+    def _plain(self) -> list[PendingRows]:
+        return [part for part in self._waiting if part.dense is None]
+
+    def _dense(self) -> list[PendingRows]:
+        """Return the parts that have rows which are not written down."""
+        return [part for part in self._waiting if part.dense is not None]
+
+    def _ignored(self, first: int) -> Array:
+        """Return which events, released from a number on, repeat one that counts for everybody; forget them."""
+        found = self._known.repeat_within(first, self._lateness)
+        self.repeated += int(found.sum())
+        kept = np.ones(len(self._known), bool)
+        kept[len(kept) - len(found) :] = ~found
+        self._known.keep(kept)
+        return found
+
+    def _rows(self, due: PendingRows, places: Array, events: int) -> Array:
+        """Return the rows by queue and event, each once."""
+        place = places[due.event]
+        order = rows_in_order(due.queue, place, len(self), events)
+        return without_repeats(order, due.queue, place, due.score, due.expires, due.matched)
+
+    def _in_rounds(
+        self,
+        batch: Rows,
+        changes: list[QueueChange],
+        is_repeated: Array,
+        contents: Contents | None,
+        delivered: _Delivered,
+    ) -> Contents | None:
+        """Let rows arrive up to where a queue changes or a row may be a repetition; do that; go on.
+
+        Returns the contents that are to be compared from then on.
+        """
+        for happening, chosen in rounds_of(batch, changes, is_repeated):
+            self._let_change(happening, contents, delivered)
+            if any(change.ranking for change in happening):
+                contents = self._contents(batch, changes)
+            part = Rows(*(column[chosen] for column in batch))
+            part = self._without_known(part, is_repeated[chosen])
+            self._taken = self._taken.with_rows(part, self._recall)
+            delivered.found.append(self._queues.take(part, contents))
+        return contents
+
+    def _without_known(self, rows: Rows, is_repeated: Array) -> Rows:
+        """Leave out rows of queues that are gone, and those that repeat what their queue knows."""
+        is_kept = ~self._gone[rows.queue]
+        doubtful = np.flatnonzero(is_repeated & is_kept)
+        if len(doubtful):
+            self._queues.drop_unneeded(np.unique(rows.queue[doubtful]))  # a queue knows what it needs, no more
+            earlier = [self._known.earlier(number) for number in (rows.event[doubtful] >> CODE_BITS).tolist()]
+            starts = np.cumsum([0, *map(len, earlier)], dtype=np.int64)
+            numbers = np.array([number for numbers in earlier for number in numbers], np.int64)
+            times = self._known.events.time[self._known.positions(numbers)]
+            is_kept[doubtful] = ~recognised(
+                *self._queues.arrays,
+                rows.queue[doubtful],
+                rows.time[doubtful],
+                starts,
+                numbers,
+                times,
+                self._recall,
+                self._taken.numbers,
+                self._taken.queues,
+            )
+        return rows if is_kept.all() else Rows(*(column[is_kept] for column in rows))
+
+    def _let_change(self, changes: list[QueueChange], contents: Contents | None, delivered: _Delivered) -> None:
+        """Let queues change, each after what is due before its change."""
+        for time in sorted({change.time for change in changes}):
+            own = [change for change in changes if change.time == time]
+            chosen = np.array([change.queue for change in own], np.int64)
+            delivered.found.append(self._queues.advance_before(time, contents, chosen))
+            self._notice([change.queue for change in own if change.ranking], delivered)
+            for change in own:
+                self._gone[change.queue] = change.policy is None
+                if change.policy is None:
+                    self._queues.clear(change.queue)
+                else:
+                    self._change(change, change.policy)
+
+    def _change(self, change: QueueChange, policy: Policy) -> None:
+        """Let a queue go on under another policy, with what it holds ranked again if the change says how."""
+        now = instant_of(change.time)
+        reranked = self._reranked(change, policy)
+        queue = changed_queue(self._queues.get(change.queue), policy, now, reranked)
+        self._queues.put(change.queue, queue, policy)
+        self._recall[change.queue] = recalled(policy, self._lateness)
+
+    def _reranked(self, change: QueueChange, policy: Policy) -> Callable[[Candidate], Candidate | None] | None:
+        """Return how each event that a queue holds is ranked from now on, worked out for all of them together."""
+        if not change.ranking or self.reranking is None:
+            return None
+        self._queues.get(change.queue)  # only what is needed is ranked
+        words = self._queues.words_of(change.queue)
+        at = self._known.positions(words >> CODE_BITS)
+        found = self.reranking.ranked(change.ranking, policy, self._known.events.taken(at))
+        self._known.replace(at, found.events)
+        again = words >> CODE_BITS << CODE_BITS | self._sets.entered(found.matched, found.sets)
+        columns = zip(
+            words.tolist(),
+            again.tolist(),
+            found.score.tolist(),
+            found.is_known.tolist(),
+            found.is_wanted.tolist(),
+            strict=True,
+        )
+        by_word = {word: (new, score, known, wanted) for word, new, score, known, wanted in columns}
+
+        def rerank(candidate: Candidate) -> Candidate | None:
+            assert isinstance(candidate.identity, int)
+            word, score, is_known, is_wanted = by_word[candidate.identity]
+            if not is_known:
+                return candidate
+            return dataclasses.replace(candidate, identity=word, score=score) if is_wanted else None
+
+        return rerank
+
+    def _grow(self, change: QueueChange) -> None:
+        policies = [ALL_MATCHES] * (change.queue - len(self)) + [change.policy or ALL_MATCHES]
+        self._queues.grow(policies)
+        self._recall = np.concatenate([self._recall, [recalled(policy, self._lateness) for policy in policies]])
+        self._gone = np.concatenate([self._gone, np.array([*[True] * (len(policies) - 1), False])])
+
+    def _contents(self, rows: Rows, changes: list[QueueChange]) -> Contents | None:
+        """Return what diverse selection compares, by every word that an event has in a queue that diversifies."""
+        queues, arena = self._queues.arrays
+        diversifies = queues[:, SETTING] > 0
+        for change in changes:
+            diversifies[change.queue] |= change.policy is not None and diversity_of(change.policy) is not None
+        if not diversifies.any():
+            return None
+        own = rows.event[diversifies[rows.queue]]
+        words = np.unique(np.concatenate([words_held(queues, arena, diversifies), own]))
+        at = self._known.positions(words >> CODE_BITS)
+        attributes, values = self._known.events.attributes.taken(at), self._known.events.values.taken(at)
+        return Contents(words, attributes.starts, attributes.values, values.values)
+
+    # --------------------------------------------------------------------------------------------- what is kept of it
+
+    def _settled(self, delivered: _Delivered) -> DeliveryBatch:
+        """Return the notices of a release and forget what is no longer needed, once it has become much."""
+        notices = DeliveryBatch.joined([*delivered.noticed, self._notices(delivered.found)])
+        if len(self._known) > 2 * self._needed + FEWEST_KNOWN:
+            self._forget()
+        return notices
+
+    def _notice(self, queues: list[int], delivered: _Delivered) -> None:
+        """Make the notices of what some queues have delivered, before the events are ranked anew."""
+        found = delivered.taken(np.array(queues, np.int64)) if queues else None
+        if found is not None:
+            delivered.noticed.append(self._notices([found]))
+
+    def _notices(self, found: list[Deliveries]) -> DeliveryBatch:
+        parts = [part for part in found if len(part.queue)]
+        if not parts:
+            none = np.zeros(0, np.int64)
+            return DeliveryBatch(EventTable.empty(), none, none, none, np.zeros(0), none)
+        queue, word, time, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.argsort(queue, kind="stable") if (np.diff(queue) < 0).any() else slice(None)
+        queue, word, time, score = (column[order] for column in (queue, word, time, score))
+        at = self._known.positions(word >> CODE_BITS)
+        is_named = np.zeros(len(self._known), bool)
+        is_named[at] = True
+        matched, sets = self._sets.left(word & (2 * SETS - 1))
+        events = self._known.events.taken(np.flatnonzero(is_named))
+        return DeliveryBatch(events, queue, (np.cumsum(is_named) - 1)[at], time, score, matched, sets)
+
+    def _forget(self) -> None:
+        """Forget the events that no queue holds and no repetition would be recognised by, and unused sets."""
+        self._taken = self._taken.since(self._watermark, self._known, self._recall)
+        is_needed, is_used = np.zeros(len(self._known), bool), np.zeros(2 * SETS, bool)
+        mark_held(*self._queues.arrays, self._known.numbers, is_needed, is_used)
+        is_needed[self._known.positions(self._taken.numbers)] = True
+        is_needed |= self._known.events.time >= self._watermark - self._lateness
+        self._known.keep(is_needed)
+        self._needed = len(self._known)
+        for part in self._waiting:
+            is_used[part.matched] = True
+        self._sets.keep(is_used)
