@@ -3,8 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rankcast.matching.automaton import Automaton
-from rankcast.matching.tables import ByteTable
+from rankcast.matching.encoding.automaton import Automaton
+from rankcast.matching.encoding.byte_tables import ByteTable
 
 texts = st.text("abé😀", max_size=8)
 

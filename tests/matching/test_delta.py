@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costly import costly
-from rankcast.matching import delta as deltas
-from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate
+from rankcast.matching.segments import delta as deltas
+from rankcast.matching.segments.builder import Entry
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
 from rankcast.testing.strategies import attributes, filters

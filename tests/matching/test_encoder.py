@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costly import costly
-from rankcast.matching.builder import Entry, build_segment
-from rankcast.matching.cuts import (
+from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.cuts import (
     keys_of_bytes,
     positions_of_bytes,
     positions_of_numbers,
@@ -21,7 +21,7 @@ from rankcast.matching.cuts import (
     split_number,
 )
 from rankcast.matching.index import Index
-from rankcast.matching.tables import ByteTable
+from rankcast.matching.segments.builder import Entry, build_segment
 from rankcast.model.errors import InvalidEventError
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from costly import COSTLY_EXAMPLES, costly
-from rankcast.matching.builder import Entry
-from rankcast.matching.compiled_index import SPARE_NAMES
 from rankcast.matching.few import FewSnapshot
 from rankcast.matching.index import Index
-from rankcast.matching.kernels_search import match_parts, search
+from rankcast.matching.kernels.search import match_parts, search
 from rankcast.matching.naive import evaluate, matches
+from rankcast.matching.segments.builder import Entry
+from rankcast.matching.segments.compiled_index import SPARE_NAMES
 from rankcast.matching.warming import warm_up
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
 from rankcast.model.expressions import attr

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from costly import costly
 from rankcast.language.parser import parse_filter
-from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.index import Index
-from rankcast.matching.merging import merge_segments
 from rankcast.matching.naive import evaluate
+from rankcast.matching.segments.builder import Entry, build_segment
+from rankcast.matching.segments.merging import merge_segments
 from rankcast.testing.strategies import attributes, filters
 
 parts = st.lists(st.lists(st.tuples(filters(max_leaves=5), st.booleans()), max_size=4), min_size=1, max_size=3)

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costly import costly
-from rankcast.matching import plan as planning
-from rankcast.matching import prepared, wide
-from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate, matches
-from rankcast.matching.segment import Segment
+from rankcast.matching.segments import bitmap_index as wide
+from rankcast.matching.segments import plan as planning
+from rankcast.matching.segments import searchable as prepared
+from rankcast.matching.segments.builder import Entry, build_segment
+from rankcast.matching.segments.segment import Segment
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Conjunction, Filter
 from rankcast.model.intervals import Domain, IntervalSet

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
+from rankcast.matching.segments.builder import Entry
 from rankcast.model.errors import InvalidFileError, RankcastError
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter

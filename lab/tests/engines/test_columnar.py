@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.index import Index
+from rankcast.matching.segments.builder import Entry, build_segment
 from rankcast.model.errors import FilterTypeError
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter

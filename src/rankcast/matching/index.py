@@ -21,9 +21,9 @@ from rankcast.matching.reader import Reader
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
 
 if TYPE_CHECKING:
-    from rankcast.matching.compiled_index import CompiledIndex
-    from rankcast.matching.segment import Segment
-    from rankcast.matching.snapshots import Snapshot
+    from rankcast.matching.segments.compiled_index import CompiledIndex
+    from rankcast.matching.segments.segment import Segment
+    from rankcast.matching.segments.snapshots import Snapshot
 
 __all__ = ["Entry", "Index", "Job", "Reader", "Run"]
 
@@ -176,7 +176,7 @@ class Index:
             return self._compiled
 
     def _compile(self, entries: Iterable[Entry], segments: Sequence[Segment], sequence: int) -> CompiledIndex:
-        from rankcast.matching.compiled_index import CompiledIndex  # noqa: PLC0415  # it loads a compiler
+        from rankcast.matching.segments.compiled_index import CompiledIndex  # noqa: PLC0415  # it loads a compiler
 
         run, delta = self._run, self._delta_limit
         return CompiledIndex(entries, segments=segments, run=run, delta=delta, sequence=sequence)
@@ -184,7 +184,7 @@ class Index:
 
 def _load_kernels(compiled: CompiledIndex) -> None:
     """Match nothing once, so that no event waits for kernels to be loaded or compiled."""
-    from rankcast.matching.compiled_reader import CompiledReader  # noqa: PLC0415  # it loads a compiler
+    from rankcast.matching.segments.compiled_reader import CompiledReader  # noqa: PLC0415  # it loads a compiler
 
     CompiledReader().match_one({}, compiled.snapshot)
 

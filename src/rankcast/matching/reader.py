@@ -12,9 +12,9 @@ from rankcast.model.values import Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rankcast.matching.compiled_reader import CompiledReader
     from rankcast.matching.index import Index
-    from rankcast.matching.snapshots import Snapshot
+    from rankcast.matching.segments.compiled_reader import CompiledReader
+    from rankcast.matching.segments.snapshots import Snapshot
 
 
 class Reader:
@@ -43,7 +43,7 @@ class Reader:
         return (self._compiled or self._by_kernels()).match_batch(batch, self._index.use_kernels().snapshot)
 
     def _by_kernels(self) -> CompiledReader:
-        from rankcast.matching.compiled_reader import CompiledReader  # noqa: PLC0415  # it loads a compiler
+        from rankcast.matching.segments.compiled_reader import CompiledReader  # noqa: PLC0415  # it loads a compiler
 
         self._compiled = CompiledReader()
         return self._compiled

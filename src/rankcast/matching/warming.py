@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 
-from rankcast.matching.builder import Entry, build_segment
 from rankcast.matching.index import Index
-from rankcast.matching.merging import merge_segments
-from rankcast.matching.searcher import Searcher
+from rankcast.matching.segments.builder import Entry, build_segment
+from rankcast.matching.segments.merging import merge_segments
+from rankcast.matching.segments.searcher import Searcher
 from rankcast.model.expressions import all_of, attr
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value

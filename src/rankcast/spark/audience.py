@@ -29,8 +29,8 @@ import pyarrow as pa
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.delivery.stream.event_tables import Ragged
-from rankcast.matching.builder import Entry
 from rankcast.matching.index import Index
+from rankcast.matching.segments.builder import Entry
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.model.notifying import AtOnce
 from rankcast.model.policies import Policy

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.builder import Entry
+from rankcast.matching.segments.builder import Entry
 from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.ranking.batch_table import COSINE, NONE, Ranking, RankTable

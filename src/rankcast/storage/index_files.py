@@ -36,12 +36,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.builder import build_segment
 from rankcast.matching.few import FewSnapshot
 from rankcast.matching.index import Index, Run
-from rankcast.matching.merging import merge_segments
-from rankcast.matching.segment import Segment
-from rankcast.matching.snapshots import Snapshot
+from rankcast.matching.segments.builder import build_segment
+from rankcast.matching.segments.merging import merge_segments
+from rankcast.matching.segments.segment import Segment
+from rankcast.matching.segments.snapshots import Snapshot
 from rankcast.model.errors import InvalidFileError, RankcastError, shown
 from rankcast.storage.texts import invalid_file, unreadable
 from rankcast.storage.writing import replacing

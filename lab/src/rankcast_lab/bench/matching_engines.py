@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.events import EncodedEvents
-from rankcast.matching.searcher import Searcher
-from rankcast.matching.segment import Segment
+from rankcast.matching.encoding.encoder import EncodedEvents
+from rankcast.matching.segments.searcher import Searcher
+from rankcast.matching.segments.segment import Segment
 from rankcast_lab.bench.comparing import Matches
 from rankcast_lab.bench.matching_kernels import (
     BLOCK_STREAMS,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rankcast.matching.index import Index
-from rankcast.matching.searcher import Searcher
+from rankcast.matching.segments.searcher import Searcher
 from rankcast_lab.bench.comparing import Matches, compare, gathered
 from rankcast_lab.bench.matching_engines import build_index, first_events, match_brute_force
 from rankcast_lab.bench.matching_work import Work

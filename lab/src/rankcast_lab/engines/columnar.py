@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.cuts import split_integers
-from rankcast.matching.dimensions import Dimensions
-from rankcast.matching.plan import Sample
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows, starts_of
-from rankcast.matching.segment import Residues, Segment, make_segment
-from rankcast.matching.tables import ByteTable
+from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.cuts import split_integers
+from rankcast.matching.encoding.dimensions import Dimensions
+from rankcast.matching.segments.plan import Sample
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows, starts_of
+from rankcast.matching.segments.segment import Residues, Segment, make_segment
 from rankcast.model.errors import FilterTypeError
 
 

@@ -1,7 +1,7 @@
 """Searches one segment. A searcher owns its scratch memory: one per thread.
 
 >>> import pyarrow as pa
->>> from rankcast.matching.builder import Entry, build_segment
+>>> from rankcast.matching.segments.builder import Entry, build_segment
 >>> from rankcast.model.expressions import attr
 >>> from rankcast.model.filters import Filter
 >>> segment = build_segment([Entry.of(7, Filter.of(attr("rent") < 900)), Entry.of(8, Filter.of(attr("rent") > 800))])
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.encoder import Encoder
-from rankcast.matching.events import EncodedEvents
-from rankcast.matching.kernels_search import FOUND_ROOM, OPENED_ROOM, scratch, search
-from rankcast.matching.prepared import Prepared
-from rankcast.matching.segment import Segment
+from rankcast.matching.encoding.encoder import EncodedEvents, Encoder
+from rankcast.matching.kernels.search import FOUND_ROOM, OPENED_ROOM, scratch, search
+from rankcast.matching.segments.searchable import SearchableSegment
+from rankcast.matching.segments.segment import Segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,8 +31,8 @@ FIRST_ROOM = 1 << 12
 class Searcher:
     """Finds the subscriptions of a segment that events satisfy; not to be shared between threads."""
 
-    def __init__(self, segment: Segment | Prepared) -> None:
-        self.prepared = segment if isinstance(segment, Prepared) else Prepared.of(segment)
+    def __init__(self, segment: Segment | SearchableSegment) -> None:
+        self.prepared = segment if isinstance(segment, SearchableSegment) else SearchableSegment.of(segment)
         dimensions, residues = self.prepared.segment.dimensions, self.prepared.segment.residues
         self.encoder = Encoder(dimensions, self.prepared.texts, residues.attribute.tolist())
         self._patterns = self.prepared.patterns

@@ -20,7 +20,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.compiling.intrinsics import count_bits, lowest_bit, prefetch
-from rankcast.matching.kernels_selective import row_holds
+from rankcast.matching.kernels.cells import row_holds
 
 # Columns of `layout`, one line per dimension.
 RANK_START, BUCKET_START, BITS_START, ROW_WORDS = 0, 1, 2, 3

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.dimensions import Dimensions
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows, starts_of
-from rankcast.matching.segment import Residues, Segment, make_segment
-from rankcast.matching.tables import ByteTable
+from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.dimensions import Dimensions
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows, starts_of
+from rankcast.matching.segments.segment import Residues, Segment, make_segment
 
 
 def merge_segments(parts: Sequence[tuple[Segment, Array]]) -> Segment:

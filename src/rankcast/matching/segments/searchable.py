@@ -13,9 +13,9 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling.arguments import KernelArguments
-from rankcast.matching.kernels_search import ROWS_AT_ONCE, SEGMENT_KINDS
-from rankcast.matching.segment import Segment
-from rankcast.matching.texts import Texts
+from rankcast.matching.encoding.texts import Texts
+from rankcast.matching.kernels.search import ROWS_AT_ONCE, SEGMENT_KINDS
+from rankcast.matching.segments.segment import Segment
 from rankcast.model.patterns import Pattern
 
 NEVER_DIED = np.zeros(0, np.int64)
@@ -42,7 +42,7 @@ class Needs(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class SearchableSegment:
     """A segment, and its table for the kernels; `facts` and `died` are changed in place when subscriptions die."""
 
     segment: Segment
@@ -55,7 +55,7 @@ class Prepared:
     texts: Texts
 
     @staticmethod
-    def of(segment: Segment, died: Array = NEVER_DIED, dimension_of: Array | None = None) -> Prepared:
+    def of(segment: Segment, died: Array = NEVER_DIED, dimension_of: Array | None = None) -> SearchableSegment:
         """Return a segment ready to be searched.
 
         `died` says, by subscription, from which sequence number on it is no longer there; `dimension_of` has, by the
@@ -93,9 +93,11 @@ class Prepared:
             stamps=len(segment) if has_several else 0,
             rows=len(rows),
         )
-        return Prepared(segment, KernelArguments.of(SEGMENT_KINDS, arrays), facts, died, needs, number_of, texts)
+        return SearchableSegment(
+            segment, KernelArguments.of(SEGMENT_KINDS, arrays), facts, died, needs, number_of, texts
+        )
 
-    def with_attributes(self, dimension_of: Array) -> Prepared:
+    def with_attributes(self, dimension_of: Array) -> SearchableSegment:
         """Return the same with other numbers for the attributes of the index."""
         arrays = dict(zip(SEGMENT_KINDS, self.table.arrays, strict=True)) | {"dimension_of": dimension_of}
         return replace(self, table=KernelArguments.of(SEGMENT_KINDS, tuple(arrays.values())))

@@ -14,20 +14,20 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import loaded
-from rankcast.matching.cuts import split_number
+from rankcast.matching.encoding.cuts import split_number
 from rankcast.matching.entries import checked
-from rankcast.matching.kernels_delta import BOOL, TIME
-from rankcast.matching.kernels_search import FOUND_ROOM, OPENED_ROOM, match_parts, scratch
-from rankcast.matching.prepared import Needs
-from rankcast.matching.rows import starts_of
-from rankcast.matching.snapshots import Part, Parts, Snapshot
+from rankcast.matching.kernels.delta import BOOL, TIME
+from rankcast.matching.kernels.search import FOUND_ROOM, OPENED_ROOM, match_parts, scratch
+from rankcast.matching.segments.rows import starts_of
+from rankcast.matching.segments.searchable import Needs
+from rankcast.matching.segments.snapshots import Part, Parts, Snapshot
 from rankcast.model.times import microseconds
 from rankcast.model.values import Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rankcast.matching.searcher import Searcher
+    from rankcast.matching.segments.searcher import Searcher
 
 MORE_ATTRIBUTES = 64
 """Room for attributes beyond those there are, so that a new one seldom needs other memory."""
@@ -156,8 +156,8 @@ class CompiledReader:
 
     def match_batch(self, batch: pa.RecordBatch, snapshot: Snapshot) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""
-        from rankcast.matching.builder import build_segment  # noqa: PLC0415
-        from rankcast.matching.searcher import Searcher  # noqa: PLC0415
+        from rankcast.matching.segments.builder import build_segment  # noqa: PLC0415
+        from rankcast.matching.segments.searcher import Searcher  # noqa: PLC0415
 
         if snapshot.together is not self._together:
             self._make_room(snapshot)

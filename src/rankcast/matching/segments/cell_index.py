@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows, distinct, starts_of
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows, distinct, starts_of
 
 COPIES = 6
 """Entries per row, on average at most: finer cells refuse more rows unseen, and cost this much more memory."""
@@ -19,7 +19,7 @@ COPIES = 6
 
 @dataclass(frozen=True, slots=True)
 class Selective:
-    """The arrays of the selective kernel; see `kernels_selective`."""
+    """The arrays of the selective kernel; see `rankcast.matching.kernels.cells`."""
 
     access: Array
     cell_of: Array

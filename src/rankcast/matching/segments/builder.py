@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.ranges import CutCollector, RangeWriter, Residue
 from rankcast.matching.entries import Entry
-from rankcast.matching.ranges import CutCollector, RangeWriter, Residue
-from rankcast.matching.rows import Rows, starts_of
-from rankcast.matching.segment import Residues, Segment, make_segment
-from rankcast.matching.tables import ByteTable
+from rankcast.matching.segments.rows import Rows, starts_of
+from rankcast.matching.segments.segment import Residues, Segment, make_segment
 
 __all__ = ["Entry", "build_segment"]
 

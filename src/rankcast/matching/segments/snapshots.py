@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.delta import Delta
 from rankcast.matching.entries import Entry
 from rankcast.matching.few import ALIVE
-from rankcast.matching.kernels_delta import DELTA_KINDS
-from rankcast.matching.kernels_search import DEAD, SEGMENT_KINDS
-from rankcast.matching.prepared import Needs, Prepared
-from rankcast.matching.segment import Segment
+from rankcast.matching.kernels.delta import DELTA_KINDS
+from rankcast.matching.kernels.search import DEAD, SEGMENT_KINDS
+from rankcast.matching.segments.delta import Delta
+from rankcast.matching.segments.searchable import Needs, SearchableSegment
+from rankcast.matching.segments.segment import Segment
 from rankcast.model.values import Value
 
 
@@ -23,7 +23,7 @@ class Part:
     """A segment, ready to be searched, with the sequence numbers at which its subscriptions died."""
 
     segment: Segment
-    prepared: Prepared
+    prepared: SearchableSegment
     died: Array
     lowest: int
     highest: int
@@ -34,7 +34,7 @@ class Part:
         died = np.full(len(segment), ALIVE, np.int64)
         return Part(
             segment,
-            Prepared.of(segment, died),
+            SearchableSegment.of(segment, died),
             died,
             int(segment.numbers[0]) if len(segment) else 0,
             int(segment.numbers[-1]) if len(segment) else -1,

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.builder import build_segment
-from rankcast.matching.delta import Delta
 from rankcast.matching.entries import Entry, check_once
 from rankcast.matching.few import ALIVE
-from rankcast.matching.merging import merge_segments
-from rankcast.matching.segment import Segment
-from rankcast.matching.snapshots import Part, Parts, Snapshot
+from rankcast.matching.segments.builder import build_segment
+from rankcast.matching.segments.delta import Delta
+from rankcast.matching.segments.merging import merge_segments
+from rankcast.matching.segments.segment import Segment
+from rankcast.matching.segments.snapshots import Part, Parts, Snapshot
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
 
 if TYPE_CHECKING:

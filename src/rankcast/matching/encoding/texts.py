@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.automaton import Automaton
-from rankcast.matching.cuts import keys_of_bytes
-from rankcast.matching.dimensions import Dimensions
+from rankcast.matching.encoding.automaton import Automaton
+from rankcast.matching.encoding.cuts import keys_of_bytes
+from rankcast.matching.encoding.dimensions import Dimensions
 
 
 @dataclass(frozen=True, slots=True, eq=False)

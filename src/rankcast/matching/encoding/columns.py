@@ -10,8 +10,8 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.lazily import module
-from rankcast.matching.cuts import split_integers
-from rankcast.matching.tables import ByteTable
+from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.cuts import split_integers
 from rankcast.model.errors import InvalidEventError
 
 if TYPE_CHECKING:

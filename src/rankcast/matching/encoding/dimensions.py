@@ -30,7 +30,7 @@ from functools import cached_property
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.tables import ByteTable
+from rankcast.matching.encoding.byte_tables import ByteTable
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.dimensions import Dimensions
-from rankcast.matching.plan import Sample, plan
-from rankcast.matching.rows import Rows
-from rankcast.matching.selective import Selective, build_selective
-from rankcast.matching.tables import ByteTable
-from rankcast.matching.wide import Wide, attribute_order, build_wide
+from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.dimensions import Dimensions
+from rankcast.matching.segments.bitmap_index import Wide, attribute_order, build_wide
+from rankcast.matching.segments.cell_index import Selective, build_selective
+from rankcast.matching.segments.plan import Sample, plan
+from rankcast.matching.segments.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Residues:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One immutable set of subscriptions; build it with `rankcast.matching.builder`."""
+    """One immutable set of subscriptions; build it with `rankcast.matching.segments.builder`."""
 
     dimensions: Dimensions
     rows: Rows

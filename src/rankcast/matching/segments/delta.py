@@ -17,10 +17,10 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling.arguments import KernelArguments
-from rankcast.matching.cuts import split_number
+from rankcast.matching.encoding.cuts import split_number
 from rankcast.matching.entries import Entry
 from rankcast.matching.few import ALIVE, Few
-from rankcast.matching.kernels_delta import (
+from rankcast.matching.kernels.delta import (
     ACCEPTS_FALSE,
     ACCEPTS_MISSING,
     CONTAINS,

@@ -6,28 +6,29 @@ that no subscription asks for are skipped; nulls and NaN are missing attributes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.columns import family_columns, flattened
-from rankcast.matching.cuts import (
+from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.columns import family_columns, flattened
+from rankcast.matching.encoding.cuts import (
     positions_of_bytes,
     positions_of_numbers,
     rank_floats,
     rank_integers,
     reversed_items,
 )
-from rankcast.matching.dimensions import Dimensions
-from rankcast.matching.events import EncodedEvents
-from rankcast.matching.rows import starts_of
-from rankcast.matching.tables import ByteTable
-from rankcast.matching.texts import Texts
+from rankcast.matching.encoding.dimensions import Dimensions
+from rankcast.matching.encoding.texts import Texts
+from rankcast.matching.segments.rows import starts_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 _DENSE = {"int64": rank_integers, "double": rank_floats}
 """Kernels that rank whole columns, by the columns' type."""
@@ -134,3 +135,20 @@ def _by_event(
     start = starts_of(np.bincount(event, minlength=count))
     dimension = np.concatenate(dimensions)[order].astype(np.int32)
     return EncodedEvents(start, dimension, np.concatenate(ranks)[order].astype(np.int32), texts)
+
+
+@dataclass(slots=True)
+class EncodedEvents:
+    """Events encoded for one segment; those of event i are start[i]..start[i+1].
+
+    Not to be changed, but not frozen either: freezing would double the time it takes to make one per event.
+    """
+
+    start: Array
+    dimensions: Array
+    ranks: Array
+    texts: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    """By attribute, then by event: the strings that residues look at."""
+
+    def __len__(self) -> int:
+        return len(self.start) - 1

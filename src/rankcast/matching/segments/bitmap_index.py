@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.kernels_wide import BITS_START, BUCKET_START, GROUP, RANK_START, ROW_WORDS, fill_bits
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows, distinct, starts_of
+from rankcast.matching.kernels.bitmaps import BITS_START, BUCKET_START, GROUP, RANK_START, ROW_WORDS, fill_bits
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows, distinct, starts_of
 
 MAX_BUCKETS = 256
 """Enough that corrections cost less than the AND from 10,000 rows on."""
@@ -31,7 +31,7 @@ BYTES_PER_ROW = 640
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """The arrays of the wide-range kernel; see `kernels_wide`."""
+    """The arrays of the wide-range kernel; see `rankcast.matching.kernels.bitmaps`."""
 
     layout: Array
     bucket_of: Array

@@ -30,11 +30,9 @@ from rankcast.compiling.arguments import (
     uint64s,
 )
 from rankcast.compiling.intrinsics import count_bits, lowest_bit
-from rankcast.matching.automaton import follow
-from rankcast.matching.cuts import are_common, place_of_text, rank_numbers, reversed_items, split_texts
-from rankcast.matching.kernels_delta import BOOL, scan_delta
-from rankcast.matching.kernels_selective import gather, row_holds
-from rankcast.matching.kernels_wide import (
+from rankcast.matching.encoding.automaton import follow
+from rankcast.matching.encoding.cuts import are_common, place_of_text, rank_numbers, reversed_items, split_texts
+from rankcast.matching.kernels.bitmaps import (
     BITS_START,
     and_chunks,
     check_rows,
@@ -43,6 +41,8 @@ from rankcast.matching.kernels_wide import (
     pick_rows,
     restore_rows,
 )
+from rankcast.matching.kernels.cells import gather, row_holds
+from rankcast.matching.kernels.delta import BOOL, scan_delta
 
 SEGMENT_KINDS: Kinds = {
     "row_start": (np.int64, 0),

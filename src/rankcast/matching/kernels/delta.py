@@ -14,7 +14,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import inlined
 from rankcast.compiling.arguments import Kinds, float64s, int16s, int32s, int64s, uint8s
-from rankcast.matching.cuts import at_most, split_integer
+from rankcast.matching.encoding.cuts import at_most, split_integer
 
 DELTA_KINDS: Kinds = {
     "row_start": (np.int64, 0),

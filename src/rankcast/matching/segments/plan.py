@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.rows import DIMENSION, HIGH, LOW, Rows
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows
 
 ENTRY_COST, SURVIVOR_COST, WIDE_COST = 1.5, 25.0, 0.0075
 """Nanoseconds, roughly: one entry read in a cell, one row checked in full, one row and dimension in the wide kernel

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.matching.cuts import split_number
-from rankcast.matching.dimensions import Dimensions
-from rankcast.matching.rows import starts_of
-from rankcast.matching.tables import ByteTable
+from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.cuts import split_number
+from rankcast.matching.encoding.dimensions import Dimensions
+from rankcast.matching.segments.rows import starts_of
 from rankcast.model.intervals import END, START, Cut, IntervalSet
 from rankcast.model.patterns import Pattern, PatternKind
 from rankcast.model.times import microseconds
