@@ -3,12 +3,13 @@
 import json
 import re
 import typing
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING
 from pathlib import Path
 
 import pytest
 
 from rankcast.model.filters import Filter
+from rankcast.overlay.codec import fields_of, is_record
 from rankcast.overlay.messages import Message, PeerMessage
 from rankcast.overlay.wire import decoded, encoded
 
@@ -17,15 +18,15 @@ EXAMPLES = re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def classes_within(declared):
-    """Give every dataclass that a type is or may hold, however deep, but filters, which are texts."""
+    """Give every record that a type is or may hold, however deep, but filters, which are texts."""
     found, waiting = set(), [declared]
     while waiting:
         one = waiting.pop()
         waiting += typing.get_args(one)
-        if is_dataclass(one) and one is not Filter and one not in found:
+        if is_record(one) and one is not Filter and one not in found:
             found.add(one)
             hints = typing.get_type_hints(one)
-            waiting += [hints[field.name] for field in fields(one) if field.init]
+            waiting += [hints[name] for name in fields_of(one)]
     return found
 
 
@@ -52,5 +53,4 @@ def test_the_table_of_objects_has_every_object_with_its_fields():
 
 def names(declared, *, needed):
     """Return the names of the fields that must be there, or of those that may be left out."""
-    held = [field for field in fields(declared) if field.init]
-    return [one.name for one in held if (one.default is MISSING and one.default_factory is MISSING) == needed]
+    return [name for name, default in fields_of(declared).items() if (default is MISSING) == needed]

@@ -71,7 +71,7 @@ def _writer(declared: Any) -> Callable[[Any], Any]:
         return lambda value: format_expression(value.expression)
     if isinstance(declared, type) and issubclass(declared, Enum):
         return lambda value: value.value
-    if _is_record(declared):
+    if is_record(declared):
         return _object_writer(declared)
     if _is_union(declared):
         return _union_writer(declared)
@@ -84,7 +84,7 @@ def _itself(value: Any) -> Any:
 
 def _object_writer(declared: type) -> Callable[[Any], dict[str, Any]]:
     hints = typing.get_type_hints(declared)
-    members = [(name, default, _writer(hints[name])) for name, default in _fields(declared).items()]
+    members = [(name, default, _writer(hints[name])) for name, default in fields_of(declared).items()]
 
     def write(value: Any) -> dict[str, Any]:
         plain: dict[str, Any] = {}
@@ -104,9 +104,9 @@ def _union_writer(declared: Any) -> Callable[[Any], Any]:
         if value is None:
             return None
         kind: Any = type(value)
-        if _is_record(kind):
+        if is_record(kind):
             plain = _writer(kind)(value)
-            several = sum(_is_record(one) for one in options) > 1
+            several = sum(is_record(one) for one in options) > 1
             return {"is": kind.__name__, **plain} if several else plain
         if any(one is datetime for one in options) and any(one is str for one in options):
             return _payload(value)
@@ -161,7 +161,7 @@ def _reader(declared: Any) -> Reader:
         return lambda plain, where: parse_filter(_text(plain, where))
     if isinstance(declared, type) and issubclass(declared, Enum):
         return lambda plain, where: _enum(declared, plain, where)
-    if _is_record(declared):
+    if is_record(declared):
         return _object_reader(declared)
     if _is_union(declared):
         return _union_reader(declared)
@@ -203,7 +203,7 @@ def _enum(declared: type[Enum], plain: Any, where: str) -> Enum:
 
 def _object_reader(declared: type) -> Reader:
     hints = typing.get_type_hints(declared)
-    members = {name: (default is MISSING, hints[name]) for name, default in _fields(declared).items()}
+    members = {name: (default is MISSING, hints[name]) for name, default in fields_of(declared).items()}
 
     def read(plain: Any, where: str) -> Any:
         if not isinstance(plain, dict):
@@ -229,7 +229,7 @@ def _object_reader(declared: type) -> Reader:
 def _union_reader(declared: Any) -> Reader:
     options = [one for one in typing.get_args(declared) if one is not type(None)]
     optional = type(None) in typing.get_args(declared)
-    classes = {one.__name__: one for one in options if _is_record(one)}
+    classes = {one.__name__: one for one in options if is_record(one)}
     others = [one for one in options if one not in classes.values()]
 
     def read(plain: Any, where: str) -> Any:
@@ -365,12 +365,12 @@ def _is_union(declared: Any) -> bool:
     return typing.get_origin(declared) in (typing.Union, types.UnionType)
 
 
-def _is_record(declared: Any) -> bool:
+def is_record(declared: Any) -> bool:
     """Whether a type is one of named fields."""
     return isinstance(declared, type) and (is_dataclass(declared) or issubclass(declared, Struct))
 
 
-def _fields(declared: Any) -> dict[str, Any]:
+def fields_of(declared: Any) -> dict[str, Any]:
     """Return the fields that a record is made with, and their defaults; MISSING for those without one."""
     if issubclass(declared, Struct):
         return {one.name: MISSING if one.required else one.default for one in structs.fields(declared)}
