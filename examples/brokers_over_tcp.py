@@ -25,8 +25,8 @@ from rankcast.model.advertisements import Advertisement
 from rankcast.model.cloudevents import event_to_json
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Listed, Rejected, Send
-from rankcast.overlay.messages import Advertise, ClientMessage, Publish, Renew, Subscribe
-from rankcast.overlay.wire import MAX_PACKET_BYTES, encoded
+from rankcast.overlay.wire.form import MAX_PACKET_BYTES, encoded
+from rankcast.overlay.wire.messages import Advertise, ClientMessage, Publish, Renew, Subscribe
 
 HOST = "127.0.0.1"
 LEASE = timedelta(seconds=30)

@@ -12,7 +12,8 @@ from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionK
 from rankcast.model.values import ValueType
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Rejected, Send
-from rankcast.overlay.messages import (
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.wire.messages import (
     Advertise,
     Connect,
     Interest,
@@ -23,7 +24,6 @@ from rankcast.overlay.messages import (
     Subscribe,
     Synced,
 )
-from rankcast.overlay.strategies import Strategy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

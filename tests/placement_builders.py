@@ -3,10 +3,10 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from rankcast.placement.density import UNIFORM, Density
-from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Problem, limits_of_delay
-from rankcast.placement.tree import PUBLISHER, BrokerTree
+from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.problem import Problem, limits_of_delay
+from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 
 
 def line_problem(boxes, brokers=(1, 2), places=None, limit=100.0, **settings):

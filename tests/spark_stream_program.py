@@ -19,12 +19,12 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.diversity import Diversity
 from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark.changing_subscribers import ChangingSubscribers
-from rankcast.spark.file_sink import FileSink
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import spark_session
-from rankcast.spark.sinks import start_outputs
-from rankcast.spark.subscriber_tables import append_subscribers
+from rankcast.spark.sinks.files import FileSink
+from rankcast.spark.sinks.sinks import start_outputs
+from rankcast.spark.subscribers.changing import ChangingSubscribers
+from rankcast.spark.subscribers.tables import append_subscribers
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 LATENESS = timedelta(seconds=5)

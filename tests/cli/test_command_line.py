@@ -12,8 +12,8 @@ from rankcast.matching.reader import Reader
 from rankcast.model.cloudevents import event_from_json
 from rankcast.model.errors import Problem
 from rankcast.samples.feeds import FEEDS, flats
-from rankcast.storage.event_files import read_events
-from rankcast.storage.subscriber_files import load_subscribers
+from rankcast.storage.events.files import read_events
+from rankcast.storage.subscribers.files import load_subscribers
 
 COMMANDS = ("match", "explain", "generate", "check", "cover", "place", "demo", "warm-up", "version")
 

@@ -6,8 +6,8 @@ import math
 import pytest
 from typer.testing import CliRunner
 
-from rankcast.cli import cover_picture
-from rankcast.cli.cover import STRATEGIES
+from rankcast.cli.cover import picture as cover_picture
+from rankcast.cli.cover.command import STRATEGIES
 from rankcast.cli.main import app
 from rankcast.language.parser import parse_filter
 from rankcast.model.schema import Schema

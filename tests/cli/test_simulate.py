@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.cli.simulate_picture import placed
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.topologies import balanced_tree, chain
+from rankcast.cli.simulate.picture import placed
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.topologies import balanced_tree, chain
 
 NETWORK = """\
 topology: {shape: chain, cores: 3, edges: 2, delay: 5ms}

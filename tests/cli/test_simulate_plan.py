@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.cli.simulate_plan import chance_of_alarm, map_of, run_plan, traffic_of
+from rankcast.cli.simulate.plan import chance_of_alarm, map_of, run_plan, traffic_of
 from rankcast.storage.placement_plans import load_placement_plan
 
 PROBLEM = """\

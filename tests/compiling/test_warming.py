@@ -37,8 +37,8 @@ hub.publish({"rent": 300, "city": "Porto"})
 """
 
 COVERING = """
-from rankcast.covering.topk import Cover, CoverSet
-from rankcast.covering.active import ActiveSet
+from rankcast.covering.topk.cover_set import Cover, CoverSet
+from rankcast.covering.group.active import ActiveSet
 from rankcast.language.parser import parse_filter
 covers, active = CoverSet(Cover.ANCESTOR, 2), ActiveSet()
 for number in range(30):
@@ -50,17 +50,17 @@ for number in range(30):
 SPARK = """
 import numpy as np
 import pyarrow as pa
-from rankcast.spark.event_reader import EventReader, Leaf
-from rankcast.spark.events import DEFAULT_SOURCE, EventColumns
+from rankcast.spark.sources.event_reader import EventReader, Leaf
+from rankcast.spark.sources.events import DEFAULT_SOURCE, EventColumns
 from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.shards import Shard
 from rankcast.language.parser import parse_filter
 from rankcast.model.policies import Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark.audience import Audience
-from rankcast.spark.chunks import UnfilteredRanks, chunks_of
-from rankcast.spark.matching import matched_pieces
-from rankcast.spark.unpacked_rows import notification_rows
+from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.chunks import UnfilteredRanks, chunks_of
+from rankcast.spark.matching.stage import matched_pieces
+from rankcast.spark.delivery.unpacked_rows import notification_rows
 name, *_ = ATTRIBUTES = ("a", "b")
 people = [
     Subscriber(str(at), (Subscription("1", parse_filter(f"{name} > {at}")),), deliver=TopKWindow(2, 3 + at))

@@ -16,7 +16,7 @@ from rankcast.model.notifying import OnDemand
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.routing.strategies import Strategy
 from rankcast.samples.feeds import FEEDS
 from rankcast.testing.arrivals import Arrivals, HubOfArrivals, arrivals, check_arrivals
 from rankcast.testing.conformance import Case, HubEngine, IndexEngine, cases, check

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid_filters import GRID_BOXES
-from rankcast.covering.active import ActiveSet
-from rankcast.covering.group import Checking, Reason, Strategy, Union
-from rankcast.covering.kernels_probes import printed_share, sound_share
+from rankcast.covering.group.active import ActiveSet
+from rankcast.covering.group.cover import Checking, Reason, Strategy, Union
+from rankcast.covering.group.probes import printed_share, sound_share
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError, UnknownIdError
 from rankcast.model.schema import Schema

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid_filters import GRID_BOXES
-from rankcast.covering.poset import Poset
 from rankcast.covering.relation import covers
+from rankcast.covering.topk.poset import Poset
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import UnknownIdError
 from rankcast.model.schema import Schema

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from rankcast.covering.kernels_search import COVERED, NOT_COVERED, UNDECIDED, minimised, relations, search
+from rankcast.covering.group.exact_search import COVERED, NOT_COVERED, UNDECIDED, minimised, relations, search
 
 GRID = 5
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.covering import lines
-from rankcast.covering.order import Order, Ranking
 from rankcast.covering.relation import covers
-from rankcast.covering.topk import Cover, CoverSet
+from rankcast.covering.topk.cover_set import Cover, CoverSet
+from rankcast.covering.topk.order import Order, Ranking
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError
 from rankcast.testing.strategies import filters

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rankcast.model.filters import Filter
-from rankcast.overlay.codec import fields_of, is_record
-from rankcast.overlay.messages import Message, PeerMessage
-from rankcast.overlay.wire import decoded, encoded
+from rankcast.overlay.wire.codec import fields_of, is_record
+from rankcast.overlay.wire.form import decoded, encoded
+from rankcast.overlay.wire.messages import Message, PeerMessage
 
 PAGE = (Path(__file__).parents[2] / "docs" / "overlay.md").read_text()
 EXAMPLES = re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -16,16 +16,16 @@ from rankcast.model.events import Event
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Closeness, Cosine, Target
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
-from rankcast.overlay import snapshots
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.choosing import chosen, is_relevant
-from rankcast.overlay.messages import Advertise, Interest
-from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
-from rankcast.overlay.simulate import Simulation
-from rankcast.overlay.snapshots import restored, snapshot
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.tables import Record
-from rankcast.overlay.topologies import chain, random_tree
+from rankcast.overlay.routing.choosing import chosen, is_relevant
+from rankcast.overlay.routing.interests import Record
+from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.simulator import Simulation
+from rankcast.overlay.simulation.topologies import chain, random_tree
+from rankcast.overlay.wire import snapshots
+from rankcast.overlay.wire.messages import Advertise, Interest
+from rankcast.overlay.wire.snapshots import restored, snapshot
 
 COUNTING = (Strategy.REGULAR_K, Strategy.RANK_COVER_K, Strategy.ANCESTOR_COVER_K, Strategy.ANCESTOR_FAIR_K)
 EVERYTHING = parse_filter("true")

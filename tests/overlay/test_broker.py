@@ -28,7 +28,9 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import ValueType
 from rankcast.overlay.effects import Deliver, Listed, Reason, Send
-from rankcast.overlay.messages import (
+from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking, Scoring
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.wire.messages import (
     MAX_NUMBER,
     Advertise,
     Alive,
@@ -46,9 +48,7 @@ from rankcast.overlay.messages import (
     Unsubscribe,
     Withdraw,
 )
-from rankcast.overlay.rankings import FAIRNESS, AudienceRanking, Scoring
-from rankcast.overlay.snapshots import restored, snapshot
-from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.wire.snapshots import restored, snapshot
 
 
 def test_weights_of_neighbours_that_add_up_to_more_than_a_message_may_say_are_told_as_that_much():

@@ -15,11 +15,11 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import SubscriptionKey
-from rankcast.overlay.choosing import chosen, is_relevant, quotas, shuffled
-from rankcast.overlay.distances import distances
-from rankcast.overlay.messages import Interest
-from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
-from rankcast.overlay.tables import Record
+from rankcast.overlay.routing.broker_choice import distances
+from rankcast.overlay.routing.choosing import chosen, is_relevant, quotas, shuffled
+from rankcast.overlay.routing.interests import Record
+from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.wire.messages import Interest
 
 EVENT = Event("1", "/s", data={"x": 5})
 RUNS = 20_000

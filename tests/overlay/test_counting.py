@@ -4,7 +4,8 @@ import pytest
 
 from broker_bench import Bench, delivered, event, flats, interest, sent, subscriber
 from rankcast.overlay import publishing
-from rankcast.overlay.messages import (
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.wire.messages import (
     Connect,
     CountQuery,
     CountReply,
@@ -14,8 +15,7 @@ from rankcast.overlay.messages import (
     Subscribe,
     Unsubscribe,
 )
-from rankcast.overlay.snapshots import restored, snapshot
-from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.wire.snapshots import restored, snapshot
 
 
 def test_exact_fairness_counts_first_then_draws_the_shares():

@@ -24,10 +24,10 @@ from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import Advertise, Publish, Subscribe, Unadvertise, Unsubscribe
-from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
-from rankcast.overlay.snapshots import restored, snapshot
-from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.wire.messages import Advertise, Publish, Subscribe, Unadvertise, Unsubscribe
+from rankcast.overlay.wire.snapshots import restored, snapshot
 
 BEST = AudienceRanking(Scoring.PREFERENCE, Ties.BY_ID)
 BEST_THEN_FAIR = AudienceRanking(Scoring.PREFERENCE, Ties.FAIR)

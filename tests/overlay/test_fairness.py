@@ -17,10 +17,10 @@ from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import Advertise
-from rankcast.overlay.simulate import Simulation
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.topologies import chain, random_tree
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.simulator import Simulation
+from rankcast.overlay.simulation.topologies import chain, random_tree
+from rankcast.overlay.wire.messages import Advertise
 
 FALSE_ALARM = 1e-6
 NORMAL_LIMIT = 4.753424

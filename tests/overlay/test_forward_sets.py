@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.covering.order import Ranking
 from rankcast.covering.relation import covers
+from rankcast.covering.topk.order import Ranking
 from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import NO_SCHEMA, Advertisement
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.model.values import ValueType
-from rankcast.overlay import forward_sets, score_order
-from rankcast.overlay.forward_sets import ForwardSet
-from rankcast.overlay.messages import Advertise, Interest
-from rankcast.overlay.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
-from rankcast.overlay.score_order import ScoreOrder
-from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.routing import forward_sets, score_order
+from rankcast.overlay.routing.forward_sets import ForwardSet
+from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
+from rankcast.overlay.routing.score_order import ScoreOrder
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.wire.messages import Advertise, Interest
 
 EVERYTHING = parse_filter("true")
 FILTERS = {(low, high): parse_filter(f"x between {low} and {high}") for low in range(6) for high in range(low, 6)}

@@ -8,9 +8,12 @@ from broker_bench import NOW, Bench, delivered, event, flats, interest, prepared
 from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Priority, Subscriber, Subscription, SubscriptionKey
-from rankcast.overlay import routing
 from rankcast.overlay.effects import Reason
-from rankcast.overlay.messages import (
+from rankcast.overlay.routing import state as routing
+from rankcast.overlay.routing.rankings import AudienceRanking, Scoring
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.wire.form import MAX_BYTES, decoded, encoded
+from rankcast.overlay.wire.messages import (
     Alive,
     Connect,
     CountQuery,
@@ -27,10 +30,7 @@ from rankcast.overlay.messages import (
     Unsubscribe,
     Withdraw,
 )
-from rankcast.overlay.rankings import AudienceRanking, Scoring
-from rankcast.overlay.snapshots import restored, snapshot
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.wire import MAX_BYTES, decoded, encoded
+from rankcast.overlay.wire.snapshots import restored, snapshot
 
 
 @pytest.mark.parametrize(

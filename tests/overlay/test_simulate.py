@@ -13,8 +13,12 @@ from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.measures import Sizes
-from rankcast.overlay.messages import (
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.measures import Sizes
+from rankcast.overlay.simulation.simulator import Processing, Simulation
+from rankcast.overlay.simulation.topologies import Link, Topology, chain, random_tree, star
+from rankcast.overlay.wire.form import encoded
+from rankcast.overlay.wire.messages import (
     Advertise,
     CountQuery,
     CountReply,
@@ -25,10 +29,6 @@ from rankcast.overlay.messages import (
     Reset,
     Session,
 )
-from rankcast.overlay.simulate import Processing, Simulation
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.topologies import Link, Topology, chain, random_tree, star
-from rankcast.overlay.wire import encoded
 
 MILLISECOND = timedelta(milliseconds=1)
 EVERYTHING = parse_filter("true")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.covering.poset import Poset
+from rankcast.covering.topk.poset import Poset
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError, UnknownIdError
-from rankcast.overlay.newcomers import Fit, best_broker, fit
-from rankcast.overlay.topologies import Link, Topology, balanced_tree, chain, random_tree, star
+from rankcast.overlay.routing.broker_choice import Fit, best_broker, fit
+from rankcast.overlay.simulation.topologies import Link, Topology, balanced_tree, chain, random_tree, star
 
 
 def test_the_papers_overlay_is_a_chain_of_cores_with_edges():

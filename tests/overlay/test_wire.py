@@ -12,8 +12,10 @@ from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
-from rankcast.overlay.codec import to_plain
-from rankcast.overlay.messages import (
+from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.wire.codec import to_plain
+from rankcast.overlay.wire.form import MAX_BYTES, MAX_PACKET_BYTES, decoded, encoded
+from rankcast.overlay.wire.messages import (
     Advertise,
     Alive,
     Connect,
@@ -34,8 +36,6 @@ from rankcast.overlay.messages import (
     Weigh,
     Withdraw,
 )
-from rankcast.overlay.rankings import AudienceRanking, Scoring, Ties
-from rankcast.overlay.wire import MAX_BYTES, MAX_PACKET_BYTES, decoded, encoded
 from rankcast.testing.strategies import events, filters, notified_subscribers, relevances, schemas
 
 KEY = SubscriptionKey("ana", "1")

@@ -5,7 +5,7 @@ import pytest
 
 from placement_builders import line_problem
 from rankcast.placement.algorithms import Algorithm, place
-from rankcast.placement.audit import Rule, verify
+from rankcast.placement.problem.audit import Rule, verify
 
 
 @pytest.mark.parametrize("algorithm", list(Algorithm))

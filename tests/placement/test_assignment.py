@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_builders import interests, problems
-from rankcast.placement.assignment import Loads, assigned
-from rankcast.placement.density import UNIFORM, Density
-from rankcast.placement.fitting import merged
-from rankcast.placement.flow import classes_of, largest_flow
-from rankcast.placement.greedy import load_factors
-from rankcast.placement.interests import Interests
-from rankcast.placement.kernels_merging import savings
-from rankcast.placement.problem import Problem
-from rankcast.placement.stage import Stage
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.greedy.greedy import load_factors
+from rankcast.placement.kernels.merging import savings
+from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.tree import BrokerTree
+from rankcast.placement.programme.assignment import Loads, assigned
+from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.programme.fitting import merged
+from rankcast.placement.programme.flow import classes_of, largest_flow
 
 
 def places(stage, covers, factor):

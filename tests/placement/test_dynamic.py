@@ -8,14 +8,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from placement_builders import trees
 from rankcast.model.errors import InvalidValueError, PlacementError, UnknownIdError
-from rankcast.placement.audit import verify
-from rankcast.placement.density import UNIFORM, Density
-from rankcast.placement.dynamic import DynamicPlacement
-from rankcast.placement.dynamic_drift import Watch, excess
-from rankcast.placement.dynamic_improvement import improve
-from rankcast.placement.flow import largest_flow
-from rankcast.placement.greedy import greedy_offline
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.dynamic.drift import Watch, excess
+from rankcast.placement.dynamic.dynamic import DynamicPlacement
+from rankcast.placement.dynamic.improvement import improve
+from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.problem.audit import verify
+from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.tree import BrokerTree
+from rankcast.placement.programme.flow import largest_flow
 
 corner = st.tuples(st.integers(0, 6), st.integers(0, 6))
 size = st.tuples(st.integers(0, 3), st.integers(0, 3))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from placement_builders import problems
 from rankcast.model.errors import PlacementError
-from rankcast.placement.flow import (
+from rankcast.placement.programme.flow import (
     best_factor,
     cheapest_flow,
     classes_of,

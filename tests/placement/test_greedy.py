@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 
 from placement_builders import line_problem, problems
-from rankcast.placement.audit import Rule, union_measure, verify
-from rankcast.placement.baselines import balance, closest, closest_without_balance
-from rankcast.placement.flow import feasible_factor
-from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency, load_factors
+from rankcast.placement.greedy.baselines import balance, closest, closest_without_balance
+from rankcast.placement.greedy.greedy import greedy_offline, greedy_online, greedy_without_latency, load_factors
+from rankcast.placement.problem.audit import Rule, union_measure, verify
+from rankcast.placement.programme.flow import feasible_factor
 
 ALWAYS_KEPT = {Rule.NESTING, Rule.COMPLEXITY}
 

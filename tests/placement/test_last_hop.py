@@ -5,10 +5,10 @@ import pytest
 
 from placement_builders import line_problem
 from rankcast.model.errors import PlacementError
-from rankcast.placement.audit import Rule, verify
-from rankcast.placement.baselines import closest_without_balance
-from rankcast.placement.fitting import fitted
-from rankcast.placement.problem import Latency, limits_of_delay
+from rankcast.placement.greedy.baselines import closest_without_balance
+from rankcast.placement.problem.audit import Rule, verify
+from rankcast.placement.problem.problem import Latency, limits_of_delay
+from rankcast.placement.programme.fitting import fitted
 
 ends = [(0, 1), (0, 1)]
 

@@ -10,20 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement_builders import problems
-from rankcast.placement import thinning
 from rankcast.placement.algorithms import Algorithm, place
-from rankcast.placement.audit import Rule, union_measure, verify
-from rankcast.placement.baselines import balance, closest, closest_without_balance
-from rankcast.placement.density import UNIFORM
-from rankcast.placement.exchanges import exchanged
-from rankcast.placement.flow import feasible_factor
-from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
-from rankcast.placement.interests import Interests
-from rankcast.placement.local_search import improved, improved_within, mended
-from rankcast.placement.problem import Problem
-from rankcast.placement.stage import Stage
-from rankcast.placement.thinning import Thinned
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.greedy.baselines import balance, closest, closest_without_balance
+from rankcast.placement.greedy.greedy import greedy_offline, greedy_online, greedy_without_latency
+from rankcast.placement.problem.audit import Rule, union_measure, verify
+from rankcast.placement.problem.density import UNIFORM
+from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.tree import BrokerTree
+from rankcast.placement.programme import coarsening as thinning
+from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.programme.coarsening import Thinned
+from rankcast.placement.programme.flow import feasible_factor
+from rankcast.placement.search.exchanges import exchanged
+from rankcast.placement.search.local_search import improved, improved_within, mended
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
 from rankcast_lab.engines.exhaustive import least_traffic
 

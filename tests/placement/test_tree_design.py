@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from placement_builders import problems
 from rankcast.model.errors import PlacementError
-from rankcast.placement.audit import Rule, verify
-from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Problem, limits_of_delay
-from rankcast.placement.tree import PUBLISHER, BrokerTree
+from rankcast.placement.problem.audit import Rule, verify
+from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.problem import Problem, limits_of_delay
+from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 from rankcast.placement.tree_design import clustered_tree, designed, starting_point
 
 

@@ -11,10 +11,10 @@ import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from rankcast.placement.algorithms import Algorithm, place
-from rankcast.placement.density import Density
-from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Problem, limits_of_delay
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.problem.density import Density
+from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.problem import Problem, limits_of_delay
+from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.tree_design import designed
 from rankcast.placement.warming import warm_up
 

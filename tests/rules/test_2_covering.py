@@ -6,12 +6,12 @@ Rules that speak of links between brokers (counts behind links, quotas, producer
 import numpy as np
 import pytest
 
-from rankcast.covering.active import ActiveSet
-from rankcast.covering.group import BUDGET, PROBES, Checking, Reason, Strategy, Union
-from rankcast.covering.kernels_probes import printed_share, sound_share
-from rankcast.covering.order import Ranking
+from rankcast.covering.group.active import ActiveSet
+from rankcast.covering.group.cover import BUDGET, PROBES, Checking, Reason, Strategy, Union
+from rankcast.covering.group.probes import printed_share, sound_share
 from rankcast.covering.relation import Relation, relation
-from rankcast.covering.topk import Cover, CoverSet
+from rankcast.covering.topk.cover_set import Cover, CoverSet
+from rankcast.covering.topk.order import Ranking
 from rankcast.language.parser import parse_filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType

@@ -7,11 +7,11 @@ from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import Advertise
-from rankcast.overlay.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
-from rankcast.overlay.simulate import Simulation
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.topologies import star
+from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.simulator import Simulation
+from rankcast.overlay.simulation.topologies import star
+from rankcast.overlay.wire.messages import Advertise
 
 EVERYTHING = parse_filter("true")
 

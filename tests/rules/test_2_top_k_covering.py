@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rankcast.covering.order import Group, Order, Ranking
-from rankcast.covering.topk import Cover, CoverSet
+from rankcast.covering.topk.cover_set import Cover, CoverSet
+from rankcast.covering.topk.order import Group, Order, Ranking
 from rankcast.language.parser import parse_filter
 
 

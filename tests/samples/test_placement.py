@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from rankcast.model.errors import PlacementError
-from rankcast.placement.boxes import corners, lengths, volumes
-from rankcast.placement.flow import feasible_factor
-from rankcast.placement.tree import PUBLISHER
+from rankcast.placement.problem.boxes import corners, lengths, volumes
+from rankcast.placement.problem.tree import PUBLISHER
+from rankcast.placement.programme.flow import feasible_factor
 from rankcast.samples.placement import SITES, Workload, layered_tree, network, placement_problem
 from rankcast.samples.placement_interests import Level, feeds, hot_spots, topics, zipf
 

@@ -11,7 +11,7 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError, PlacementError
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.placement.boxes import corners
+from rankcast.placement.problem.boxes import corners
 from rankcast.samples.placement_subscribers import audience
 from rankcast.testing.strategies import attribute_names, events, filters
 

@@ -10,7 +10,7 @@ from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.times import NEVER
-from rankcast.spark.delivery_input import Kind
+from rankcast.spark.delivery.stage_input import Kind
 
 SECOND = 1_000_000
 POLICIES = (

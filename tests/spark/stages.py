@@ -2,8 +2,8 @@
 
 from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.policies import Policy
-from rankcast.spark.audience import Audience
-from rankcast.spark.event_reader import EventReader
+from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.sources.event_reader import EventReader
 
 READER = EventReader(
     names=("value",),

@@ -11,8 +11,8 @@ from rankcast.matching.index import Index
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.ranking.batch_table import COSINE, NONE
-from rankcast.spark.audience import Audience, QueueKey
-from rankcast.spark.audience_changes import AudienceCompiler
+from rankcast.spark.matching.compiled_subscribers import Audience, QueueKey
+from rankcast.spark.matching.subscriber_changes import AudienceCompiler
 from rankcast.testing.strategies import events, subscribers
 
 

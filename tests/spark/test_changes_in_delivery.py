@@ -19,14 +19,14 @@ from rankcast.hub import Hub
 from rankcast.model.events import Event
 from rankcast.model.policies import Periodic
 from rankcast.model.times import microseconds
-from rankcast.spark.audience_changes import AudienceCompiler
-from rankcast.spark.chunks import chunks_of
-from rankcast.spark.event_batches import OpenEvents
-from rankcast.spark.matching import ranked
-from rankcast.spark.ranking_anew import RANKING_ANEW
-from rankcast.spark.subscriber_tables import FolderTable
-from rankcast.spark.unpacked_rows import notification_rows
-from rankcast.spark.versions import Versions
+from rankcast.spark.delivery.rerank import RANKING_ANEW
+from rankcast.spark.delivery.unpacked_rows import notification_rows
+from rankcast.spark.matching.chunks import chunks_of
+from rankcast.spark.matching.stage import ranked
+from rankcast.spark.matching.subscriber_changes import AudienceCompiler
+from rankcast.spark.sources.event_batches import OpenEvents
+from rankcast.spark.subscribers.tables import FolderTable
+from rankcast.spark.subscribers.versions import Versions
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

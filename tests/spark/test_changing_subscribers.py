@@ -15,14 +15,14 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import ALL_MATCHES
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark.changing_subscribers import STORE, ChangingSubscribers, local_path
-from rankcast.spark.file_sink import FileSink
-from rankcast.spark.matching import match
+from rankcast.spark.matching.stage import match
 from rankcast.spark.metrics import BatchMetrics, Metrics
 from rankcast.spark.pipeline import Pipeline
-from rankcast.spark.sinks import start_outputs
-from rankcast.spark.subscriber_tables import append_subscribers
-from rankcast.spark.timelines import ALWAYS
+from rankcast.spark.sinks.files import FileSink
+from rankcast.spark.sinks.sinks import start_outputs
+from rankcast.spark.subscribers.changing import STORE, ChangingSubscribers, local_path
+from rankcast.spark.subscribers.tables import append_subscribers
+from rankcast.spark.subscribers.timelines import ALWAYS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = "id string, time timestamp, rent int"
@@ -152,7 +152,7 @@ def test_shards_are_told_of_changes_by_the_first_batch_that_has_events(tmp_path:
         if batch == 1:  # a batch without events, as Spark makes one to let time pass
             append_subscribers(table, gone=["leo"])
         subscribers.prepare(batch)
-        monkeypatch.setattr("rankcast.spark.changing_subscribers.batch_of_task", lambda batch=batch: batch)
+        monkeypatch.setattr("rankcast.spark.subscribers.changing.batch_of_task", lambda batch=batch: batch)
         told.append(subscribers.source.changes(2))
     frontier = 5_001_000
     assert told == [(ALWAYS, {0: [], 1: []}), *[(frontier, {0: [QueueChange(1, frontier, None)], 1: []})] * 2, None]

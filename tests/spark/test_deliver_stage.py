@@ -11,9 +11,10 @@ from rankcast.model.errors import InvalidEventError
 from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow, diversity_of
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark import Audience, Pipeline, deliver, deliver_outputs, match, top_subscribers
-from rankcast.spark.events import END
-from rankcast.spark.top_subscribers import TopSubscribers
+from rankcast.spark import Audience, Pipeline, deliver, deliver_outputs, match
+from rankcast.spark.matching import top_subscribers
+from rankcast.spark.matching.top_subscribers import TopSubscribers
+from rankcast.spark.sources.events import END
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FLATS = "id string, time timestamp, expirytime timestamp, city string, rent int, note string"

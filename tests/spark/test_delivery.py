@@ -17,11 +17,11 @@ from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import AllMatches, Periodic
 from rankcast.model.times import NEVER
-from rankcast.spark import state_live
-from rankcast.spark.delivery import INPUT_SCHEMA, deliver, has_watermark
-from rankcast.spark.delivery_input import Kind, packed_plan
+from rankcast.spark.delivery import live_state as state_live
+from rankcast.spark.delivery.shard_keys import shard_keys, spark_hash
+from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver, has_watermark
+from rankcast.spark.delivery.stage_input import Kind, packed_plan
 from rankcast.spark.session import REQUIRED, SparkSetupError
-from rankcast.spark.shard_keys import shard_keys, spark_hash
 from spark.packed_deliveries import POLICIES, QUEUES, SECOND, batches_of, collected, expected, packed_of, rows_of
 
 register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests

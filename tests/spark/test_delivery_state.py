@@ -12,12 +12,14 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import Sliding
-from rankcast.spark import delivery, state, state_live
-from rankcast.spark.delivery import Delivery
-from rankcast.spark.delivery_input import Kind, ShardInput
-from rankcast.spark.shard_keys import shard_keys
-from rankcast.spark.state import ShardState, StateError
-from rankcast.spark.state_live import live_shard
+from rankcast.spark.delivery import live_state as state_live
+from rankcast.spark.delivery import stage as delivery
+from rankcast.spark.delivery import state
+from rankcast.spark.delivery.live_state import live_shard
+from rankcast.spark.delivery.shard_keys import shard_keys
+from rankcast.spark.delivery.stage import Delivery
+from rankcast.spark.delivery.stage_input import Kind, ShardInput
+from rankcast.spark.delivery.state import ShardState, StateError
 from spark.packed_deliveries import QUEUES, SECOND, Policies, batches_of, chunk_of, collected, expected, rows_of, told
 
 

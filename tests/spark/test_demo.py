@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rankcast.cli import demo_command
-from rankcast.cli.demo_audience import POLICIES, TELLING
-from rankcast.cli.demo_command import DemoSetupError, run_spark_demo
-from rankcast.cli.demo_figures import Rows, codes_of, list_diversity
-from rankcast.cli.demo_pictures import save_pictures
-from rankcast.cli.demo_report import show
-from rankcast.cli.demo_spark import run_on_spark
+from rankcast.cli.demo import command as demo_command
+from rankcast.cli.demo.audience import POLICIES, TELLING
+from rankcast.cli.demo.command import DemoSetupError, run_spark_demo
+from rankcast.cli.demo.figures import Rows, codes_of, list_diversity, save_pictures
+from rankcast.cli.demo.on_spark import run_on_spark
+from rankcast.cli.demo.report import show
 from rankcast.cli.main import app
 from rankcast.cli.terminal import console
 from rankcast.hub import Hub

@@ -20,11 +20,11 @@ from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import LATEST, TICK
 from rankcast.model.values import ValueType
 from rankcast.ranking.batch import Ranking
-from rankcast.spark.event_batches import ColumnEvents
-from rankcast.spark.events import EventColumns, prepared, with_content_id
-from rankcast.spark.matching import rejected_rows
-from rankcast.spark.rejected import ORIGINAL, REASON
-from rankcast.storage.event_rows import event_of_row
+from rankcast.spark.matching.stage import rejected_rows
+from rankcast.spark.sources.event_batches import ColumnEvents
+from rankcast.spark.sources.events import EventColumns, prepared, with_content_id
+from rankcast.spark.sources.rejected import ORIGINAL, REASON
+from rankcast.storage.events.rows import event_of_row
 from rankcast.testing.strategies import times
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

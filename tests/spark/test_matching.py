@@ -22,16 +22,17 @@ from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import TICK
 from rankcast.ranking.preferences import Preferences
 from rankcast.samples.feeds import FEEDS
-from rankcast.spark import matching, shipping
-from rankcast.spark.audience import Audience, QueueKey, loaded
-from rankcast.spark.chunks import chunks_of
-from rankcast.spark.event_batches import OpenEvents
-from rankcast.spark.events import EventColumns
-from rankcast.spark.matching import match, ranked
-from rankcast.spark.payloads import Payload
-from rankcast.spark.shipping import SavedAudience, _packed
-from rankcast.storage.event_files import write_events
-from rankcast.storage.typed_events import event_to_record
+from rankcast.spark.delivery.payloads import Payload
+from rankcast.spark.matching import shipping
+from rankcast.spark.matching import stage as matching
+from rankcast.spark.matching.chunks import chunks_of
+from rankcast.spark.matching.compiled_subscribers import Audience, QueueKey, loaded
+from rankcast.spark.matching.shipping import SavedAudience, _packed
+from rankcast.spark.matching.stage import match, ranked
+from rankcast.spark.sources.event_batches import OpenEvents
+from rankcast.spark.sources.events import EventColumns
+from rankcast.storage.events.files import write_events
+from rankcast.storage.events.typed import event_to_record
 from rankcast.testing.strategies import VECTOR, events, subscribers, times, vectors
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

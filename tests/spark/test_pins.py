@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rankcast.model.errors import InvalidFileError
-from rankcast.spark.pins import Pin, Pins, batch_of_task, watermark_of_batch
+from rankcast.spark.subscribers.batch_versions import Pin, Pins, batch_of_task, watermark_of_batch
 
 
 def test_the_first_pin_of_a_batch_stands(tmp_path: Path) -> None:

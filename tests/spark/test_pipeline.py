@@ -13,12 +13,12 @@ from rankcast.model.notifying import Gathered, OnDemand
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark.audience import Audience
-from rankcast.spark.events import END
-from rankcast.spark.matching import match
+from rankcast.spark.delivery.live_state import PREFIX, base_folder
+from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.stage import match
+from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
-from rankcast.spark.state_live import PREFIX, base_folder
-from rankcast.spark.top_subscribers import TopSubscribers
+from rankcast.spark.sources.events import END
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FLATS = "id int, time timestamp, city string, rent int, tags array<string>, price decimal(10,2)"

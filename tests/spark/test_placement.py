@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 from placement_builders import line_problem, problems
 from rankcast.model.errors import PlacementError
-from rankcast.placement.audit import verify
-from rankcast.placement.boxes import corners
-from rankcast.placement.filter_assignment import Sampling
-from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Problem, distinct_sites, limits_of_delay
-from rankcast.placement.slp import placed_by_programme
-from rankcast.placement.stage import Stage
-from rankcast.placement.tree import PUBLISHER
-from rankcast.spark.placement import place_table
-from rankcast.spark.placement_keys import keys_of, packed, rows_of, unpacked
-from rankcast.spark.placement_rows import Describe
-from rankcast.spark.placement_stages import _Cover, _PackBlocks
-from rankcast.spark.placement_table import SubscriberTable, Terms
+from rankcast.placement.problem.audit import verify
+from rankcast.placement.problem.boxes import corners
+from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.problem import Problem, distinct_sites, limits_of_delay
+from rankcast.placement.problem.tree import PUBLISHER
+from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.programme.filter_assignment import Sampling
+from rankcast.placement.programme.slp import placed_by_programme
+from rankcast.spark.placement.keys import keys_of, packed, rows_of, unpacked
+from rankcast.spark.placement.placement import place_table
+from rankcast.spark.placement.rows import Describe
+from rankcast.spark.placement.stages import _Cover, _PackBlocks
+from rankcast.spark.placement.table import SubscriberTable, Terms
 
 SCHEMA = "number long, low array<double>, high array<double>, at array<double>, limit double"
 ROUGH = Sampling(load_sample=3, superinterests=2, guess=1.0, rounds=1, iterations=200)

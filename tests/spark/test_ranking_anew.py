@@ -14,10 +14,10 @@ from rankcast.model.events import Event
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import microseconds
-from rankcast.spark.event_batches import ColumnEvents
-from rankcast.spark.event_contents import event_contents, event_of_content
-from rankcast.spark.payloads import Payload
-from rankcast.spark.ranking_anew import is_ranked_anew
+from rankcast.spark.delivery.payloads import Payload
+from rankcast.spark.delivery.rerank import is_ranked_anew
+from rankcast.spark.sources.event_batches import ColumnEvents
+from rankcast.spark.sources.event_contents import event_contents, event_of_content
 from rankcast.testing import strategies
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -16,16 +16,16 @@ from rankcast.model.events import Event
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
-from rankcast.spark import audience as audiences
-from rankcast.spark.audience import Audience
-from rankcast.spark.delivery import BatchDelivery
-from rankcast.spark.delivery_input import Kind
-from rankcast.spark.matching import matched_pieces
-from rankcast.spark.packed_rows import PackTask
+from rankcast.spark.delivery.stage import BatchDelivery
+from rankcast.spark.delivery.stage_input import Kind
+from rankcast.spark.delivery.unpacked_rows import UnpackTask
+from rankcast.spark.matching import compiled_subscribers as audiences
+from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.packed_rows import PackTask
+from rankcast.spark.matching.stage import matched_pieces
+from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
-from rankcast.spark.top_subscribers import TopSubscribers
-from rankcast.spark.unpacked_rows import UnpackTask
-from rankcast.storage.typed_events import event_to_record
+from rankcast.storage.events.typed import event_to_record
 from spark.stages import READER, InMemory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

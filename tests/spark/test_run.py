@@ -20,9 +20,9 @@ from rankcast.cli.replay import Replay
 from rankcast.model.notifying import Gathered
 from rankcast.model.subscriptions import Subscriber
 from rankcast.samples.feeds import DEFAULT_START, feed_named
-from rankcast.spark.subscriber_tables import append_subscribers
-from rankcast.storage.event_files import read_events, write_events
-from rankcast.storage.subscriber_files import load_subscribers, save_subscribers
+from rankcast.spark.subscribers.tables import append_subscribers
+from rankcast.storage.events.files import read_events, write_events
+from rankcast.storage.subscribers.files import load_subscribers, save_subscribers
 
 FLATS = feed_named("flats")
 PATIENCE = 600

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import postgres_server
 from rankcast.model.errors import InvalidFileError, InvalidValueError
-from rankcast.spark.database_kinds import DatabaseError, is_database
-from rankcast.spark.databases import DatabaseSink
-from rankcast.spark.file_sink import FileSink
 from rankcast.spark.metrics import Counts
-from rankcast.spark.outputs import computed
-from rankcast.spark.sinks import run_of, sink_of, start_outputs, write_outputs
+from rankcast.spark.sinks.database_kinds import DatabaseError, is_database
+from rankcast.spark.sinks.databases import DatabaseSink
+from rankcast.spark.sinks.files import FileSink
+from rankcast.spark.sinks.outputs import computed
+from rankcast.spark.sinks.sinks import run_of, sink_of, start_outputs, write_outputs
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 TIME = pa.timestamp("us", tz="UTC")

@@ -12,12 +12,19 @@ from rankcast.model.errors import InvalidFileError, InvalidValueError
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 from rankcast.samples.feeds import DEFAULT_START, feed_named
-from rankcast.spark.parsing import Columns, Documents, Piece, csv_rows, row_of
-from rankcast.spark.rejected import ORIGINAL, REASON
 from rankcast.spark.session import SparkSetupError
-from rankcast.spark.sources import events_of_messages, format_of, rate_events, read_events, read_kafka, source_of
-from rankcast.storage.event_files import EventFormat, write_events
-from rankcast.storage.event_files import read_events as read_file
+from rankcast.spark.sources.parsing import Columns, Documents, Piece, csv_rows, row_of
+from rankcast.spark.sources.rejected import ORIGINAL, REASON
+from rankcast.spark.sources.sources import (
+    events_of_messages,
+    format_of,
+    rate_events,
+    read_events,
+    read_kafka,
+    source_of,
+)
+from rankcast.storage.events.files import EventFormat, write_events
+from rankcast.storage.events.files import read_events as read_file
 
 FLATS = feed_named("flats")
 SCHEMA = Schema({"city": ValueType.STRING, "rent": ValueType.INT, "size.rooms": ValueType.INT}, frozenset({"rent"}))

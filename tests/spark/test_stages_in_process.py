@@ -13,11 +13,11 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.notifying import AT_ONCE
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark.audience import Audience
-from rankcast.spark.delivery import BatchDelivery
-from rankcast.spark.packed_rows import PackTask
-from rankcast.spark.unpacked_rows import UnpackTask
-from rankcast.storage.typed_events import event_to_record
+from rankcast.spark.delivery.stage import BatchDelivery
+from rankcast.spark.delivery.unpacked_rows import UnpackTask
+from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.packed_rows import PackTask
+from rankcast.storage.events.typed import event_to_record
 from rankcast.testing.arrivals import Arrived, arrivals, check_arrivals
 from rankcast.testing.conformance import Case, cases, check
 from rankcast.testing.definitions import Delivery

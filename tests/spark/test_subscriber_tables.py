@@ -15,9 +15,9 @@ from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import Sliding
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import NEVER, microseconds
-from rankcast.spark.subscriber_rows import Reading, RowReader, TableRow
-from rankcast.spark.subscriber_tables import DataFrameTable, FolderTable, append_subscribers
-from rankcast.spark.timelines import ALWAYS
+from rankcast.spark.subscribers.rows import Reading, RowReader, TableRow
+from rankcast.spark.subscribers.tables import DataFrameTable, FolderTable, append_subscribers
+from rankcast.spark.subscribers.timelines import ALWAYS
 from rankcast.testing.strategies import subscribers
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -96,7 +96,7 @@ def test_a_warning_does_not_make_a_reading_bad() -> None:
 def test_texts_that_are_known_are_not_read_again(monkeypatch) -> None:
     reader = RowReader()
     first = reader.read(rows({"id": "ana", **CHEAP}))
-    monkeypatch.setattr("rankcast.spark.subscriber_rows.subscribers_from_document", None)
+    monkeypatch.setattr("rankcast.spark.subscribers.rows.subscribers_from_document", None)
     assert reader.read(rows({"id": "ana", **CHEAP})) == first
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rankcast.language.parser import parse_filter
 from rankcast.model.subscriptions import Priority, Subscriber, Subscription
 from rankcast.model.times import EPOCH, NEVER
-from rankcast.spark.timelines import (
+from rankcast.spark.subscribers.timelines import (
     ALWAYS,
     Period,
     Revision,

@@ -14,10 +14,10 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.ranking.batch import RankedRows
-from rankcast.spark.audience import Audience
-from rankcast.spark.fair_draws import draws
-from rankcast.spark.matching import match
-from rankcast.spark.top_subscribers import TopSubscribers, top_subscribers
+from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.fair_draws import draws
+from rankcast.spark.matching.stage import match
+from rankcast.spark.matching.top_subscribers import TopSubscribers, top_subscribers
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RANKS = (0.25, 0.5, 0.5, 0.5, 1.0)

@@ -17,10 +17,10 @@ from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import ALL_MATCHES, Continuous, Policy, Sliding
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import EPOCH, NEVER
-from rankcast.spark.subscriber_tables import FolderTable, append_subscribers
-from rankcast.spark.timelines import ALWAYS, Revision, Timeline, document_at, timeline_of
-from rankcast.spark.version_files import Change
-from rankcast.spark.versions import Versions, schedule
+from rankcast.spark.subscribers.tables import FolderTable, append_subscribers
+from rankcast.spark.subscribers.timelines import ALWAYS, Revision, Timeline, document_at, timeline_of
+from rankcast.spark.subscribers.version_files import Change
+from rankcast.spark.subscribers.versions import Versions, schedule
 
 SECOND = 1_000_000
 

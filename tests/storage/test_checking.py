@@ -6,7 +6,7 @@ import pytest
 
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
-from rankcast.storage.checking import check_file, is_subscriber_file
+from rankcast.storage.check_file import check_file, is_subscriber_file
 
 
 @pytest.mark.parametrize(

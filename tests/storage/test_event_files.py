@@ -15,10 +15,10 @@ from rankcast.model.errors import InvalidEventError, InvalidFileError, Problem
 from rankcast.model.events import Event
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
-from rankcast.storage import event_files
-from rankcast.storage.byte_lines import MAX_LINE_BYTES
-from rankcast.storage.checking import check_file
-from rankcast.storage.event_files import EventFormat, read_events, write_events
+from rankcast.storage.check_file import check_file
+from rankcast.storage.events import files as event_files
+from rankcast.storage.events.files import EventFormat, read_events, write_events
+from rankcast.storage.text_files import MAX_LINE_BYTES
 from rankcast.testing.strategies import conforming_events, events, schemas, values
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,8 +9,8 @@ import pytest
 
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.model.events import Event
-from rankcast.storage import event_parquet
-from rankcast.storage.event_files import read_events
+from rankcast.storage.events import parquet as event_parquet
+from rankcast.storage.events.files import read_events
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

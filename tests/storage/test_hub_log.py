@@ -13,8 +13,8 @@ from hypothesis import given
 from rankcast.model.errors import InvalidEventError, InvalidFileError
 from rankcast.model.events import Event
 from rankcast.model.times import EARLIEST, LATEST
+from rankcast.storage.events.typed import event_from_record, event_to_record
 from rankcast.storage.hub_log import FORMAT, HubLog, HubLogError, Row, Snapshot, Sync
-from rankcast.storage.typed_events import event_from_record, event_to_record
 from rankcast.testing.strategies import events
 
 NOW = datetime(2026, 1, 1, 12, 30, 0, 5, tzinfo=UTC)

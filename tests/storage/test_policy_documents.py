@@ -9,10 +9,10 @@ from hypothesis import given
 from rankcast.model.diversity import Diversity
 from rankcast.model.policies import Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber
-from rankcast.storage.policy_documents import policy_from_document, policy_to_document
-from rankcast.storage.structure import has_structure
-from rankcast.storage.subscriber_documents import subscribers_to_document
-from rankcast.storage.subscriber_files import loads_subscribers
+from rankcast.storage.subscribers.documents import subscribers_to_document
+from rankcast.storage.subscribers.files import loads_subscribers
+from rankcast.storage.subscribers.schema import has_structure
+from rankcast.storage.subscribers.settings import policy_from_document, policy_to_document
 from rankcast.testing.strategies import policies
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from rankcast.model.errors import InvalidFileError
+from rankcast.storage.document_schema import AMOUNT, COUNT, PLACE, check_shape, mapping
 from rankcast.storage.documents import DocumentFormat, parse_document
-from rankcast.storage.shapes import AMOUNT, COUNT, PLACE, check_shape, mapping
 
 SHAPE = mapping([], amount=AMOUNT, count=COUNT, place=PLACE)
 

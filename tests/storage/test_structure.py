@@ -10,9 +10,9 @@ from jsonschema import Draft202012Validator
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.subscriptions import MAX_ID_LENGTH, RankBy
 from rankcast.model.values import ValueType
-from rankcast.storage.compiled_schema import compiled
-from rankcast.storage.structure import MAX_UNKNOWN_KEYS, has_structure, structure_findings, subscribers_schema
-from rankcast.storage.subscriber_files import subscribers_from_document
+from rankcast.storage.subscribers.compiled_schema import compiled
+from rankcast.storage.subscribers.files import subscribers_from_document
+from rankcast.storage.subscribers.schema import MAX_UNKNOWN_KEYS, has_structure, structure_findings, subscribers_schema
 
 GOOD = {
     "version": 1,

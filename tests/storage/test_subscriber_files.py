@@ -17,12 +17,10 @@ from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Targe
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
 from rankcast.model.values import ValueType
-from rankcast.storage import texts
+from rankcast.storage import text_files as texts
 from rankcast.storage.documents import DocumentFormat
 from rankcast.storage.durations import format_duration, parse_duration
-from rankcast.storage.priorities import format_priority, parse_priority
-from rankcast.storage.structure import subscribers_schema
-from rankcast.storage.subscriber_files import (
+from rankcast.storage.subscribers.files import (
     SubscriberFile,
     load_subscribers,
     loads_subscribers,
@@ -30,6 +28,8 @@ from rankcast.storage.subscriber_files import (
     subscribers_from_document,
     subscribers_to_document,
 )
+from rankcast.storage.subscribers.schema import subscribers_schema
+from rankcast.storage.subscribers.settings import format_priority, parse_priority
 from rankcast.testing.strategies import notified_subscribers, schemas
 
 EXAMPLE = """\

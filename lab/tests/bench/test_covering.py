@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.covering.poset import Poset, Walk
-from rankcast.covering.topk import Change, CoverSet
+from rankcast.covering.topk.cover_set import Change, CoverSet
+from rankcast.covering.topk.poset import Poset, Walk
 from rankcast.model.errors import UnknownIdError
 from rankcast_lab.bench import covering, covering_top_k
 from rankcast_lab.bench.covering_kernels import pairwise_counts

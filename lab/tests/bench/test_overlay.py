@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from rankcast.cli.main import app
 from rankcast.overlay.publishing import Publishing
-from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.routing.strategies import Strategy
 from rankcast_lab.bench import overlay
 from rankcast_lab.bench.registry import Settings
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.covering.order import Ranking
-from rankcast.covering.topk import Cover, CoverSet
+from rankcast.covering.topk.cover_set import Cover, CoverSet
+from rankcast.covering.topk.order import Ranking
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError
 from rankcast_lab.engines.bulk import forwarded, levels_above

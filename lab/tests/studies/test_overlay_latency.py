@@ -3,7 +3,7 @@
 import pytest
 
 from quick_studies import quick_study
-from rankcast.overlay.strategies import Strategy
+from rankcast.overlay.routing.strategies import Strategy
 from rankcast_lab.studies.overlay_latency import FULL, STRATEGIES, Case, Latency, findings, k_of, measured
 
 

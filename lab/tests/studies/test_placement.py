@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from rankcast.cli.main import app
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.audit import verify
-from rankcast.placement.greedy import greedy_offline
+from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.problem.audit import verify
 from rankcast.samples.placement import Workload
 from rankcast_lab.bench.placement_runs import NAMES, SearchBudget, measured
 from rankcast_lab.studies import placement_multi_level, placement_one_level, placement_scale

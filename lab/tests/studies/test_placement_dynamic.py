@@ -6,8 +6,8 @@ import numpy as np
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.placement.dynamic import DynamicPlacement
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.dynamic.dynamic import DynamicPlacement
+from rankcast.placement.problem.tree import BrokerTree
 from rankcast_lab.studies import placement_dynamic
 
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.placement.problem import Latency
+from rankcast.placement.problem.problem import Latency
 from rankcast_lab.studies.placement_parameters import GREEDY, GREEDY_ONLINE, PROGRAMME, SEARCH, Sweeps, findings
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.topologies import chain
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.topologies import chain
 from rankcast.samples.covering import ranges
 from rankcast_lab.workloads.overlays import Audience, numbers_told
 

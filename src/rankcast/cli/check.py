@@ -10,10 +10,10 @@ from rankcast.cli.streams import printable, write_json
 from rankcast.cli.terminal import progress
 from rankcast.model.errors import InvalidFileError, Problem, counted
 from rankcast.model.schema import Schema
-from rankcast.storage.checking import check_file, is_subscriber_file
-from rankcast.storage.event_files import event_format, files_in
-from rankcast.storage.subscriber_files import SUBSCRIBER_SUFFIXES, load_subscribers
-from rankcast.storage.texts import is_folder
+from rankcast.storage.check_file import check_file, is_subscriber_file
+from rankcast.storage.events.files import event_format, files_in
+from rankcast.storage.subscribers.files import SUBSCRIBER_SUFFIXES, load_subscribers
+from rankcast.storage.text_files import is_folder
 
 
 def check_files(files: Sequence[str], *, as_json: bool) -> int:

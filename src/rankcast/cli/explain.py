@@ -26,8 +26,8 @@ from rankcast.model.events import Event
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import format_time
-from rankcast.storage.event_files import read_events
-from rankcast.storage.subscriber_files import load_subscribers
+from rankcast.storage.events.files import read_events
+from rankcast.storage.subscribers.files import load_subscribers
 
 
 def explain_event(

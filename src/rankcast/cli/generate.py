@@ -14,8 +14,8 @@ from rankcast.model.errors import InvalidValueError, counted
 from rankcast.model.events import Event
 from rankcast.model.times import format_time, parse_time
 from rankcast.samples.feeds import DEFAULT_START, Feed, feed_named
-from rankcast.storage.event_files import write_events
-from rankcast.storage.subscriber_files import save_subscribers
+from rankcast.storage.events.files import write_events
+from rankcast.storage.subscribers.files import save_subscribers
 
 
 def generate_feed(

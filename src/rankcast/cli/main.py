@@ -224,9 +224,9 @@ def run(
     or to tables of a database. A stream that was stopped goes on where it stopped when the same command is run again.
     Rows that are no events are written to `rejected` with the reason; the exit code is 0 nevertheless.
     """
-    from rankcast.cli.run import Run, run_pipeline
+    from rankcast.cli.run.command import Run, run_pipeline
     from rankcast.storage.durations import parse_duration
-    from rankcast.storage.event_files import EventFormat
+    from rankcast.storage.events.files import EventFormat
 
     formats = {known.value: known for known in EventFormat}
     if format is not None and format not in formats:
@@ -345,7 +345,7 @@ def cover(
     that the k best need; group cover keeps back also what several cover together. The schema of the file counts: an
     attribute that it does not require may be missing from events.
     """
-    from rankcast.cli.cover import Asked, checked_attributes, checked_strategies, cover_file
+    from rankcast.cli.cover.command import Asked, checked_attributes, checked_strategies, cover_file
     from rankcast.plotting import check_plot
 
     if plot is not None:
@@ -407,7 +407,7 @@ def place(
     Every result is audited from scratch. The best one is that which breaks the fewest limits and has the least traffic;
     the exit code is 1 when even that breaks one.
     """
-    from rankcast.cli.place import Wishes, checked_algorithms, place_file
+    from rankcast.cli.place.command import Wishes, checked_algorithms, place_file
     from rankcast.plotting import figure_class
 
     if plots is not None:
@@ -446,13 +446,13 @@ def simulate(
     With --plan, a placement runs instead, and the traffic into each broker is held against the planned one; the exit
     code is 1 when they differ by more than chance explains.
     """
-    from rankcast.cli.simulate import simulate_file
+    from rankcast.cli.simulate.command import simulate_file
     from rankcast.plotting import check_plot
 
     if plot is not None:
         check_plot(plot)
     if plan is not None and file is None:
-        from rankcast.cli.simulate_plan import simulate_plan
+        from rankcast.cli.simulate.plan import simulate_plan
 
         events, drawn = publications or 10_000, 1 if seed is None else seed
         raise typer.Exit(simulate_plan(plan, events, drawn, plot, limit=limit, as_json=json))
@@ -478,12 +478,12 @@ def demo(
     ] = False,
 ) -> None:
     """Show on a generated feed what subscribers get, and why: on Spark, with pictures of what each policy does."""
-    from rankcast.cli.demo_command import EVENTS, SMALL_EVENTS, run_spark_demo
+    from rankcast.cli.demo.command import EVENTS, SMALL_EVENTS, run_spark_demo
 
     if not small:
         run_spark_demo(events or EVENTS, subscribers, seed, out, as_json=json)
         return
-    from rankcast.cli.demo import run_demo
+    from rankcast.cli.demo.small import run_demo
 
     run_demo(events or SMALL_EVENTS, seed, as_json=json)
 

@@ -19,8 +19,8 @@ from rankcast.model.errors import Problem, counted
 from rankcast.model.notifying import OnDemand
 from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.durations import format_duration
-from rankcast.storage.event_files import read_events
-from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers
+from rankcast.storage.events.files import read_events
+from rankcast.storage.subscribers.files import SubscriberFile, load_subscribers
 from rankcast.storage.writing import replacing
 
 

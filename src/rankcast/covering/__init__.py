@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from rankcast.lazily import loading
 
 if TYPE_CHECKING:
-    from rankcast.covering.active import ActiveSet
-    from rankcast.covering.conflicts import (
+    from rankcast.covering.group.active import ActiveSet
+    from rankcast.covering.group.conflicts import (
         ConflictTable,
         Decision,
         Estimate,
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
         quick_decision,
         random_cover,
     )
-    from rankcast.covering.group import Answer, Checking, Strategy, Union
-    from rankcast.covering.order import Group, Order, Ranking
-    from rankcast.covering.poset import Poset
+    from rankcast.covering.group.cover import Answer, Checking, Strategy, Union
     from rankcast.covering.relation import Relation, covers
-    from rankcast.covering.topk import Change, Cover, CoverSet
+    from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
+    from rankcast.covering.topk.order import Group, Order, Ranking
+    from rankcast.covering.topk.poset import Poset
 
 __all__ = [
     "ActiveSet",
@@ -72,8 +72,8 @@ __all__ = [
 __getattr__, __dir__ = loading(
     __name__,
     {
-        "rankcast.covering.active": ("ActiveSet",),
-        "rankcast.covering.conflicts": (
+        "rankcast.covering.group.active": ("ActiveSet",),
+        "rankcast.covering.group.conflicts": (
             "ConflictTable",
             "Decision",
             "Estimate",
@@ -89,10 +89,10 @@ __getattr__, __dir__ = loading(
             "quick_decision",
             "random_cover",
         ),
-        "rankcast.covering.group": ("Answer", "Checking", "Strategy", "Union"),
-        "rankcast.covering.order": ("Group", "Order", "Ranking"),
-        "rankcast.covering.poset": ("Poset",),
+        "rankcast.covering.group.cover": ("Answer", "Checking", "Strategy", "Union"),
+        "rankcast.covering.topk.order": ("Group", "Order", "Ranking"),
+        "rankcast.covering.topk.poset": ("Poset",),
         "rankcast.covering.relation": ("Relation", "covers"),
-        "rankcast.covering.topk": ("Change", "Cover", "CoverSet"),
+        "rankcast.covering.topk.cover_set": ("Change", "Cover", "CoverSet"),
     },
 )

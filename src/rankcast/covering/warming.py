@@ -6,11 +6,11 @@ from itertools import product
 
 import numpy as np
 
-from rankcast.covering.active import ActiveSet
-from rankcast.covering.group import Checking, Strategy
-from rankcast.covering.order import Ranking
-from rankcast.covering.poset import Poset
-from rankcast.covering.topk import Cover, CoverSet
+from rankcast.covering.group.active import ActiveSet
+from rankcast.covering.group.cover import Checking, Strategy
+from rankcast.covering.topk.cover_set import Cover, CoverSet
+from rankcast.covering.topk.order import Ranking
+from rankcast.covering.topk.poset import Poset
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
 

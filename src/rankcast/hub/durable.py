@@ -54,10 +54,10 @@ from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionI
 from rankcast.model.times import format_time, parse_time
 from rankcast.serving.subscriber_state import QueueState, SubscriberRecord
 from rankcast.storage.durations import format_duration
+from rankcast.storage.events.typed import event_from_record, event_to_record
 from rankcast.storage.hub_log import HubLog, HubLogError, Row, Snapshot, Sync
-from rankcast.storage.subscriber_files import subscribers_from_document, subscribers_to_document
-from rankcast.storage.texts import invalid_file
-from rankcast.storage.typed_events import event_from_record, event_to_record
+from rankcast.storage.subscribers.files import subscribers_from_document, subscribers_to_document
+from rankcast.storage.text_files import invalid_file
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from rankcast.model.expressions import And, Constant, Constraint, Expression, No
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscription, SubscriptionId
-from rankcast.storage.priorities import parse_priority
+from rankcast.storage.subscribers.settings import parse_priority
 
 AnyFilter: TypeAlias = str | Expression | Filter
 AnySubscriptions: TypeAlias = AnyFilter | Subscription | Mapping[Any, float] | Iterable[AnyFilter | Subscription]

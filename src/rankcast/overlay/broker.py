@@ -25,11 +25,17 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
 from rankcast.model.times import LATEST
 from rankcast.overlay.deadlines import Deadlines
-from rankcast.overlay.desk import Desk
 from rankcast.overlay.effects import Effect, Listed, Reason, RefusedError, Rejected, Send
 from rankcast.overlay.leases import Kind, Lease, Leased, Leases, Room
 from rankcast.overlay.links import Inbox, Neighbour
-from rankcast.overlay.messages import (
+from rankcast.overlay.local_subscribers import Desk
+from rankcast.overlay.publishing import Outcome, Publishing
+from rankcast.overlay.routing.interests import Source
+from rankcast.overlay.routing.rankings import Scoring
+from rankcast.overlay.routing.state import Routing, Told
+from rankcast.overlay.routing.strategies import Strategy, Weighing
+from rankcast.overlay.wire.form import MAX_BYTES, MAX_PACKET_BYTES, decoded
+from rankcast.overlay.wire.messages import (
     Advertise,
     Alive,
     Connect,
@@ -51,12 +57,6 @@ from rankcast.overlay.messages import (
     Withdraw,
     check_number,
 )
-from rankcast.overlay.publishing import Outcome, Publishing
-from rankcast.overlay.rankings import Scoring
-from rankcast.overlay.routing import Routing, Told
-from rankcast.overlay.strategies import Strategy, Weighing
-from rankcast.overlay.tables import Source
-from rankcast.overlay.wire import MAX_BYTES, MAX_PACKET_BYTES, decoded
 
 REMEMBERED = 100_000
 """Identities of events that a broker remembers at least, to recognise a repeated one: some 20 MB."""

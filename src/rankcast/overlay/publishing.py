@@ -23,13 +23,13 @@ from rankcast.matching.naive import evaluate
 from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriptionKey
-from rankcast.overlay.choosing import chosen, is_relevant, quotas
 from rankcast.overlay.effects import Reason, RefusedError
-from rankcast.overlay.messages import MAX_NUMBER, Advertise, CountQuery, CountReply, Publish
-from rankcast.overlay.rankings import Scoring
-from rankcast.overlay.routing import Routing, Told
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.tables import Record, Source
+from rankcast.overlay.routing.choosing import chosen, is_relevant, quotas
+from rankcast.overlay.routing.interests import Record, Source
+from rankcast.overlay.routing.rankings import Scoring
+from rankcast.overlay.routing.state import Routing, Told
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.wire.messages import MAX_NUMBER, Advertise, CountQuery, CountReply, Publish
 
 MOST_COUNTS = 10_000
 """Events whose counts a broker remembers; one of which the share comes later is counted again."""

@@ -6,13 +6,13 @@ from enum import Enum
 
 import numpy as np
 
-from rankcast.placement.baselines import balance, closest, closest_without_balance
-from rankcast.placement.exchanges import MOST_TRIES, exchanged
-from rankcast.placement.greedy import greedy_offline, greedy_online, greedy_without_latency
-from rankcast.placement.local_search import Progress, improved
-from rankcast.placement.problem import Problem
-from rankcast.placement.slp import placed_by_programme
-from rankcast.placement.solution import Placement
+from rankcast.placement.greedy.baselines import balance, closest, closest_without_balance
+from rankcast.placement.greedy.greedy import greedy_offline, greedy_online, greedy_without_latency
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.solution import Placement
+from rankcast.placement.programme.slp import placed_by_programme
+from rankcast.placement.search.exchanges import MOST_TRIES, exchanged
+from rankcast.placement.search.local_search import Progress, improved
 
 MOVES_PER_SUBSCRIBER, FEWEST_MOVES = 10, 20_000
 """How long local search goes on unless it is told."""

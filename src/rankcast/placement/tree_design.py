@@ -21,14 +21,14 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.clusters import k_means
-from rankcast.placement.fitting import fit_inner_filters, merged
-from rankcast.placement.greedy import greedy_offline
-from rankcast.placement.kernels_growth import measure
-from rankcast.placement.local_search import improved
-from rankcast.placement.problem import TOLERANCE, Latency, Problem
-from rankcast.placement.solution import Placement
-from rankcast.placement.tree import PUBLISHER, BrokerTree
+from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.kernels.growth import measure
+from rankcast.placement.problem.problem import TOLERANCE, Latency, Problem
+from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
+from rankcast.placement.programme.clusters import k_means
+from rankcast.placement.programme.fitting import fit_inner_filters, merged
+from rankcast.placement.search.local_search import improved
 
 WORTHWHILE = 1e-9
 """The least share of the traffic that a move has to save."""

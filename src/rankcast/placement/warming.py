@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from rankcast.placement.algorithms import Algorithm, place
-from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Problem
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.tree import BrokerTree
 
 INTERESTS, ALIKE = 8, 40
 """More interests than boxes, so that filters are fitted; many of each, so that local search begins with a few."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.flow import largest_flow
-from rankcast.placement.problem import Problem, limits_of_delay
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.problem.problem import Problem, limits_of_delay
+from rankcast.placement.problem.tree import BrokerTree
+from rankcast.placement.programme.flow import largest_flow
 from rankcast.placement.tree_design import clustered_tree
 from rankcast.samples.placement_interests import Demand, Level, feeds, hot_spots, topics
 

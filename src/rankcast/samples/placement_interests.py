@@ -15,7 +15,7 @@ from enum import Enum
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.interests import Interests
+from rankcast.placement.problem.interests import Interests
 
 BRANCHING = (4, 3, 3, 2)
 """Set 1: children of a topic along each attribute, level by level."""

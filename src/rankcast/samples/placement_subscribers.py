@@ -21,8 +21,8 @@ from rankcast.model.events import Event
 from rankcast.model.filters import Conjunction
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.valuesets import ValueSet
-from rankcast.placement.density import Density
-from rankcast.placement.interests import MAX_PARTS, Interests
+from rankcast.placement.problem.density import Density
+from rankcast.placement.problem.interests import MAX_PARTS, Interests
 from rankcast.samples.placement_coding import Axis, Numbers, Range, Words, end_points, named_value
 
 MOST_AXES = 3

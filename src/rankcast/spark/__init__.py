@@ -10,14 +10,14 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("rankcast.spark needs PySpark: pip install 'rankcast[spark]'") from error
 
-from rankcast.spark.audience import Audience
-from rankcast.spark.changing_subscribers import ChangingSubscribers
-from rankcast.spark.deliver_stage import deliver, deliver_outputs
-from rankcast.spark.events import EventColumns, with_content_id
-from rankcast.spark.matching import match, rejected_rows
+from rankcast.spark.delivery.separate_stage import deliver, deliver_outputs
+from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.stage import match, rejected_rows
+from rankcast.spark.matching.top_subscribers import TopSubscribers, top_subscribers
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import SparkSetupError, check_session, spark_session
-from rankcast.spark.top_subscribers import TopSubscribers, top_subscribers
+from rankcast.spark.sources.events import EventColumns, with_content_id
+from rankcast.spark.subscribers.changing import ChangingSubscribers
 
 __all__ = [
     "Audience",

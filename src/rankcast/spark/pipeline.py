@@ -10,7 +10,7 @@ notifications = Pipeline("subscribers.yaml").transform(events)
   a stream gives what the table of all its events gives, as soon as its watermark allows. `lateness` says how much later
   than others an event may come; what comes later still is in the `late` output and changes nothing.
 - A static DataFrame is complete: open periods and windows are completed. A stream may have rows that say so
-  (`rankcast.spark.events.END`); otherwise what is open stays open until later events move the watermark.
+  (`rankcast.spark.sources.events.END`); otherwise what is open stays open until later events move the watermark.
 - Nothing is lost: rows that are no events are in the `rejected` output, with the reason.
 - The state of a stream belongs to its subscribers: restart it from its checkpoint with the same ones, in the same
   order, the same `shards` and the same `lateness`. Subscribers that change are given as `ChangingSubscribers`.
@@ -31,18 +31,18 @@ from pyspark.sql import types as T  # noqa: N812
 from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError, InvalidValueError, Problem, shown
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, unique_subscribers
-from rankcast.spark.audience import Audience, needs_hub
-from rankcast.spark.changing_subscribers import ChangingSubscribers
-from rankcast.spark.delivery import INPUT_SCHEMA, deliver
-from rankcast.spark.events import CARRIED, EventColumns, carried_columns, prepared
+from rankcast.spark.delivery.live_state import clean
+from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver
+from rankcast.spark.delivery.unpacked_rows import NOTIFICATION, UNPACKED_SCHEMA, UnpackTask
+from rankcast.spark.matching.compiled_subscribers import Audience, needs_hub
+from rankcast.spark.matching.packed_rows import PackTask
+from rankcast.spark.matching.shipping import AudienceSource, shipped
+from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.memory import give_back
-from rankcast.spark.packed_rows import PackTask
 from rankcast.spark.session import check_session
-from rankcast.spark.shipping import AudienceSource, shipped
-from rankcast.spark.state_live import clean
-from rankcast.spark.top_subscribers import TopSubscribers
-from rankcast.spark.unpacked_rows import NOTIFICATION, UNPACKED_SCHEMA, UnpackTask
-from rankcast.storage.subscriber_files import SubscriberFile, load_subscribers, subscribers_from_document
+from rankcast.spark.sources.events import CARRIED, EventColumns, carried_columns, prepared
+from rankcast.spark.subscribers.changing import ChangingSubscribers
+from rankcast.storage.subscribers.files import SubscriberFile, load_subscribers, subscribers_from_document
 
 SHARDS = 4
 """By default: enough for a few cores. Every shard has a copy of the identities of its events."""

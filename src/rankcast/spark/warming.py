@@ -14,12 +14,12 @@ from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
 from rankcast.model.relevance import Cosine
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.spark.audience import Audience
-from rankcast.spark.chunks import UnfilteredRanks, chunks_of
-from rankcast.spark.event_batches import OpenEvents
-from rankcast.spark.fair_draws import draws
-from rankcast.spark.matching import ranked
-from rankcast.spark.unpacked_rows import notification_rows
+from rankcast.spark.delivery.unpacked_rows import notification_rows
+from rankcast.spark.matching.chunks import UnfilteredRanks, chunks_of
+from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.fair_draws import draws
+from rankcast.spark.matching.stage import ranked
+from rankcast.spark.sources.event_batches import OpenEvents
 
 
 def warm_up() -> None:

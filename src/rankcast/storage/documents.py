@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import yaml
 
 from rankcast.model.errors import InvalidFileError
-from rankcast.storage.texts import invalid_file
+from rankcast.storage.text_files import invalid_file
 from rankcast.storage.tokens import (
     MAX_DEPTH,
     MAX_DIGITS,

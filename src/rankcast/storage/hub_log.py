@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from rankcast.model.errors import InvalidFileError, RankcastError
 from rankcast.model.times import instant_of, microseconds
-from rankcast.storage.texts import invalid_file
+from rankcast.storage.text_files import invalid_file
 
 FORMAT = 3
 """Since 3, queues hold what they need and no more; 1 and 2 were never released."""

@@ -43,7 +43,7 @@ from rankcast.matching.segments.merging import merge_segments
 from rankcast.matching.segments.segment import Segment
 from rankcast.matching.segments.snapshots import Snapshot
 from rankcast.model.errors import InvalidFileError, RankcastError, shown
-from rankcast.storage.texts import invalid_file, unreadable
+from rankcast.storage.text_files import invalid_file, unreadable
 from rankcast.storage.writing import replacing
 
 MANIFEST = "manifest.json"

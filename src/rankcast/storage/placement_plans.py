@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rankcast.model.errors import shown
-from rankcast.storage.documents import Document, DocumentFormat, parse_document
-from rankcast.storage.shapes import (
+from rankcast.storage.document_schema import (
     AMOUNT,
     NAME,
     PLACE,
@@ -31,7 +30,8 @@ from rankcast.storage.shapes import (
     named,
     refuse,
 )
-from rankcast.storage.texts import read_text
+from rankcast.storage.documents import Document, DocumentFormat, parse_document
+from rankcast.storage.text_files import read_text
 from rankcast.storage.writing import replacing
 
 VERSION = 1

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from rankcast.model.errors import shown
-from rankcast.storage.texts import invalid_file
+from rankcast.storage.text_files import invalid_file
 
 MAX_DEPTH = 100
 """Nesting of lists and mappings. The shapes read here need ten levels; nested filter objects may take more."""

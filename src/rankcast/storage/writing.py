@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from rankcast.storage.texts import invalid_file
+from rankcast.storage.text_files import invalid_file
 
 
 @contextmanager

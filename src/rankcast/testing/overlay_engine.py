@@ -18,10 +18,10 @@ from rankcast.model.filters import Filter
 from rankcast.model.notifying import OnDemand
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
-from rankcast.overlay.messages import Advertise
-from rankcast.overlay.simulate import START, Simulation
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.topologies import random_tree
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.simulator import START, Simulation
+from rankcast.overlay.simulation.topologies import random_tree
+from rankcast.overlay.wire.messages import Advertise
 from rankcast.testing.conformance import Case
 from rankcast.testing.definitions import Delivery
 

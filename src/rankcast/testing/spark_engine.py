@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import instant_of
-from rankcast.storage.typed_events import event_to_record
+from rankcast.storage.events.typed import event_to_record
 from rankcast.testing.arrivals import Arrivals, Arrived, late_by
 from rankcast.testing.conformance import Case
 from rankcast.testing.definitions import Delivery
@@ -70,7 +70,7 @@ class SparkEngine:
         return self._arrived(self._pipeline(arrivals).outputs(frame).toArrow())
 
     def _on_stream(self, arrivals: Arrivals, chooser: random.Random) -> Arrived:
-        from rankcast.spark.events import END  # noqa: PLC0415 (PySpark is imported when it is used)
+        from rankcast.spark.sources.events import END  # noqa: PLC0415 (PySpark is imported when it is used)
 
         arriving = arrivals.events
         cuts = sorted(chooser.randint(0, len(arriving)) for _ in range((self.batches or 1) - 1))
@@ -106,8 +106,8 @@ class SparkEngine:
         return found
 
     def _pipeline(self, arrivals: Arrivals) -> Any:
-        from rankcast.spark.events import EventColumns  # noqa: PLC0415
         from rankcast.spark.pipeline import Pipeline  # noqa: PLC0415
+        from rankcast.spark.sources.events import EventColumns  # noqa: PLC0415
 
         columns = EventColumns(document=_COLUMN)
         return Pipeline(arrivals.subscribers, columns=columns, shards=self.shards, lateness=arrivals.lateness)

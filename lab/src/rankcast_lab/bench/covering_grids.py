@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.covering.conflicts import ConflictTable, exact_cover
-from rankcast.covering.group import Checking, Union
+from rankcast.covering.group.conflicts import ConflictTable, exact_cover
+from rankcast.covering.group.cover import Checking, Union
 from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema

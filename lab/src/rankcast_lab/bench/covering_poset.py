@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from rankcast.covering.poset import Poset, Walk
+from rankcast.covering.topk.poset import Poset, Walk
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
 from rankcast.samples.covering import ranges

@@ -19,8 +19,8 @@ from functools import partial
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.covering.order import Order
-from rankcast.covering.topk import Change, Cover, CoverSet
+from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
+from rankcast.covering.topk.order import Order
 from rankcast.model.filters import Filter
 from rankcast.samples.covering import Ranges, ranges
 from rankcast_lab.bench.covering_kernels import pairwise_counts

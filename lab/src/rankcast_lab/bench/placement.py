@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.problem import Problem
+from rankcast.placement.problem.problem import Problem
 from rankcast.placement.warming import warm_up
 from rankcast.samples.placement import Workload, placement_problem
 from rankcast_lab.bench.placement_runs import NAMES, Run, SearchBudget, check_workloads, measured

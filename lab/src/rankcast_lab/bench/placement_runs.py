@@ -10,14 +10,14 @@ import numpy as np
 
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.placement.algorithms import Algorithm, place
-from rankcast.placement.audit import Audit, Rule, verify
-from rankcast.placement.filter_assignment import Yardstick
-from rankcast.placement.flow import feasible_factor
-from rankcast.placement.greedy import greedy_offline
-from rankcast.placement.local_search import improved, improved_within
-from rankcast.placement.problem import TOLERANCE, Problem
-from rankcast.placement.slp import placed_by_programme
-from rankcast.placement.solution import Placement
+from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.problem.audit import Audit, Rule, verify
+from rankcast.placement.problem.problem import TOLERANCE, Problem
+from rankcast.placement.problem.solution import Placement
+from rankcast.placement.programme.filter_assignment import Yardstick
+from rankcast.placement.programme.flow import feasible_factor
+from rankcast.placement.programme.slp import placed_by_programme
+from rankcast.placement.search.local_search import improved, improved_within
 from rankcast_lab.bench.timing import timed
 
 NAMES: Mapping[Algorithm, str] = {

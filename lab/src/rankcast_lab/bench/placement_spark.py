@@ -18,13 +18,13 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from rankcast.arrays import Array
-from rankcast.placement.problem import Problem
-from rankcast.placement.slp import ProgrammedPlacement, placed_by_programme
-from rankcast.placement.solution import Placement
-from rankcast.placement.stage import Stage
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.solution import Placement
+from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.programme.slp import ProgrammedPlacement, placed_by_programme
 from rankcast.samples.placement import Workload
-from rankcast.spark.placement_stages import LEAST_DEMANDS, SparkStage, fitted_by_spark, stage_of
-from rankcast.spark.placement_table import SubscriberTable, Terms
+from rankcast.spark.placement.stages import LEAST_DEMANDS, SparkStage, fitted_by_spark, stage_of
+from rankcast.spark.placement.table import SubscriberTable, Terms
 from rankcast_lab.bench.memory import MEGABYTE
 from rankcast_lab.bench.placement_runs import check_workloads
 from rankcast_lab.bench.placement_spark_table import OWN, drawn, terms_of, write_table

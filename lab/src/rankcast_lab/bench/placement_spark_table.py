@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankcast.arrays import Array
-from rankcast.placement.boxes import corners
-from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Problem, distinct_sites
+from rankcast.placement.problem.boxes import corners
+from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.problem import Problem, distinct_sites
 from rankcast.samples.placement import Workload, placement_problem
-from rankcast.spark.placement_table import Terms
+from rankcast.spark.placement.table import Terms
 
 OWN = "own"
 SHRUNK = 0.2

@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from rankcast.spark.audience import Audience
+from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.shipping import shipped
 from rankcast.spark.memory import give_back
-from rankcast.spark.shipping import shipped
 from rankcast_lab.bench.memory import MEGABYTE
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row

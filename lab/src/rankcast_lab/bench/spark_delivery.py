@@ -27,8 +27,8 @@ from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.policies import Policy, Sliding
 from rankcast.model.times import NEVER
-from rankcast.spark.delivery import INPUT_SCHEMA, deliver
-from rankcast.spark.delivery_input import Kind
+from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver
+from rankcast.spark.delivery.stage_input import Kind
 
 MATCHES_PER_EVENT = 43
 POLICY = Sliding(10, 100)

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.delivery.stream.shards import Shard
-from rankcast.spark.audience import Audience, loaded
-from rankcast.spark.chunks import chunks_of
-from rankcast.spark.event_reader import EventReader, Leaf
-from rankcast.spark.events import DEFAULT_SOURCE, EventColumns
-from rankcast.spark.matching import matched_pieces
-from rankcast.spark.unpacked_rows import notification_rows
+from rankcast.spark.delivery.unpacked_rows import notification_rows
+from rankcast.spark.matching.chunks import chunks_of
+from rankcast.spark.matching.compiled_subscribers import Audience, loaded
+from rankcast.spark.matching.stage import matched_pieces
+from rankcast.spark.sources.event_reader import EventReader, Leaf
+from rankcast.spark.sources.events import DEFAULT_SOURCE, EventColumns
 from rankcast_lab.bench.spark_workload import ATTRIBUTES, SparkWork
 
 COLUMNS = ("subscriber", "source", "id", "time", "rank", "matched", "delivered")

@@ -12,12 +12,12 @@ from urllib.parse import unquote, urlparse
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from rankcast.spark.delivery import INPUT_SCHEMA
-from rankcast.spark.events import prepared
-from rankcast.spark.packed_rows import PackTask
+from rankcast.spark.delivery.stage import INPUT_SCHEMA
+from rankcast.spark.matching.packed_rows import PackTask
+from rankcast.spark.matching.shipping import AudienceSource
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import spark_session
-from rankcast.spark.shipping import AudienceSource
+from rankcast.spark.sources.events import prepared
 from rankcast_lab.bench.spark_plain import COLUMNS
 from rankcast_lab.bench.spark_sql import formulation
 from rankcast_lab.bench.spark_workload import ATTRIBUTES, POLICY, SparkWork

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankcast.arrays import Array
-from rankcast.covering.topk import Cover, check_k
+from rankcast.covering.topk.cover_set import Cover, check_k
 from rankcast.model.errors import InvalidValueError
 from rankcast_lab.engines.kernels_bulk import levels_in_space, levels_on_a_line
 

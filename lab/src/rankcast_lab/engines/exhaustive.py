@@ -13,7 +13,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.problem import Problem
+from rankcast.placement.problem.problem import Problem
 
 MOST_ASSIGNMENTS = 100_000
 

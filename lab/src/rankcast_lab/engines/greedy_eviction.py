@@ -16,10 +16,10 @@ from enum import Enum
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.dynamic_filters import LivingFilters
-from rankcast.placement.fitting import fitted
-from rankcast.placement.problem import Problem
-from rankcast.placement.solution import Placement
+from rankcast.placement.dynamic.filters import LivingFilters
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.solution import Placement
+from rankcast.placement.programme.fitting import fitted
 
 
 class Again(Enum):

@@ -24,9 +24,9 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.covering.boxes import Box
-from rankcast.covering.order import Group, Order
 from rankcast.covering.relation import Relation, relation
 from rankcast.covering.rows import hull
+from rankcast.covering.topk.order import Group, Order
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast_lab.engines.kernels_relations import CONTAINED, CONTAINS, MEETS, relate_boxes

@@ -22,8 +22,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.covering.active import ActiveSet
-from rankcast.covering.conflicts import (
+from rankcast.covering.group.active import ActiveSet
+from rankcast.covering.group.conflicts import (
     ConflictTable,
     Estimate,
     MinimisedRows,
@@ -35,7 +35,7 @@ from rankcast.covering.conflicts import (
     quick_decision,
     random_cover,
 )
-from rankcast.covering.group import Checking, Strategy
+from rankcast.covering.group.cover import Checking, Strategy
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.plotting import BLUE, GREEN, ORANGE, RED, tidy

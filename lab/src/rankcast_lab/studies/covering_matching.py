@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from rankcast.covering.poset import Poset
+from rankcast.covering.topk.poset import Poset
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, mark_numbers, tidy

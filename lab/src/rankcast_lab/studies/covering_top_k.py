@@ -33,7 +33,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.covering.topk import Cover
+from rankcast.covering.topk.cover_set import Cover
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, mark_numbers, tidy
 from rankcast.samples.covering import WIDTHS, Ranges, attached, ranges
 from rankcast_lab.engines.bulk import forwarded, levels_above

@@ -24,9 +24,9 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.model.errors import counted
 from rankcast.overlay.broker import Settings as BrokerSettings
-from rankcast.overlay.simulate import Simulation
-from rankcast.overlay.strategies import Strategy, Weighing
-from rankcast.overlay.topologies import chain
+from rankcast.overlay.routing.strategies import Strategy, Weighing
+from rankcast.overlay.simulation.simulator import Simulation
+from rankcast.overlay.simulation.topologies import chain
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from rankcast.samples.covering import Ranges, ranges
 from rankcast_lab.studies.findings import Finding, Outcome, Picture, Settings

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from rankcast.overlay.broker import Settings as BrokerSettings
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.topologies import chain
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.topologies import chain
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, mark_numbers, tidy
 from rankcast.samples.covering import CORES, EDGES, WIDTHS, ranges
 from rankcast_lab.engines.bulk import forwarded

@@ -21,9 +21,9 @@ import numpy as np
 
 from rankcast.model.errors import counted
 from rankcast.overlay.broker import Settings as BrokerSettings
-from rankcast.overlay.simulate import Simulation
-from rankcast.overlay.strategies import Strategy
-from rankcast.overlay.topologies import DELAY, chain
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.simulator import Simulation
+from rankcast.overlay.simulation.topologies import DELAY, chain
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, tidy
 from rankcast.samples.covering import ranges
 from rankcast_lab.studies.findings import Finding, Outcome, Settings

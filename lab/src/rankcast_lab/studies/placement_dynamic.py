@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.placement.boxes import corners
-from rankcast.placement.dynamic import DynamicPlacement
-from rankcast.placement.dynamic_drift import measured_yardstick, replanned
-from rankcast.placement.dynamic_improvement import improve
-from rankcast.placement.greedy import greedy_offline
-from rankcast.placement.local_search import improved
-from rankcast.placement.problem import Problem
-from rankcast.placement.solution import Placement
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.dynamic.drift import measured_yardstick, replanned
+from rankcast.placement.dynamic.dynamic import DynamicPlacement
+from rankcast.placement.dynamic.improvement import improve
+from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.problem.boxes import corners
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.tree import BrokerTree
+from rankcast.placement.search.local_search import improved
 from rankcast.plotting import BLUE, GREEN, ORANGE, tidy
 from rankcast.samples.placement import DELAY, Workload, network, problem_on
 from rankcast_lab.studies.findings import Finding, Outcome, Settings

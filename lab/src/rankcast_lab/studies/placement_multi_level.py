@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.flow import feasible_factor
-from rankcast.placement.problem import TOLERANCE, Problem
+from rankcast.placement.problem.problem import TOLERANCE, Problem
+from rankcast.placement.programme.flow import feasible_factor
 from rankcast.placement.warming import warm_up
 from rankcast.plotting import BLUE, GREEN, ORANGE, RED, tidy
 from rankcast.samples.placement import Workload, layered_tree, network, problem_on

@@ -20,10 +20,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.audit import Rule, union_measure
-from rankcast.placement.interests import Interests
-from rankcast.placement.problem import Problem
-from rankcast.placement.tree import BrokerTree
+from rankcast.placement.problem.audit import Rule, union_measure
+from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.warming import warm_up
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from rankcast.samples.placement import DELAY, Workload, placement_problem

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.problem import Problem
+from rankcast.placement.problem.problem import Problem
 from rankcast.placement.warming import warm_up
 from rankcast.plotting import BLUE, GREEN, RED, mark_numbers, tidy
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on

@@ -19,10 +19,10 @@ from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
-from rankcast.overlay.messages import Advertise
-from rankcast.overlay.rankings import FAIRNESS, AudienceRanking
-from rankcast.overlay.simulate import Simulation
-from rankcast.overlay.topologies import Topology
+from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking
+from rankcast.overlay.simulation.simulator import Simulation
+from rankcast.overlay.simulation.topologies import Topology
+from rankcast.overlay.wire.messages import Advertise
 from rankcast.samples.covering import Ranges
 
 NAME = AdvertisementId("ranges")

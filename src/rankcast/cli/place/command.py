@@ -1,0 +1,225 @@
+"""`rankcast place`: which broker serves which subscriber, by one algorithm or several, compared by the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from rankcast.cli.place.pictures import Drawn, draw_results
+from rankcast.cli.place.plan import plan_of
+from rankcast.cli.place.problem_files import Named, measured, read_problem
+from rankcast.cli.streams import complain, write_json
+from rankcast.cli.terminal import console, progress, shown_amount, table
+from rankcast.model.errors import InvalidValueError, counted, shown
+from rankcast.placement.algorithms import FEWEST_MOVES, MOVES_PER_SUBSCRIBER, Algorithm, place
+from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.problem.audit import Audit, Rule, verify
+from rankcast.placement.problem.problem import TOLERANCE
+from rankcast.placement.problem.solution import Placement
+from rankcast.placement.programme.flow import feasible_factor
+from rankcast.placement.search.exchanges import exchanged
+from rankcast.placement.search.local_search import improved_within
+from rankcast.placement.tree_design import designed, most_children, starting_point
+from rankcast.placement.warming import warm_up
+from rankcast.storage.placement_plans import save_placement_plan
+
+DEFAULT = (Algorithm.GREEDY_OFFLINE, Algorithm.LOCAL_SEARCH)
+"""What runs when nothing is asked for: the quick one, and the best one."""
+
+SHOWN = 5
+"""Notes on the problem, and limits that the best plan breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What `rankcast place` was asked for beside the problem: where the plan and pictures go, and how to search.
+
+    `degree` asks for a designed tree, too, in which nobody has more children. With `seconds`, local search goes on for
+    so long instead of a number of moves.
+    """
+
+    out: Path | None = None
+    plots: Path | None = None
+    seed: int = 0
+    moves: int | None = None
+    degree: int | None = None
+    seconds: float | None = None
+
+    def useless_with(self, algorithms: Sequence[Algorithm]) -> str | None:
+        """Return which wish would have no effect with some algorithms, if one would."""
+        if self.degree is not None and self.seconds is not None:
+            return "--seconds does not say how long --design goes on; expected --moves instead"
+        told = "--seconds" if self.seconds is not None else "--moves" if self.moves is not None else None
+        if told is None or self.degree is not None or Algorithm.LOCAL_SEARCH in algorithms:
+            return None
+        return f"{told} says how long local search goes on, which is not asked for; expected --algorithm local-search"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """What one algorithm made, what it is worth, and how long it took, without compiling; None: with another one.
+
+    `too_wide` is the degree that was asked for, where the tree has more children somewhere.
+    """
+
+    label: str
+    named: Named
+    placement: Placement
+    audit: Audit
+    seconds: float | None
+    too_wide: int | None
+
+    @property
+    def order(self) -> tuple[bool, int, float]:
+        """Less is better: a tree as it was asked for, the fewest broken limits, then the least traffic."""
+        return self.too_wide is not None, len(self.audit.violations), self.audit.bandwidth
+
+
+def checked_algorithms(names: Sequence[str]) -> tuple[Algorithm, ...]:
+    """Return the algorithms that were named, each once."""
+    known = {one.value: one for one in Algorithm}
+    for name in names:
+        if name not in known and name != "all":
+            raise InvalidValueError(f"--algorithm: there is no {shown(name)}; expected {', '.join(known)} or all")
+    if "all" in names:
+        return tuple(Algorithm)
+    return tuple(known[name] for name in dict.fromkeys(names)) or DEFAULT
+
+
+def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, as_json: bool) -> int:
+    """Run the command; return 1 when no algorithm keeps every limit."""
+    named = read_problem(file)
+    if wishes.degree is not None:  # rather now than after a long search
+        starting_point(named.problem, wishes.degree, np.random.default_rng(wishes.seed))
+    with progress("compiling, once per installation", quiet=as_json):
+        warm_up(dict.fromkeys((*algorithms, *(DEFAULT if wishes.degree is not None else ()))))
+    results = [_placed(named, algorithm, wishes, quiet=as_json) for algorithm in algorithms]
+    if wishes.degree is not None:
+        results.extend(_designed(named, wishes.degree, wishes, quiet=as_json))
+    best = min(results, key=lambda one: one.order)
+    if wishes.out is not None:
+        save_placement_plan(wishes.out, plan_of(best.named, best.label, best.placement, best.audit))
+    pictures = [] if wishes.plots is None else _draw(wishes.plots, results, best)
+    if as_json:
+        documents = [_document(one) for one in results]
+        about = {"attributes": list(named.attributes), "notes": [*named.notes, *_remarks(best)]}
+        shown_files = {} if wishes.plots is None else {"plots": list(map(str, pictures))}
+        write_json({"best": best.label, "algorithms": documents, **about, **shown_files})
+    else:
+        _show(named, results, best)
+        if wishes.out is not None:
+            complain(f"wrote {wishes.out}: the plan of {best.label}")
+        for picture in pictures:
+            complain(f"wrote {picture}")
+    return 0 if best.audit.is_feasible else 1
+
+
+def _placed(named: Named, algorithm: Algorithm, wishes: Wishes, *, quiet: bool) -> Result:
+    began = perf_counter()
+    is_search = algorithm is Algorithm.LOCAL_SEARCH
+    with progress(algorithm.value, total=100 if is_search else None, quiet=quiet) as bar:
+        random = np.random.default_rng(wishes.seed)
+
+        def tell(share: float, _: float) -> None:
+            bar.reach(round(100 * share))
+
+        if is_search and wishes.seconds is not None:
+            most = wishes.seconds
+            start = greedy_offline(named.problem)
+            made = improved_within(named.problem, start, random, lambda: (perf_counter() - began) / most, tell)
+            made = exchanged(named.problem, made, random)
+        else:
+            made = place(named.problem, algorithm, random, wishes.moves, tell)
+    return _audited(algorithm.value, named, made, perf_counter() - began, wishes.degree)
+
+
+def _audited(label: str, named: Named, made: Placement, seconds: float | None, degree: int | None) -> Result:
+    is_too_wide = degree is not None and most_children(named.problem.tree)[1] > degree
+    return Result(label, named, made, verify(named.problem, made), seconds, degree if is_too_wide else None)
+
+
+def _designed(named: Named, degree: int, wishes: Wishes, *, quiet: bool) -> tuple[Result, Result]:
+    """Choose another tree, too; the given one with as long a search is there to compare."""
+    began = perf_counter()
+    moves = max(FEWEST_MOVES, MOVES_PER_SUBSCRIBER * len(named.problem)) if wishes.moves is None else wishes.moves
+    with progress("designed tree", quiet=quiet):
+        made = designed(named.problem, degree, np.random.default_rng(wishes.seed), moves)
+    seconds = perf_counter() - began
+    return (
+        _audited("given tree", named, made.given, None, degree),
+        _audited("designed tree", replace(named, problem=made.problem), made.placement, seconds, degree),
+    )
+
+
+def _document(one: Result) -> dict[str, object]:
+    tree = one.named.problem.tree
+    return {
+        "algorithm": one.label,
+        **measured(one.named, one.audit),
+        "most_children": most_children(tree)[1],
+        "seconds": one.seconds,
+    }
+
+
+def _limits(one: Result) -> str:
+    """Return which limits a result keeps; a load that is allowed but more than wanted is said, too."""
+    wide = "" if one.too_wide is None else f"; more than {counted(one.too_wide, 'child', 'children')}"
+    if not one.audit.is_feasible:
+        return f"broken: {', '.join(sorted(rule.value for rule in one.audit.broken()))}{wide}"
+    beta = one.named.problem.beta
+    return f"kept; load above {beta:g}{wide}" if one.audit.load_factor > beta * (1 + TOLERANCE) else f"kept{wide}"
+
+
+def _remarks(best: Result) -> list[str]:
+    """Return whether a load limit that the best plan breaks could be kept at all: a flow tells that exactly."""
+    if Rule.LOAD not in best.audit.broken():
+        return []
+    problem = best.named.problem
+    least = feasible_factor(problem)
+    if least > problem.beta_max * (1 + TOLERANCE):
+        return [f"no placement keeps the load limit: within latency limits the least load factor is {least:.3g}"]
+    return [f"a load factor of {least:.3g} can be had: local-search and programme keep the load limit"]
+
+
+def _draw(folder: Path, results: Sequence[Result], best: Result) -> list[Path]:
+    drawn = [Drawn(one.label, one.named.problem, one.placement, one.audit) for one in results]
+    chosen = drawn[[one is best for one in results].index(True)]
+    return draw_results(folder, drawn, chosen, best.named.brokers, best.named.attributes)
+
+
+def _show(named: Named, results: Sequence[Result], best: Result) -> None:
+    problem = named.problem
+    columns = {
+        "Algorithm": "left",
+        "Traffic": "right",
+        "Load factor": "right",
+        "RMS delay": "right",
+        "Seconds": "right",
+        "Limits": "wrap",
+    }
+    rows = [
+        (
+            one.label,
+            shown_amount(one.audit.bandwidth),
+            f"{one.audit.load_factor:.2f}",
+            f"{one.audit.rms_delay:.2f}",
+            "" if one.seconds is None else f"{one.seconds:.1f}",
+            _limits(one),
+        )
+        for one in results
+    ]
+    shown_on = console()
+    leaves, brokers = counted(len(problem.tree.leaves), "leaf", "leaves"), counted(len(problem.tree), "broker")
+    title = f"{counted(len(problem), 'subscriber')} on {leaves} of {brokers}"
+    shown_on.print(table(title, columns, rows))
+    shown_on.print(f"every event into one broker: a traffic of {shown_amount(named.everything)}")
+    for message in (*named.notes[:SHOWN], *(violation.message for violation in best.audit.violations[:SHOWN])):
+        shown_on.print(message)
+    for remark in _remarks(best):
+        shown_on.print(remark)
+    if len(named.notes) > SHOWN:
+        shown_on.print(f"{len(named.notes) - SHOWN:,} more notes; --json has all of them")

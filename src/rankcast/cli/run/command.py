@@ -1,0 +1,298 @@
+"""`rankcast run`: events in, ranked notifications out, on Spark; the whole input at once, or as a stream."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import perf_counter
+from types import FrameType
+
+import typer
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ships no types
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.live import Live
+
+from rankcast.cli.run.console import ConsoleSink
+from rankcast.cli.run.session import RunError, session_of_command
+from rankcast.cli.streams import Problems, complain, write_json
+from rankcast.cli.terminal import console
+from rankcast.model.errors import Problem, counted
+from rankcast.model.subscriptions import Subscriber
+from rankcast.spark.failures import reason_of
+from rankcast.spark.matching.compiled_subscribers import needs_hub
+from rankcast.spark.metrics import BatchMetrics, JsonLines, Metrics
+from rankcast.spark.pipeline import Pipeline
+from rankcast.spark.progress import Progress
+from rankcast.spark.sinks.database_kinds import is_database, without_password
+from rankcast.spark.sinks.outputs import Sink
+from rankcast.spark.sinks.sinks import new_run, sink_of, start_outputs, take_for_run, write_outputs
+from rankcast.spark.sources.sources import EventSource, announce_end, has_ended, source_of, with_end
+from rankcast.spark.subscribers.changing import ChangingSubscribers
+from rankcast.storage.durations import format_duration
+from rankcast.storage.events.files import EventFormat
+from rankcast.storage.subscribers.files import SubscriberFile, load_subscribers
+
+INTERRUPTED = 130
+CONSOLE = "-"
+REPORTED_WITHIN = 10.0
+"""Seconds in which Spark reports the last batch of a query that has ended; listeners are told some moments later."""
+
+PATIENCE = 30.0
+"""Seconds that a batch may go on after Ctrl-C; a batch that is cut off is done again when the run is resumed."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was asked for."""
+
+    events: str
+    subscribers: Path
+    out: str
+    stream: bool = False
+    checkpoint: str | None = None
+    master: str | None = None
+    format: EventFormat | None = None
+    written: str = "parquet"
+    lateness: timedelta = timedelta(0)
+    available_now: bool = False
+    finish: bool = False
+    metrics: Path | None = None
+    query: str = "rankcast"
+    carry: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    as_json: bool = False
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the subscribers are a table that is looked at again with every batch."""
+        return self.subscribers.is_dir()
+
+    @property
+    def checkpoint_folder(self) -> str:
+        """Where the run keeps what it needs to be resumed."""
+        if self.checkpoint is not None:
+            return self.checkpoint
+        if self.out == CONSOLE:
+            return tempfile.mkdtemp(prefix="rankcast-checkpoint-")
+        return f"{self.out.rstrip('/')}/_checkpoint"
+
+
+def run_pipeline(run: Run) -> int:
+    """Run the command and return its exit code."""
+    if run.stream and run.checkpoint is None and is_database(run.out):
+        raise typer.BadParameter("a stream into a database needs --checkpoint DIR, to be resumed from")
+    if run.is_changing and not run.stream:
+        raise typer.BadParameter("a folder of subscribers that change goes with --stream or --available-now")
+    problems = Problems()
+    loaded = SubscriberFile((), None, ()) if run.is_changing else _served(load_subscribers(run.subscribers), run)
+    for problem in loaded.problems:
+        problems.add(problem)
+    problems.close()
+    progress = Progress()
+    started = perf_counter()
+    with session_of_command(run.master) as spark, _one_line_errors():
+        code = _stream(run, spark, loaded, progress) if run.stream else _batch(run, spark, loaded, progress)
+    if not run.as_json and run.out != CONSOLE:
+        _show_summary(run, progress, perf_counter() - started)
+    return code or (1 if problems.errors else 0)
+
+
+def _served(loaded: SubscriberFile, run: Run) -> SubscriberFile:
+    """Set aside the subscribers whom only a hub can serve, each with a problem."""
+    reasons = [needs_hub(subscriber) for subscriber in loaded.subscribers]
+    served = tuple(one for one, reason in zip(loaded.subscribers, reasons, strict=True) if reason is None)
+    left_out = (Problem(str(run.subscribers), None, reason) for reason in reasons if reason is not None)
+    return replace(loaded, subscribers=served, problems=(*loaded.problems, *left_out))
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise RunError(reason_of(error)) from None
+
+
+def _source(run: Run, spark: SparkSession, loaded: SubscriberFile) -> EventSource:
+    options = dict(run.options)
+    return source_of(spark, run.events, loaded.schema, format=run.format, stream=run.stream, options=options)
+
+
+def _pipeline(
+    run: Run, source: EventSource, loaded: SubscriberFile, subscribers: Iterable[Subscriber] | ChangingSubscribers
+) -> Pipeline:
+    return Pipeline(subscribers, columns=source.columns, schema=loaded.schema, lateness=run.lateness, carry=run.carry)
+
+
+def _sink(run: Run, spark: SparkSession) -> Sink:
+    if run.out == CONSOLE:
+        return ConsoleSink(as_json=run.as_json)
+    return sink_of(spark, run.out, format=run.written, query=run.query)
+
+
+def _receivers(run: Run, progress: Progress) -> Metrics:
+    metrics = Metrics(progress)
+    if run.metrics is not None:
+        metrics.add(JsonLines(run.metrics))
+    if run.as_json and run.out != CONSOLE:
+        metrics.add(lambda batch: write_json(batch.to_json()))
+    return metrics
+
+
+def _batch(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: Progress) -> int:
+    metrics = _receivers(run, progress)
+    begin, started = datetime.now(UTC), perf_counter()  # noqa: TID251 (a command may look at the clock)
+    source = _source(run, spark, loaded)
+    outputs = _pipeline(run, source, loaded, loaded.subscribers).outputs(source.events)
+    with _status(run):
+        counts = write_outputs(outputs, _sink(run, spark), run=new_run())
+    seconds = perf_counter() - started
+    metrics.tell(BatchMetrics(run.query, 0, begin, counts.events + counts.rejected, counts, seconds))
+    return 0
+
+
+@contextmanager
+def _status(run: Run) -> Iterator[None]:
+    if run.as_json or not sys.stderr.isatty():
+        yield
+        return
+    with console(sys.stderr).status(f"running {run.events}"):
+        yield
+
+
+def _stream(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: Progress) -> int:
+    checkpoint = run.checkpoint_folder
+    metrics = _receivers(run, progress)
+    source = _source(run, spark, loaded)
+    sink = _sink(run, spark)
+    take_for_run(spark, sink, checkpoint)
+    if has_ended(spark, checkpoint) and not run.finish:
+        raise RunError(f"{checkpoint}: this stream was finished, and its output is complete; choose another --out")
+    changing = ChangingSubscribers(run.subscribers, checkpoint, lateness=run.lateness) if run.is_changing else None
+    if changing is not None:
+        metrics.follow(changing.updates)
+    pipeline = _pipeline(run, source, loaded, changing or loaded.subscribers)
+    outputs = pipeline.outputs(with_end(source.events, checkpoint))
+    spark.streams.addListener(metrics)
+    try:
+        for is_end in (False, True) if run.finish else (False,):
+            if is_end:
+                announce_end(spark, checkpoint)
+            query = start_outputs(
+                outputs,
+                sink,
+                checkpoint=checkpoint,
+                metrics=metrics,
+                available_now=run.available_now,
+                name=run.query,
+                before=None if changing is None else changing.prepare,
+            )
+            if _follow(query, progress, metrics, quiet=run.as_json):
+                complain(f"stopped; to go on where it stopped: {shlex.join(_command(run, checkpoint))}")
+                return INTERRUPTED
+        if run.finish:
+            sink.finish()
+    finally:
+        with suppress(Py4JError, OSError):  # Spark may have been told to end as well
+            spark.streams.removeListener(metrics)
+    return 0
+
+
+def _follow(query: StreamingQuery, progress: Progress, metrics: Metrics, *, quiet: bool) -> bool:
+    """Show the progress of a query until it ends; return whether that was by Ctrl-C or by a request to end.
+
+    Such a request may go to everything that the command has started: Spark's JVM then ends in mid-batch. That is no
+    failure, for the batch is done again when the run is resumed.
+    """
+    run = str(query.runId)
+    with ExitStack() as stack:
+        stopping = stack.enter_context(_interrupts())
+        live: Live | None = None
+        if not quiet and sys.stderr.isatty():
+            live = stack.enter_context(Live(console=console(sys.stderr), auto_refresh=False, redirect_stdout=False))
+        try:
+            while not query.awaitTermination(1):
+                if live is not None:
+                    live.update(progress.table(), refresh=True)
+                if stopping.is_set():
+                    _stop(query, progress)
+                    break
+            metrics.wait_for_end(run, REPORTED_WITHIN)
+        except (PySparkException, Py4JError, OSError):
+            if not stopping.is_set():
+                raise
+        if live is not None:
+            live.update(progress.table(), refresh=True)
+    return stopping.is_set()
+
+
+def _stop(query: StreamingQuery, progress: Progress) -> None:
+    """Let the batch that is being done come to its end, if that is soon, and stop."""
+    deadline = perf_counter() + PATIENCE
+    done = progress.batches
+    while query.status["isTriggerActive"] and progress.batches == done and perf_counter() < deadline:
+        query.awaitTermination(1)
+    query.stop()
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Let Ctrl-C, or a request to end, set an event; the second one ends the command at once."""
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
+        stopping.set()
+        complain("stopping after this batch; press Ctrl-C again to stop at once")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _command(run: Run, checkpoint: str) -> list[str]:
+    """Return the command that resumes a run."""
+    words = ["rankcast", "run", "--events", run.events, "--subscribers", str(run.subscribers)]
+    words += ["--out", without_password(run.out), "--available-now" if run.available_now else "--stream"]
+    usual = Run(run.events, run.subscribers, run.out)
+    stated: dict[str, str | None] = {
+        "--lateness": format_duration(run.lateness) if run.lateness != usual.lateness else None,
+        "--format": None if run.format is None else run.format.value,
+        "--write": run.written if run.written != usual.written else None,
+        "--query": run.query if run.query != usual.query else None,
+    }
+    words += [word for name, value in stated.items() if value is not None for word in (name, value)]
+    words += [word for name in run.carry for word in ("--carry", name)]
+    words += [word for key, value in run.options.items() for word in ("--option", f"{key}={value}")]
+    words += ["--finish"] if run.finish else []
+    words += ["--json"] if run.as_json else []
+    words += ["--checkpoint", checkpoint]
+    words += [] if run.master is None else ["--master", run.master]
+    return words + ([] if run.metrics is None else ["--metrics", str(run.metrics)])
+
+
+def _show_summary(run: Run, progress: Progress, seconds: float) -> None:
+    counts = progress.counts
+    told = [
+        counted(counts.events, "event"),
+        counted(counts.matches, "match", "matches"),
+        f"{counts.delivered:,} delivered",
+        f"{counts.late:,} late",
+        f"{counts.rejected:,} rejected",
+    ]
+    where = without_password(run.out) if is_database(run.out) else f"{run.out.rstrip('/')}/notifications"
+    console().print(f"{', '.join(told)}, in {seconds:.1f} s; notifications in {where}", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Top-k covering: who is above whom, and which subscriptions a broker must forward."""

@@ -1,0 +1,227 @@
+"""Top-k covering: which subscriptions a broker must forward so that the k best matches of any publication are known.
+
+A publication goes to its k best subscriptions only, so a subscription that k others cover and outrank never decides
+whether a publication comes this way. Three ways to tell who is hidden, each sound:
+
+- RegularCover: hidden as soon as one other is above it. Right for plain routing, which needs to know only that somebody
+  matches.
+- RankCoverK: hidden when the longest chain of subscriptions above it has at least k members.
+- AncestorCoverK: hidden when at least k subscriptions are above it, in whatever arrangement; hides most.
+
+Chains and ancestors may be counted among the forwarded ones alone: of k above a subscription the top ones are forwarded
+themselves, and there are k of them. So what a broker computes from what its neighbours forwarded equals what it would
+compute from everything (the depth by shortest paths, as printed, does not have this property).
+
+`add` and `remove` return what to send upstream: whom to forward now, and whom to withdraw. `weights` gives each
+forwarded subscription its share of those hidden below it; the paper's weight, all descendants, counts a hidden one
+several times.
+
+Paper: top-k covering for publish/subscribe overlays, with the corrections of docs/semantics.md.
+Cost: an addition is compared with the forwarded ones; a change of the forwarded ones is one pass over all.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from rankcast.arrays import Array
+from rankcast.covering.topk.order import Group, Order, Ranking
+from rankcast.model.errors import InvalidValueError, shown
+from rankcast.model.filters import Filter
+from rankcast.model.schema import Schema
+
+
+class Cover(Enum):
+    """How many above a subscription hide it: one, a chain of k, or any k."""
+
+    REGULAR = "RegularCover"
+    RANK = "RankCoverK"
+    ANCESTOR = "AncestorCoverK"
+
+
+class Change(NamedTuple):
+    """What a broker tells its neighbour upstream: subscriptions to forward, and forwarded ones to withdraw."""
+
+    forward: tuple[int, ...] = ()
+    withdraw: tuple[int, ...] = ()
+
+
+def check_k(k: object) -> None:
+    """Raise InvalidValueError unless this can be a k."""
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise InvalidValueError(f"k: {shown(k)} is not a whole number of at least 1")
+
+
+class CoverSet:
+    """Numbered subscriptions, divided into those forwarded and those hidden below them.
+
+    `level` is what hides a subscription when it reaches k: for a forwarded one the number of those above it, or the
+    longest chain of them; for a hidden one the same among the forwarded ones.
+    """
+
+    def __init__(
+        self,
+        cover: Cover,
+        k: int = 1,
+        ranking: Ranking = Ranking.AGNOSTIC,
+        schema: Schema | None = None,
+    ) -> None:
+        if not isinstance(cover, Cover):
+            raise InvalidValueError(f"cover: {shown(cover)} is not a Cover")
+        check_k(k)
+        self.cover = cover
+        self.k = 1 if cover is Cover.REGULAR else k
+        self.order = Order(ranking, schema)
+        self._level = np.zeros(16, np.int64)
+        self._forwarded = Group(self.order)
+        self._hidden = Group(self.order)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @property
+    def forwarded(self) -> Array:
+        """The forwarded subscriptions, in ascending order."""
+        return np.sort(self._forwarded.numbers)
+
+    @property
+    def hidden(self) -> Array:
+        """The hidden subscriptions, in ascending order."""
+        return np.sort(self._hidden.numbers)
+
+    def hiding(self, number: int) -> tuple[int, ...]:
+        """Return the forwarded subscriptions above one, in ascending order: those that hide it, if it is hidden."""
+        return tuple(sorted(self.order.above(number, self._forwarded).tolist()))
+
+    def hides(self, number: int) -> bool:
+        """Whether one of the hidden subscriptions is below one."""
+        return len(self.order.below(number, self._hidden)) > 0
+
+    def below(self, number: int) -> Array:
+        """Return all subscriptions below one, forwarded and hidden ones."""
+        groups = (self._forwarded, self._hidden)
+        return np.concatenate([self.order.below(number, group) for group in groups])
+
+    def hidden_weights(self, numbers: Array, weights: Array) -> Array:
+        """Return what forwarded subscriptions stand for beside themselves: of each hidden one below, given its weight,
+        an even share among all above it. Only with AncestorCoverK, which counts those."""
+        return self.order.shares(numbers, self._hidden, weights, self._level)
+
+    def add(self, number: int, wanted: Filter, score: float = 0.0) -> Change:
+        """Take a subscription in."""
+        self.order.add(number, wanted, score)
+        if number >= len(self._level):
+            self._level = np.concatenate([self._level, np.zeros(number + 1, np.int64)])
+        above = self.order.above(number, self._forwarded)
+        self._level[number] = self._counted(above)
+        if self._level[number] >= self.k:
+            self._hidden.add(number)
+            return Change()
+        return Change((number,), tuple(self._enter(number)))
+
+    def remove(self, number: int) -> Change:
+        """Forget a subscription."""
+        self.order.filter(number)
+        if number in self._hidden:
+            self._hidden.remove(number)
+            self.order.remove(number)
+            return Change()
+        self._forwarded.remove(number)
+        promoted = self._uncover(number)
+        self.order.remove(number)
+        return Change(tuple(promoted), (number,))
+
+    def weights(self) -> dict[int, float]:
+        """Return for each forwarded subscription 1 plus its shares of the hidden ones: each is divided evenly among
+        the forwarded ones above it. The sum is the number of all subscriptions."""
+        shares = dict.fromkeys(self.forwarded.tolist(), 1.0)
+        for number in self.hidden.tolist():
+            above = self.order.above(number, self._forwarded).tolist()
+            for one in above:
+                shares[one] += 1 / len(above)
+        return shares
+
+    def descendants(self) -> dict[int, int]:
+        """Return for each forwarded subscription how many are below it: the paper's weights, less 1."""
+        return {one: len(self.below(one)) for one in self.forwarded.tolist()}
+
+    def _counted(self, above: Array) -> int:
+        if self.cover is Cover.RANK:
+            return int(self._level[above].max()) + 1 if len(above) else 0
+        return len(above)
+
+    def _enter(self, number: int) -> list[int]:
+        """Let a subscription be forwarded; return those that are hidden by that."""
+        self._forwarded.add(number)
+        if self.cover is Cover.RANK:
+            return self._deepened(number)
+        below = self.order.below(number, self._forwarded)
+        self._level[below] += 1
+        hidden_below = self.order.below(number, self._hidden)
+        self._level[hidden_below] += 1
+        withdrawn = below[self._level[below] >= self.k].tolist()
+        for one in withdrawn:
+            self._forwarded.remove(one)
+        for one in withdrawn:
+            # Whoever it was above of is counted among the forwarded only.
+            self._level[self.order.below(one, self._hidden)] -= 1
+            self._level[self.order.below(one, self._forwarded)] -= 1
+        self._level[withdrawn] = [len(self.order.above(one, self._forwarded)) for one in withdrawn]
+        for one in withdrawn:
+            self._hidden.add(one)
+        return sorted(withdrawn)
+
+    def _uncover(self, number: int) -> list[int]:
+        """Let a subscription, no longer forwarded, hide nobody; return those that are forwarded by that."""
+        if self.cover is Cover.RANK:
+            return self._raised(number)
+        self._level[self.order.below(number, self._forwarded)] -= 1
+        below = self.order.below(number, self._hidden)
+        self._level[below] -= 1
+        promoted: list[int] = []
+        for one in self.order.top_down(below[self._level[below] < self.k]).tolist():
+            if self._level[one] < self.k:
+                self._hidden.remove(one)
+                promoted.append(one)
+                for withdrawn in self._enter(one):
+                    promoted.remove(withdrawn)
+        return sorted(promoted)
+
+    def _deepened(self, number: int) -> list[int]:
+        """Work out the chains anew below a subscription that has entered; return those whose chain is too long now."""
+        withdrawn: list[int] = []
+        for one in self.order.top_down(self.order.below(number, self._forwarded)).tolist():
+            self._level[one] = self._counted(self.order.above(one, self._forwarded))
+            if self._level[one] >= self.k:
+                self._forwarded.remove(one)
+                self._hidden.add(one)
+                withdrawn.append(one)
+        return sorted(withdrawn)
+
+    def _raised(self, number: int) -> list[int]:
+        """Work out the chains anew below a subscription that has left; return those whose chain is short enough now.
+
+        A hidden one stays hidden while one of level k-1 is above it, so only those are looked at that have lost one.
+        """
+        left = {int(self._level[number])}
+        lost = [number] if self.k - 1 in left else []
+        for one in self.order.top_down(self.order.below(number, self._forwarded)).tolist():
+            before = int(self._level[one])
+            if before - 1 not in left:
+                continue  # whoever made its chain so long is still there
+            self._level[one] = self._counted(self.order.above(one, self._forwarded))
+            if self._level[one] != before:
+                left.add(before)
+                lost += [one] if before == self.k - 1 else []
+        below = [self.order.below(one, self._hidden) for one in lost]
+        promoted: list[int] = []
+        for one in self.order.top_down(np.unique(np.concatenate([np.zeros(0, np.int64), *below]))).tolist():
+            self._level[one] = self._counted(self.order.above(one, self._forwarded))
+            if self._level[one] < self.k:
+                self._hidden.remove(one)
+                self._forwarded.add(one)
+                promoted.append(one)
+        return sorted(promoted)

@@ -1,0 +1,268 @@
+"""The covering order of many subscriptions: who is above whom, kept as arrays, while they come and go.
+
+A subscription is above another when its filter covers the other's and it ranks no lower, for every publication that
+matches both. A ranking has to be able to prove that:
+
+- `FIXED`: each subscription has a score that no publication changes (a fixed score, the area of its box); the larger
+  one ranks higher, and of equal scores the lower number.
+- `AGNOSTIC`: ranks are drawn at random for each publication; covering alone decides, as the paper evaluates it.
+- `UNPROVABLE`: anything else. Nothing is above anything.
+
+Equal filters are ordered by their numbers, so the order is strict. What covering cannot decide (UNKNOWN) counts as not
+covered. Numbers are the caller's; they are never reused while the order lives.
+Cost: a comparison with all rows is one pass of a kernel, some nanoseconds per row. Filters with disjunctions or string
+patterns are compared one by one with those rows whose boxes leave it open.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+import numpy as np
+
+from rankcast.arrays import Array
+from rankcast.covering.boxes import Boxed
+from rankcast.covering.relation import covers
+from rankcast.covering.rows import BoxRows, hull
+from rankcast.covering.topk.kernels import add_shares, related
+from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
+from rankcast.model.filters import Filter
+from rankcast.model.schema import Schema
+
+
+class Ranking(Enum):
+    """How the ranks of two subscriptions of one publication are known to compare."""
+
+    FIXED = "fixed"
+    AGNOSTIC = "agnostic"
+    UNPROVABLE = "unprovable"
+
+
+class Order:
+    """Numbered subscriptions under the covering order.
+
+    `boxes`, `scores` and `partial` are arrays by number; `partial` marks those whose box is only the hull.
+    """
+
+    def __init__(self, ranking: Ranking = Ranking.AGNOSTIC, schema: Schema | None = None) -> None:
+        self.ranking = ranking
+        self.boxes = BoxRows(schema)
+        self.scores = np.zeros(16, np.float64)
+        self._filters: dict[int, Filter] = {}
+        self.partial = np.zeros(16, np.bool_)
+        self._has_partial = False
+        self._room = np.empty(16, np.int64)
+        self.comparisons = 0
+        """How many boxes have been compared with one, in all."""
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._filters
+
+    def filter(self, number: int) -> Filter:
+        """Return the filter of a subscription, under the schema if there is one."""
+        if number not in self._filters:
+            raise UnknownIdError(f"there is no subscription {number} in the covering order")
+        return self._filters[number]
+
+    def boxed(self, number: int) -> Boxed:
+        """Return the boxes of a subscription."""
+        return self.boxes.space.boxed_as_lowered(self.filter(number))
+
+    def add(self, number: int, wanted: Filter, score: float = 0.0) -> Boxed:
+        """Take a subscription in and return its boxes. Its row is its number; rows are allocated up to the largest."""
+        if number in self._filters:
+            raise DuplicateIdError(f"there is a subscription {number} in the covering order already")
+        _check_added(number, score)
+        lowered = self.boxes.space.lowered(wanted)
+        boxed = self.boxes.space.boxed_as_lowered(lowered)
+        self.boxes.write(number, hull(boxed.outer))
+        self._make_room()
+        self.scores[number] = score if self.ranking is Ranking.FIXED else 0.0
+        self._filters[number] = lowered
+        self.partial[number] = not boxed.is_exact or len(boxed.outer) != 1
+        self._has_partial |= bool(self.partial[number])
+        return boxed
+
+    def _make_room(self) -> None:
+        missing = self.boxes.room - len(self.scores)
+        if missing > 0:
+            self.scores = np.concatenate([self.scores, np.zeros(missing)])
+            self.partial = np.concatenate([self.partial, np.zeros(missing, np.bool_)])
+
+    def remove(self, number: int) -> None:
+        """Forget a subscription."""
+        self.filter(number)
+        del self._filters[number]
+
+    def above(self, number: int, among: Group) -> Array:
+        """Return which subscriptions of a group are above one."""
+        return self._related(number, among, upwards=True)
+
+    def below(self, number: int, among: Group) -> Array:
+        """Return which subscriptions of a group one is above of."""
+        return self._related(number, among, upwards=False)
+
+    def top_down(self, numbers: Array) -> Array:
+        """Return subscriptions sorted so that each comes before those it is above of.
+
+        By score and number where ranks are fixed. Else by boxes: the earlier start, then the later end, attribute by
+        attribute, which no rounding can confuse; then by number. Of equal boxes only the filters themselves can tell.
+        """
+        if self.ranking is Ranking.FIXED:
+            return numbers[np.lexsort((numbers, -self.scores[numbers]))]
+        starts, ends = self.boxes.starts[numbers], self.boxes.ends[numbers]
+        sides = [side for low, high in zip(starts.T, ends.T, strict=True) for side in (low, -high)]
+        by_box = np.lexsort([numbers, *sides[::-1]])
+        ordered = numbers[by_box]
+        if self.partial[ordered].any():
+            starts, ends = starts[by_box], ends[by_box]
+            other = (starts[1:] != starts[:-1]).any(axis=1) | (ends[1:] != ends[:-1]).any(axis=1)
+            runs = np.split(ordered, np.flatnonzero(other) + 1)
+            ordered = np.concatenate([self._settled(run) if self.partial[run].any() else run for run in runs])
+        return ordered
+
+    def _settled(self, run: Array) -> Array:
+        """Sort subscriptions with equal boxes by what their filters say, each behind all that are above it."""
+        left, settled = dict.fromkeys(run.tolist()), []
+        while left:
+            waiting = [left.popitem()[0]]
+            while waiting:
+                above = next((other for other in left if self._is_settled_before(other, waiting[-1])), None)
+                if above is None:
+                    settled.append(waiting.pop())
+                else:
+                    del left[above]
+                    waiting.append(above)
+        return np.array(settled, np.int64)
+
+    def _is_settled_before(self, one: int, other: int) -> bool:
+        if self.partial[one] or self.partial[other]:
+            return self._is_above(one, other)
+        return one < other  # the filters are equal
+
+    def _related(self, number: int, among: Group, *, upwards: bool) -> Array:
+        if self.ranking is Ranking.UNPROVABLE or not len(among):
+            return np.zeros(0, np.int64)
+        self.comparisons += len(among)
+        room = self._room_for(len(among))
+        kept = related(number, upwards, *self._compared(among), room)
+        found = room[:kept].copy()
+        if not self._has_partial or not (self.partial[number] or self.partial[found].any()):
+            return found
+        pairs = [(other, number) if upwards else (number, other) for other in found.tolist()]
+        return found[np.array([self._is_above(*pair) for pair in pairs], np.bool_)]
+
+    def shares(self, uppers: Array, among: Group, weights: Array, levels: Array) -> Array:
+        """Return for each of some subscriptions the sum of weights / levels, both by number, over those below it.
+
+        As with `math.fsum`, the order in which they are summed does not show.
+        """
+        totals = np.zeros(len(uppers))
+        if self._has_partial:
+            below = [self.below(int(number), among) for number in uppers]
+            totals[:] = [math.fsum((weights[found] / levels[found]).tolist()) for found in below]
+        elif self.ranking is not Ranking.UNPROVABLE and len(among):
+            self.comparisons += len(among) * len(uppers)
+            room = self._room_for(len(among))
+            add_shares(uppers, *self._compared(among), room, weights, levels, totals)
+        return totals
+
+    def _compared(self, among: Group) -> tuple[bool, Array, Array, Array, Array, Array, Array, Array]:
+        """Return what kernels need to compare a subscription with some."""
+        by_score = self.ranking is Ranking.FIXED
+        return by_score, self.boxes.starts, self.boxes.ends, *among.columns, self.scores, self.partial, among.numbers
+
+    def _room_for(self, count: int) -> Array:
+        """Return an array for what a kernel finds: the same one, as a new one for each comparison takes time."""
+        if count > len(self._room):
+            self._room = np.empty(2 * count, np.int64)
+        return self._room
+
+    def _is_above(self, upper: int, lower: int) -> bool:
+        """Decide a pair whose boxes allow it."""
+        if not self.partial[upper] and not self.partial[lower]:
+            return True
+        if covers(self._filters[upper], self._filters[lower]) is not True:
+            return False
+        if upper < lower or self.ranking is Ranking.FIXED:
+            return True  # by score the kernel has decided
+        return (
+            covers(self._filters[lower], self._filters[upper]) is not True
+        )  # of equal filters the lower number is above
+
+
+class Group:
+    """Some subscriptions of an order, with their boxes as columns; coming and going take constant time."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._numbers = np.empty(16, np.int64)
+        self._place: dict[int, int] = {}
+        self._starts = np.zeros((0, 16), np.int64)
+        self._ends = np.zeros((0, 16), np.int64)
+        self._generation = -1
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._place
+
+    @property
+    def numbers(self) -> Array:
+        """The numbers, in no particular order: a view, valid until the next change."""
+        return self._numbers[: len(self._place)]
+
+    @property
+    def columns(self) -> tuple[Array, Array]:
+        """The starts and ends of the boxes by attribute, in the order of the numbers; with room behind them."""
+        if self._generation != self._order.boxes.generation:
+            self._rebuild()
+        return self._starts, self._ends
+
+    def add(self, number: int) -> None:
+        """Put a subscription in."""
+        count = len(self._place)
+        if count == len(self._numbers):
+            self._numbers = np.concatenate([self._numbers, np.empty(count, np.int64)])
+            self._generation = -1
+        self._numbers[count] = number
+        self._place[number] = count
+        self._write(count)
+
+    def remove(self, number: int) -> None:
+        """Take a subscription out; the last one takes its place."""
+        place = self._place.pop(number)
+        last = int(self._numbers[len(self._place)])
+        if last != number:
+            self._numbers[place] = last
+            self._place[last] = place
+            self._write(place)
+
+    def _write(self, place: int) -> None:
+        if self._generation == self._order.boxes.generation:
+            number = self._numbers[place]
+            self._starts[:, place], self._ends[:, place] = (
+                self._order.boxes.starts[number],
+                self._order.boxes.ends[number],
+            )
+
+    def _rebuild(self) -> None:
+        room, attributes = len(self._numbers), self._order.boxes.starts.shape[1]
+        self._starts, self._ends = np.empty((attributes, room), np.int64), np.empty((attributes, room), np.int64)
+        count = len(self._place)
+        self._starts[:, :count] = self._order.boxes.starts[self.numbers].T
+        self._ends[:, :count] = self._order.boxes.ends[self.numbers].T
+        self._generation = self._order.boxes.generation
+
+
+def _check_added(number: object, score: float) -> None:
+    """Raise unless a subscription can have this number, which is that of a row, and this score."""
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 0:
+        raise InvalidValueError(f"number: {shown(number)} is not a whole number of at least 0")
+    if math.isnan(score):
+        raise InvalidValueError(f"score of subscription {number}: nan is above and below nothing; expected a number")

@@ -1,0 +1,95 @@
+"""Choosing the audience of an event: the k best of the interests that match, and how many of them are behind each link.
+
+Scores come first; equals are taken in the order of their keys, or shuffled. In the weighted shuffle each interest comes
+next with a probability in proportion to its weight among those left: every weight divides an exponential variate, and
+the smallest quotients come first. That is the paper's shuffle with a tree of cumulative weights, in O(n log n) too.
+
+Where only counts are known, the numbers that fall to each link follow the multivariate hypergeometric distribution: k
+drawn at once from all that match, each as likely as any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from rankcast.model.events import Event
+from rankcast.overlay.routing.broker_choice import distance_rows
+from rankcast.overlay.routing.interests import Record
+from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
+from rankcast.ranking.relevance import relevance_of
+
+LEAST_WEIGHT = 1e-300
+"""Weights below count as that much: what is divided by them stays finite."""
+
+MOST_COUNTED = 10**9 - 1
+"""Members of all groups that quotas are drawn for: numpy draws for no more. Whoever claims more has as many as that."""
+
+
+def is_relevant(record: Record, event: Event) -> bool:
+    """Whether an event whose filter matches is a match: one that a relevance function cannot judge is not."""
+    relevance = record.interest.relevance
+    return relevance is None or relevance_of(event, relevance) is not None
+
+
+def chosen(
+    records: Sequence[Record],
+    k: int,
+    ranking: AudienceRanking,
+    event: Event,
+    random: np.random.Generator,
+    weights: Sequence[float] | None = None,
+) -> list[Record]:
+    """Return the best k of some relevant records, the best first."""
+    if ranking.ties is Ties.BY_ID:
+        ordered = sorted(range(len(records)), key=lambda at: records[at].interest.key)
+    else:
+        ordered = shuffled(np.ones(len(records)) if weights is None else np.asarray(weights, float), random)
+    scores = _scores(records, ranking.scoring, event)
+    if scores is not None:
+        ordered = sorted(ordered, key=lambda at: -scores[at])
+    return [records[at] for at in ordered[:k]]
+
+
+def shuffled(weights: np.ndarray[tuple[int], np.dtype[np.float64]], random: np.random.Generator) -> list[int]:
+    """Return all positions in a random order, heavier ones rather earlier.
+
+    >>> shuffled(np.array([1.0, 1e12, 1.0]), np.random.default_rng(1))[0]
+    1
+    """
+    draws = random.standard_exponential(len(weights)) / np.maximum(weights, LEAST_WEIGHT)
+    order: list[int] = np.argsort(draws, kind="stable").tolist()
+    return order
+
+
+def quotas(counts: Sequence[int], k: int, random: np.random.Generator) -> list[int]:
+    """Return how many of k fall to each of several groups of these sizes, when all members are equally likely.
+
+    >>> quotas([3, 0, 2], 9, np.random.default_rng(1))
+    [3, 0, 2]
+    """
+    if sum(counts) <= k:
+        return list(counts)
+    most = MOST_COUNTED // len(counts)
+    believed = [min(count, most) for count in counts]
+    drawn: list[int] = random.multivariate_hypergeometric(believed, min(k, sum(believed))).tolist()
+    return drawn
+
+
+def _scores(records: Sequence[Record], scoring: Scoring, event: Event) -> Sequence[float] | None:
+    if scoring is Scoring.NONE:
+        return None
+    if scoring is Scoring.DIVERSITY:
+        # Rounded once, so that sums do not depend on the order in which a broker knows its interests.
+        return [math.fsum(row.tolist()) for row in distance_rows([record.interest.filter for record in records])]
+    if scoring is Scoring.PREFERENCE:
+        return [record.interest.score for record in records]
+    return [_relevance(record, event) for record in records]
+
+
+def _relevance(record: Record, event: Event) -> float:
+    relevance = record.interest.relevance
+    found = 1.0 if relevance is None else relevance_of(event, relevance)
+    return record.interest.score * (0.0 if found is None else found)

@@ -1,0 +1,249 @@
+"""What a neighbour must know of the interests that meet one of its advertisements: forwarded ones, and hidden ones.
+
+A forward set is told which interests come and go, by their numbers, and says what to forward and what to withdraw. What
+covering cannot judge is forwarded always and hides nobody: filters that do not fit the advertisement's schema and,
+where k are chosen, subscriptions with a relevance function, which match less than their filters say.
+
+Where matches are counted, a set also knows which of the forwarded ones hide others. Whoever hides one is noted at once;
+who no longer does is found when `forget_hiding` is asked, so in between too many are noted, never too few.
+
+Cost: that of `rankcast.covering`. Numbers there are never used twice; now and then a set is made anew with small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from typing import Protocol
+
+import numpy as np
+
+from rankcast.covering.group.active import ActiveSet
+from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
+from rankcast.covering.topk.order import Ranking
+from rankcast.model.errors import FilterError
+from rankcast.model.schema import Schema
+from rankcast.overlay.routing.rankings import Scoring, Ties
+from rankcast.overlay.routing.score_order import Ranked, ScoreOrder
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.wire.messages import Advertise, Interest
+
+SPARE_NUMBERS = 1024
+"""Numbers used beyond twice those in use, before a set is made anew."""
+
+
+class _Covering(Protocol):
+    """What `CoverSet` and `ActiveSet` have in common."""
+
+    def remove(self, number: int) -> Change:
+        """Forget a subscription."""
+
+
+class ForwardSet:
+    """The interests that meet one advertisement; `strategy` and the advertisement say which are forwarded."""
+
+    def __init__(self, strategy: Strategy, advertise: Advertise) -> None:
+        self._strategy = strategy
+        self._advertise = advertise
+        schema = advertise.advertisement.schema
+        self._schema: Schema | None = schema if schema.attributes or schema.required else None
+        self._k = advertise.advertisement.k
+        self._cover = strategy.cover(self._k)
+        self._interests: dict[int, Interest] = {}
+        self._aside: set[int] = set()
+        self._weights: dict[int, float] = {}
+        self._forwarded: set[int] = set()
+        self._counts = strategy.counts and self._k is not None
+        self._hiding: set[int] = set()
+        self._new_hiding: list[int] = []
+        self._has_lost_some = False
+        self._scores: ScoreOrder | None = None
+        if self._cover in (Cover.RANK, Cover.ANCESTOR) and advertise.ranking.proof is Ranking.FIXED:
+            self._scores = ScoreOrder() if advertise.ranking.ties is Ties.BY_ID else None
+        self._start()
+
+    def _start(self) -> None:
+        """Make an empty set of covering, and its numbers."""
+        self._local: dict[int, int] = {}
+        self._outer: list[int] = []
+        self._own = np.ones(16)
+        self._covers: CoverSet | None = None
+        self._active: ActiveSet | None = None
+        if self._strategy is Strategy.GROUP_COVER:
+            self._active = ActiveSet(schema=self._schema)
+        elif self._cover is not None:
+            ranking = Ranking.AGNOSTIC if self._cover is Cover.REGULAR else self._advertise.ranking.proof
+            self._covers = CoverSet(self._cover, self._k or 1, ranking, self._schema)
+
+    def __len__(self) -> int:
+        return len(self._interests)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._interests
+
+    @property
+    def forwarded(self) -> Set[int]:
+        """The numbers of those that the neighbour must know: a view."""
+        return self._forwarded
+
+    def hides(self, number: int) -> bool:
+        """Whether a forwarded interest may hide others; only known where matches are counted."""
+        return number in self._hiding
+
+    def new_hiding(self) -> list[int]:
+        """Return the interests that are noted to hide others since this was last asked."""
+        found, self._new_hiding = self._new_hiding, []
+        return found
+
+    def forget_hiding(self) -> list[int]:
+        """Find out which interests hide nobody any more, and return them."""
+        if self._covers is None or not self._has_lost_some:
+            return []
+        self._has_lost_some = False
+        relieved = sorted(number for number in self._hiding if not self._covers.hides(self._local[number]))
+        self._hiding.difference_update(relieved)
+        return relieved
+
+    def add(self, number: int, interest: Interest) -> Change:
+        """Take an interest in; return what to forward and what to withdraw."""
+        change = self._added(number, interest)
+        if self._counts:
+            self._note_hiding(change, () if number in self._forwarded else (number,))
+        return change
+
+    def remove(self, number: int) -> Change:
+        """Forget an interest; return what to forward and what to withdraw."""
+        change = self._removed(number)
+        if self._counts:
+            self._has_lost_some = True
+            self._note_hiding(change)
+        return change
+
+    def _note_hiding(self, change: Change, hidden: tuple[int, ...] = ()) -> None:
+        """Note who is above those that are hidden now, and which of the newly forwarded are above hidden ones."""
+        if self._covers is None:
+            return
+        hidden += tuple(number for number in change.withdraw if number in self._local)
+        above = {local for number in hidden for local in self._covers.hiding(self._local[number])}
+        above |= {
+            local for local in map(self._local.get, change.forward) if local is not None and self._covers.hides(local)
+        }
+        noted = {self._outer[local] for local in above} - self._hiding
+        self._hiding |= noted
+        self._new_hiding += sorted(noted)
+
+    def _added(self, number: int, interest: Interest) -> Change:
+        self._interests[number] = interest
+        if self._stands_aside(interest):
+            self._aside.add(number)
+            self._forwarded.add(number)
+            return Change((number,))
+        if self._scores is not None and not self._scores.add(self._ranked(number, interest)):
+            return self._made_anew()
+        return self._applied(self._entered(number, interest))
+
+    def _removed(self, number: int) -> Change:
+        interest = self._interests.pop(number)
+        self._weights.pop(number, None)
+        before = frozenset(self._forwarded) if self._has_spare_numbers else None
+        if number in self._aside:
+            self._aside.remove(number)
+            self._forwarded.remove(number)
+            return Change((), (number,))
+        if self._scores is not None:
+            self._scores.remove(self._ranked(number, interest))
+        local = self._local.pop(number)
+        covering: _Covering | None = self._covers or self._active
+        change = Change((), (local,)) if covering is None else covering.remove(local)
+        applied = self._applied(change)
+        return applied if before is None else self._made_anew(before)
+
+    def weigh(self, number: int, weight: float) -> None:
+        """Take note of how many an interest stands for by itself, if that is not one."""
+        self._weights[number] = weight
+        if number in self._local:
+            self._own[self._local[number]] = weight
+
+    def own_weight(self, number: int) -> float:
+        """Return how many an interest stands for by itself."""
+        return self._weights.get(number, 1.0)
+
+    def split_weights(self, numbers: Sequence[int]) -> list[float]:
+        """Return what forwarded interests weigh: each its own weight, and its share of those hidden below it.
+
+        One pass over the hidden ones each: how many are above each is known.
+        """
+        own = [self.own_weight(number) for number in numbers]
+        if self._covers is None or self._cover is not Cover.ANCESTOR:
+            return own
+        at = [place for place, number in enumerate(numbers) if number not in self._aside]
+        locals_of = np.array([self._local[numbers[place]] for place in at], np.int64)
+        for place, hidden in zip(at, self._covers.hidden_weights(locals_of, self._own).tolist(), strict=True):
+            own[place] += hidden
+        return own
+
+    def descendants_weight(self, number: int, source: Callable[[int], object]) -> float:
+        """Return the paper's weight: its own, and one for each below it that its own does not count.
+
+        What a neighbour told counts those below that came from the same neighbour; of own clients (None) nobody does.
+        """
+        own = self.own_weight(number)
+        if self._covers is None or self._cover is not Cover.ANCESTOR or number in self._aside:
+            return own
+        counted, below = source(number), self._covers.below(self._local[number]).tolist()
+        return own + sum(counted is None or source(self._outer[one]) != counted for one in below)
+
+    def _stands_aside(self, interest: Interest) -> bool:
+        if self._cover in (Cover.RANK, Cover.ANCESTOR) and interest.relevance is not None:
+            return True
+        if self._schema is None or (self._covers is None and self._active is None):
+            return False
+        try:
+            interest.filter.under(self._schema)
+        except FilterError:
+            return True
+        return False
+
+    def _entered(self, number: int, interest: Interest) -> Change:
+        local = self._local[number] = len(self._outer)
+        self._outer.append(number)
+        if local >= len(self._own):
+            self._own = np.concatenate([self._own, np.ones(local)])
+        self._own[local] = self.own_weight(number)
+        if self._covers is not None:
+            ranked = self._ranked(number, interest)
+            score = -ranked[0] if self._scores is None else self._scores.label(ranked)
+            change = self._covers.add(local, interest.filter, score)
+        elif self._active is not None:
+            change = self._active.add(local, interest.filter)
+        else:
+            change = Change((local,))
+        return change
+
+    def _applied(self, change: Change) -> Change:
+        """Take over a change of covering; return it in the numbers of the caller."""
+        forward = tuple(self._outer[local] for local in change.forward)
+        withdraw = tuple(self._outer[local] for local in change.withdraw)
+        self._forwarded.update(forward)
+        self._forwarded.difference_update(withdraw)
+        self._hiding.difference_update(withdraw)
+        return Change(forward, withdraw)
+
+    @property
+    def _has_spare_numbers(self) -> bool:
+        return len(self._outer) > 2 * len(self._interests) + SPARE_NUMBERS
+
+    def _made_anew(self, before: frozenset[int] | None = None) -> Change:
+        """Make the set anew, with small numbers and wide labels; return what changes against what was forwarded."""
+        before = frozenset(self._forwarded) if before is None else before
+        held = [(number, one) for number, one in self._interests.items() if number not in self._aside]
+        if self._scores is not None:
+            self._scores = ScoreOrder(self._ranked(*one) for one in held)
+        self._start()
+        self._forwarded = set(self._aside)
+        for number, interest in held:
+            self._applied(self._entered(number, interest))
+        return Change(tuple(sorted(self._forwarded - before)), tuple(sorted(before - self._forwarded)))
+
+    def _ranked(self, number: int, interest: Interest) -> Ranked:
+        score = 0.0 if self._advertise.ranking.scoring is Scoring.NONE else interest.score
+        return -score, tuple(interest.key), number

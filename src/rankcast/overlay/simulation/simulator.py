@@ -1,0 +1,347 @@
+"""A whole overlay in simulated time: deterministic, from one seed, with everything counted.
+
+Brokers are joined as a topology says. A message takes its link's delay, and waits at a broker that is busy; how long a
+broker is busy with one is a `Processing`, or what handling it really takes, by a stopwatch that a study may lend. With
+`jitter` each message takes up to that much longer, so that links reorder. A link has to be quicker than a heartbeat, or
+brokers would ask again and again for what is still on its way. Brokers crash and come back, links are cut and mended.
+Clients speak to their brokers without delay.
+
+Nothing here decides anything: all behaviour is that of `rankcast.overlay.broker`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from rankcast.model.advertisements import AdvertisementId
+from rankcast.model.errors import InvalidValueError, UnknownIdError, shown
+from rankcast.model.events import Event, Identity
+from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId, SubscriptionKey
+from rankcast.overlay.broker import Broker, Settings
+from rankcast.overlay.effects import Deliver, Effect, Rejected, Send
+from rankcast.overlay.simulation.measures import Measures, Sizes
+from rankcast.overlay.simulation.topologies import Topology
+from rankcast.overlay.wire.messages import (
+    Advertise,
+    Alive,
+    ClientMessage,
+    Message,
+    Packet,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
+from rankcast.overlay.wire.snapshots import restored, snapshot
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+NO_TIME = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Processing:
+    """Seconds that a broker is busy: with any message, and for each interest that it searches and that it finds."""
+
+    message: float = 0.0
+    searched: float = 0.0
+    found: float = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing takes any time."""
+        return not (self.message or self.searched or self.found)
+
+
+def check_links(topology: Topology, settings: Settings, jitter: timedelta = NO_TIME) -> None:
+    """Raise InvalidValueError when a message may be on its way for as long as a heartbeat."""
+    for link in topology.links:
+        slowest = link.delay + jitter
+        if slowest >= settings.heartbeat:
+            raise InvalidValueError(
+                f"from {shown(link.one)} to {shown(link.other)} a message may take {slowest.total_seconds():g} s; "
+                f"expected less than a heartbeat, {settings.heartbeat.total_seconds():g} s"
+            )
+
+
+class Simulation:
+    """An overlay of brokers. `measures` counts what happens; `delivered` is told of every delivery, if given."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Settings,
+        *,
+        seed: int = 0,
+        start: datetime = START,
+        processing: Processing | None = None,
+        stopwatch: Callable[[], float] | None = None,
+        jitter: timedelta = NO_TIME,
+        delivered: Callable[[str, Deliver], object] | None = None,
+    ) -> None:
+        check_links(topology, settings, jitter)
+        self.topology = topology
+        self.settings = settings
+        self.now = start
+        self.measures = Measures()
+        self.brokers: dict[str, Broker] = {}
+        self._seed = seed
+        self._processing = processing or Processing()
+        self._stopwatch = stopwatch
+        self._jitter = jitter
+        self._random = np.random.default_rng([seed, 0])
+        self._told = delivered
+        self._sizes = Sizes()
+        self._arrivals: list[tuple[datetime, int, str, str, Message]] = []
+        self._to_settle = 0
+        self._ticks: list[tuple[datetime, str]] = []
+        self._next_tick: dict[str, datetime] = {}
+        self._number = 0
+        self._free_at: dict[str, datetime] = {}
+        self._kept: dict[str, tuple[bytes | None, int]] = {}
+        self._cut: set[tuple[str, str]] = set()
+        self._homes: dict[str, str] = {}
+        self._published: dict[Identity, tuple[datetime, str]] = {}
+        for number, name in enumerate(topology.brokers):
+            self.brokers[name] = Broker(name, settings, np.random.default_rng([seed, 1, number]))
+        for link in topology.links:
+            self._join(link.one, link.other)
+        self.settle()
+
+    # Clients
+
+    def subscribe(self, broker: str, subscriber: Subscriber, lease: timedelta | None = None) -> None:
+        """Let a subscriber join at a broker, or change."""
+        self._homes[subscriber.id] = broker
+        self.say(broker, _client(subscriber.id), Subscribe(subscriber, lease))
+
+    def unsubscribe(self, subscriber: str) -> None:
+        """Let a subscriber leave."""
+        home = self._homes.pop(subscriber, None)
+        if home is None:
+            raise UnknownIdError(f"there is no subscriber {shown(subscriber)}")
+        self.say(home, _client(subscriber), Unsubscribe(SubscriberId(subscriber)))
+
+    def read(self, subscriber: str, subscription: str | None = None) -> list[Deliver]:
+        """Return the current list of a subscriber, the best first; a broker that is down shows none."""
+        home = self._homes.get(subscriber)
+        if home is None:
+            raise UnknownIdError(f"there is no subscriber {shown(subscriber)}")
+        if home not in self.brokers:
+            return []
+        name = None if subscription is None else SubscriptionId(subscription)
+        return self.brokers[home].desk.read(SubscriberId(subscriber), name, self.now)
+
+    def advertise(self, broker: str, advertise: Advertise) -> None:
+        """Let a publisher announce itself at a broker; its client has the name of the advertisement."""
+        self.say(broker, _publisher(advertise.advertisement.id), advertise)
+
+    def publish(self, broker: str, advertisement: AdvertisementId, event: Event, k: int | None = None) -> None:
+        """Let a publisher publish."""
+        self._published[event.identity] = (self.now, broker)
+        self.measures.published += 1
+        self.say(broker, _publisher(advertisement), Publish(advertisement, event, k))
+
+    def say(self, broker: str, client: str, message: ClientMessage) -> None:
+        """Let a client say something to its broker; a broker that is down hears nothing."""
+        if broker in self.brokers:
+            self._handle(broker, client, message)
+        elif broker not in self._kept:
+            raise UnknownIdError(f"there is no broker {shown(broker)}")
+
+    # Time
+
+    def settle(self) -> None:
+        """Let everything that is on its way arrive, and what follows from it; but for heartbeats, which never end."""
+        while self._to_settle:
+            self._once()
+
+    def run_until(self, instant: datetime) -> None:
+        """Let time pass, with heartbeats, leases and timers, as far as before an instant."""
+        while (due := self._next_due()) is not None and due < instant:
+            self._once()
+        self.now = max(self.now, instant)
+
+    def run_for(self, duration: timedelta) -> None:
+        """Let so much time pass, its last instant included."""
+        end = self.now + duration
+        while (due := self._next_due()) is not None and due <= end:
+            self._once()
+        self.now = end
+
+    def finish(self) -> None:
+        """End the input: let the subscribers' open periods and windows be completed."""
+        for name, broker in self.brokers.items():
+            self._do(name, broker.finish(), self.now)
+
+    def _next_due(self) -> datetime | None:
+        """Return when something happens next."""
+        while self._ticks and self._next_tick.get(self._ticks[0][1]) != self._ticks[0][0]:
+            heapq.heappop(self._ticks)
+        instants = [one[0][0] for one in (self._arrivals, self._ticks) if one]
+        return min(instants, default=None)
+
+    def _once(self) -> None:
+        """Let the next thing happen; at one instant messages arrive first, for a broker's own time closes it."""
+        due = self._next_due()
+        if due is None:
+            return
+        self.now = max(self.now, due)
+        if self._arrivals and self._arrivals[0][0] <= self.now:
+            _, _, here, there, message = heapq.heappop(self._arrivals)
+            self._to_settle -= not isinstance(message, Alive)
+            if there in self.brokers and (here, there) not in self._cut:
+                self._handle(there, here, message)
+            return
+        _, name = heapq.heappop(self._ticks)
+        del self._next_tick[name]
+        self._do(name, self.brokers[name].tick(self.now), self.now)
+
+    def _set_tick(self, name: str) -> None:
+        """Note when a broker has something to do by itself; an older note in the heap no longer counts."""
+        instant = self.brokers[name].next_instant
+        if instant is None:
+            self._next_tick.pop(name, None)
+        elif self._next_tick.get(name) != instant:
+            self._next_tick[name] = instant
+            heapq.heappush(self._ticks, (instant, name))
+
+    # Failures
+
+    def cut(self, one: str, other: str) -> None:
+        """Lose a link, with everything on its way."""
+        self.topology.link(one, other)
+        self._cut |= {(one, other), (other, one)}
+        self._lose(lambda here, there: {here, there} == {one, other})
+        for here, there in ((one, other), (other, one)):
+            if here in self.brokers:
+                self._do(here, self.brokers[here].disconnect(there, self.now), self.now)
+
+    def mend(self, one: str, other: str) -> None:
+        """Repair a link."""
+        if (one, other) not in self._cut:
+            raise InvalidValueError(f"the link between {shown(one)} and {shown(other)} is not cut")
+        self._cut -= {(one, other), (other, one)}
+        self._join(one, other)
+
+    def crash(self, broker: str, *, keeps_state: bool = False) -> None:
+        """Stop a broker: what is on its way to it is lost, and its state too unless it was kept on disk."""
+        crashed = self._broker(broker)
+        self._kept[broker] = (snapshot(crashed) if keeps_state else None, crashed.incarnation)
+        del self.brokers[broker]
+        self._next_tick.pop(broker, None)
+        self._lose(lambda here, there: broker in (here, there))
+        for neighbour in self.topology.neighbours(broker):
+            if neighbour in self.brokers and (neighbour, broker) not in self._cut:
+                self._do(neighbour, self.brokers[neighbour].disconnect(broker, self.now), self.now)
+
+    def restart(self, broker: str) -> None:
+        """Start a crashed broker again. Without kept state its clients have to come again."""
+        if broker not in self._kept:
+            raise InvalidValueError(f"broker {shown(broker)} has not crashed")
+        kept, incarnation = self._kept.pop(broker)
+        if kept is not None:
+            self.brokers[broker] = restored(kept, incarnation=incarnation + 1)
+        else:
+            random = np.random.default_rng([self._seed, 1, self.topology.brokers.index(broker), incarnation])
+            self.brokers[broker] = Broker(broker, self.settings, random, incarnation=incarnation + 1)
+        for neighbour in self.topology.neighbours(broker):
+            if (neighbour, broker) not in self._cut:
+                self._join(neighbour, broker)
+
+    # Looking at it
+
+    def table_sizes(self) -> dict[str, int]:
+        """Return how many interests each broker knows, its own subscribers' included."""
+        return {name: len(broker.routing.table) for name, broker in self.brokers.items()}
+
+    def received(self, broker: str) -> int:
+        """Return how many interests a broker was told by its neighbours."""
+        table = self._broker(broker).routing.table
+        return len(table) - len(table.of(None))
+
+    def matching_work(self) -> dict[str, tuple[int, int]]:
+        """Return, for each broker, how many interests were searched and how many found, over all events."""
+        return {
+            name: (broker.routing.table.searched, broker.routing.table.found) for name, broker in self.brokers.items()
+        }
+
+    def _broker(self, name: str) -> Broker:
+        if name not in self.brokers:
+            raise UnknownIdError(f"there is no running broker {shown(name)}")
+        return self.brokers[name]
+
+    def _join(self, one: str, other: str) -> None:
+        for here, there in ((one, other), (other, one)):
+            if one in self.brokers and other in self.brokers:
+                self._do(here, self.brokers[here].connect(there, self.now), self.now)
+
+    def _lose(self, is_lost: Callable[[str, str], bool]) -> None:
+        self._arrivals = [one for one in self._arrivals if not is_lost(one[2], one[3])]
+        heapq.heapify(self._arrivals)
+        self._to_settle = sum(not isinstance(one[4], Alive) for one in self._arrivals)
+
+    def _handle(self, name: str, link: str, message: Message) -> None:
+        broker = self.brokers[name]
+        table = broker.routing.table
+        searched, found = table.searched, table.found
+        began = 0.0 if self._stopwatch is None else self._stopwatch()
+        effects = broker.handle(message, link, self.now)
+        took = 0.0 if self._stopwatch is None else self._stopwatch() - began
+        self.measures.handled[name] += 1
+        done = self.now
+        if took or not self._processing.is_free:
+            cost = self._processing
+            seconds = cost.message + cost.searched * (table.searched - searched) + cost.found * (table.found - found)
+            seconds += took
+            done = max(self.now, self._free_at.get(name, self.now)) + timedelta(seconds=seconds)
+            self._free_at[name] = done
+            self.measures.busy[name] += seconds  # type: ignore[assignment]
+        self._do(name, effects, done)
+
+    def _do(self, name: str, effects: Iterable[Effect], done: datetime) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self._send(name, effect, done)
+            elif isinstance(effect, Deliver):
+                self._deliver(name, effect, done)
+            elif isinstance(effect, Rejected):
+                self.measures.rejected[effect.reason.value] += 1
+        self._set_tick(name)
+
+    def _send(self, here: str, send: Send, done: datetime) -> None:
+        message, there = send.message, send.link
+        inner = message.message if isinstance(message, Packet) else message
+        kind = type(inner).__name__
+        self.measures.messages[kind] += 1
+        self.measures.bytes[kind] += self._sizes.of(message)
+        self.measures.over_links[here, there] += 1
+        if isinstance(inner, Publish):
+            self.measures.events_over[here, there] += 1
+        arrival = done + self.topology.link(here, there).delay
+        if self._jitter:
+            arrival += self._jitter * self._random.random()
+        self._number += 1
+        self._to_settle += not isinstance(message, Alive)
+        heapq.heappush(self._arrivals, (arrival, self._number, here, there, message))
+
+    def _deliver(self, name: str, deliver: Deliver, done: datetime) -> None:
+        published, origin = self._published.get(deliver.event.identity, (done, name))
+        self.measures.latencies.append((done - published).total_seconds())
+        self.measures.hops[self.topology.hops(origin, name)] += 1
+        for subscription in deliver.matched:
+            self.measures.deliveries[SubscriptionKey(deliver.subscriber, subscription)] += 1
+        if self._told is not None:
+            self._told(name, deliver)
+
+
+def _client(subscriber: str) -> str:
+    """Return the link of a subscriber: not that of a broker with the same name."""
+    return f"subscriber {subscriber}"
+
+
+def _publisher(name: AdvertisementId) -> str:
+    return f"publisher {name}"

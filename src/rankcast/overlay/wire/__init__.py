@@ -1,0 +1,1 @@
+"""What brokers say to each other and write down: messages, their form as bytes, snapshots."""

@@ -1,0 +1,261 @@
+"""Everything that brokers and their clients say to each other: plain frozen values.
+
+Clients (subscribers and publishers) speak to their broker: `Subscribe`, `Unsubscribe`, `Advertise`, `Unadvertise`,
+`Publish`, `Read`, `Renew`. Brokers speak to each other in packets, numbered per direction of a link and per session,
+which carry the routing state (`Advertise`, `Unadvertise`, `Forward`, `Withdraw`, `Weigh`, with `Reset` and `Synced`
+around the state at the start of a session) and the traffic (`Publish`, `CountQuery`, `CountReply`). `Connect` asks a
+neighbour to begin a session, `Alive` tells how far it has come; these two stand outside the numbering.
+
+`rankcast.overlay.wire.form` writes them as bytes. Durations are counted by whoever gets them, on its own clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple, TypeAlias
+
+from rankcast.model.advertisements import Advertisement, AdvertisementId
+from rankcast.model.errors import InvalidMessageError, shown
+from rankcast.model.events import Event
+from rankcast.model.expressions import Constraint, Expression, Operator, all_of
+from rankcast.model.filters import Filter
+from rankcast.model.policies import check_duration
+from rankcast.model.relevance import Relevance
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
+from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking
+
+MAX_NUMBER = 2**53
+"""Numbers of packets, sessions and counts stay below: every JSON reader keeps them exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """A subscription as other brokers know it: whose it is, what it matches (its time bounds included), its rank."""
+
+    key: SubscriptionKey
+    filter: Filter
+    score: float = 1.0
+    relevance: Relevance | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.score <= 1:
+            raise InvalidMessageError(f"score: {shown(self.score)} is not a rank from 0 to 1")
+
+    @staticmethod
+    def of(subscriber: SubscriberId, subscription: Subscription, rank: float) -> Interest:
+        """Return what others must know of a subscription of this preference rank."""
+        bounds: list[Expression] = []
+        if subscription.active_from is not None:
+            bounds.append(Constraint("time", Operator.GE, (subscription.active_from,)))
+        if subscription.active_until is not None:
+            bounds.append(Constraint("time", Operator.LT, (subscription.active_until,)))
+        wanted = subscription.filter
+        if bounds:
+            wanted = Filter.of(all_of(wanted.expression, *bounds))
+        return Interest(SubscriptionKey(subscriber, subscription.id), wanted, rank, subscription.relevance)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """A client's subscriber, new or as it is from now on; without renewal it ends after the lease."""
+
+    subscriber: Subscriber
+    lease: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        _check_lease(self.lease)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """The end of a client's subscriber."""
+
+    subscriber: SubscriberId
+
+
+@dataclass(frozen=True, slots=True)
+class Advertise:
+    """What somebody is going to publish, and how its audience is ranked; from a client, it ends after the lease."""
+
+    advertisement: Advertisement
+    ranking: AudienceRanking = FAIRNESS
+    lease: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        _check_lease(self.lease)
+
+
+@dataclass(frozen=True, slots=True)
+class Unadvertise:
+    """The end of an advertisement."""
+
+    advertisement: AdvertisementId
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What is on the list of a client's subscriber, or of one subscription with a policy of its own?"""
+
+    subscriber: SubscriberId
+    subscription: SubscriptionId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """A client is still there: all its leases begin anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """An interest that the neighbour must know; `weights` are, by advertisement, how many it stands for.
+
+    `hides` says that the neighbour may not know of others whose matches are all its own: only who counts is told.
+    """
+
+    interest: Interest
+    weights: tuple[tuple[AdvertisementId, float], ...] = ()
+    hides: bool = False
+
+    def __post_init__(self) -> None:
+        for _, weight in self.weights:
+            _check_weight(weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """An interest that the neighbour need not know any more."""
+
+    key: SubscriptionKey
+
+
+@dataclass(frozen=True, slots=True)
+class Weigh:
+    """How many subscriptions forwarded interests stand for now, themselves included."""
+
+    advertisement: AdvertisementId
+    weights: tuple[tuple[SubscriptionKey, float], ...]
+
+    def __post_init__(self) -> None:
+        for _, weight in self.weights:
+            _check_weight(weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """An event of an advertisement.
+
+    `k` is for how many subscriptions: a client may ask for fewer than it advertised; between brokers it is the
+    neighbour's share. None is for all that match. With `targets` the event is for these and nobody else.
+    """
+
+    advertisement: AdvertisementId
+    event: Event
+    k: int | None = None
+    targets: tuple[SubscriptionKey, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            check_number("k", self.k)
+
+
+@dataclass(frozen=True, slots=True)
+class CountQuery:
+    """How many subscriptions behind the neighbour match an event?"""
+
+    advertisement: AdvertisementId
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class CountReply:
+    """So many match the event of this source and id."""
+
+    source: str
+    id: str
+    count: int
+
+    def __post_init__(self) -> None:
+        check_number("count", self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A session begins: all state follows, up to `Synced`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """All state has been told; what the neighbour still knows from earlier sessions and was not told again is over."""
+
+
+class Session(NamedTuple):
+    """Names the packets of one direction of a link: chosen by who receives them, growing."""
+
+    incarnation: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """The sender asks for a new session; `incarnation` is another one whenever it has lost its state."""
+
+    session: Session
+
+    def __post_init__(self) -> None:
+        _check_session(self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The sender is there, and has sent so many packets of the session."""
+
+    session: Session
+    sent: int
+
+    def __post_init__(self) -> None:
+        _check_session(self.session)
+        check_number("sent", self.sent)
+
+
+State: TypeAlias = Advertise | Unadvertise | Forward | Withdraw | Weigh | Reset | Synced
+Traffic: TypeAlias = Publish | CountQuery | CountReply
+PeerMessage: TypeAlias = State | Traffic
+ClientMessage: TypeAlias = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Read | Renew
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A message between brokers, with its place in the session; the first one has the number 0."""
+
+    session: Session
+    number: int
+    message: Advertise | Unadvertise | Forward | Withdraw | Weigh | Reset | Synced | Publish | CountQuery | CountReply
+
+    def __post_init__(self) -> None:
+        _check_session(self.session)
+        check_number("number", self.number)
+
+
+Message: TypeAlias = ClientMessage | Packet | Connect | Alive
+
+
+def check_number(name: str, value: int) -> None:
+    """Raise unless a number can be counted to."""
+    if isinstance(value, bool) or not 0 <= value < MAX_NUMBER:
+        raise InvalidMessageError(f"{name}: {shown(value)} is not a whole number from 0 to {MAX_NUMBER - 1}")
+
+
+def _check_session(session: Session) -> None:
+    check_number("incarnation", session.incarnation)
+    check_number("request", session.request)
+
+
+def _check_weight(weight: float) -> None:
+    if isinstance(weight, bool) or not 0 < weight < MAX_NUMBER:
+        raise InvalidMessageError(f"weight: {shown(weight)} is not a number above 0 and below {MAX_NUMBER}")
+
+
+def _check_lease(lease: timedelta | None) -> None:
+    if lease is not None:
+        check_duration("lease", lease)

@@ -1,0 +1,1 @@
+"""Subscribers that come and go, with all limits kept at every moment."""

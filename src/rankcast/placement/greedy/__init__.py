@@ -1,0 +1,1 @@
+"""Greedy placement, and the baselines that look at one thing only."""

@@ -1,0 +1,1 @@
+"""Kernels over boxes that several algorithms share."""

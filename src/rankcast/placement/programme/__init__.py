@@ -1,0 +1,1 @@
+"""Placement by linear programming: the paper's SLP1 and SLP."""

@@ -1,0 +1,120 @@
+"""Filters for an assignment that is given: a few boxes around all that a broker has to let through.
+
+Finding the best ones is NP-hard, so two ways are tried and the smaller result is taken: k-means on the ends of the
+boxes (the paper's way), and merging, two at a time, the boxes that grow least by it. Filters of inner brokers are
+fitted around those below them, from the leaves up.
+
+Cost: per broker O(different boxes * alpha) for the clusters; merging starts from at most `MERGED` clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from rankcast.arrays import Array
+from rankcast.placement.kernels.growth import measure
+from rankcast.placement.kernels.merging import merge
+from rankcast.placement.problem.density import Density
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.solution import Placement
+from rankcast.placement.programme.clusters import k_means, normalised
+
+TRIES = 3
+"""Starts of k-means."""
+
+MERGED = 32
+"""Clusters from which merging starts: its cost grows with the cube of their number."""
+
+
+def fitted(
+    problem: Problem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array] | None = None
+) -> Placement:
+    """Return the placement with a given leaf column for each subscriber, and filters fitted to that.
+
+    `known` are boxes of leaf brokers, most of them around some interest there: tightened to that, they are tried too.
+    """
+    seeds = leaf_seeds(problem, random)
+    filters = [np.empty((0, problem.interests.sides.shape[1])) for _ in range(len(problem.tree))]
+    for column, parts in enumerate(parts_by_leaf(problem, column_of)):
+        broker = int(problem.tree.leaves[column])
+        most = int(problem.boxes_of_brokers[broker])
+        filters[broker] = fitted_leaf(
+            parts, most, problem.density, int(seeds[column]), None if known is None else known[broker]
+        )
+    fit_inner_filters(problem, filters, random)
+    return Placement(problem.tree.leaves[column_of], tuple(filters))
+
+
+def leaf_seeds(problem: Problem, random: np.random.Generator) -> Array:
+    """Return a seed for each leaf: leaves can be fitted in any order, and anywhere."""
+    return random.integers(0, 1 << 63, len(problem.tree.leaves))
+
+
+def fitted_leaf(parts: Array, most: int, density: Density, seed: int, known: Array | None = None) -> Array:
+    """Return the filter of a leaf: few boxes around parts, or known boxes tightened to them where that is smaller."""
+    if not len(parts):
+        return parts
+    found = enclosing(parts, most, density, np.random.default_rng(seed))
+    if known is None:
+        return found
+    tight = _tightened(parts, known, most, density)
+    return tight if measure(tight, density) < measure(found, density) else found
+
+
+def fit_inner_filters(problem: Problem, filters: list[Array], random: np.random.Generator) -> None:
+    """Replace the filters of inner brokers by boxes around those below, from the leaves up."""
+    for broker in problem.tree.downwards[::-1].tolist():
+        children = problem.tree.children(broker)
+        if len(children):
+            below = np.concatenate([filters[child] for child in children])
+            filters[broker] = enclosing(below, int(problem.boxes_of_brokers[broker]), problem.density, random)
+
+
+def parts_by_leaf(problem: Problem, column_of: Array) -> Iterable[Array]:
+    """Yield the different boxes that the subscribers of each leaf are interested in."""
+    interests = problem.interests
+    codes = np.unique(column_of * len(interests) + problem.interest_of)
+    columns, wanted = np.divmod(codes, len(interests))
+    ends = np.searchsorted(columns, np.arange(len(problem.tree.leaves) + 1))
+    for first, last in pairwise(ends):
+        yield np.unique(interests.taken(wanted[first:last]).sides, axis=0)
+
+
+def enclosing(boxes: Array, most: int, density: Density, random: np.random.Generator) -> Array:
+    """Return at most so many boxes, each given box in one of them, of small measure together."""
+    boxes = np.unique(boxes, axis=0)
+    if len(boxes) <= most:
+        return boxes
+    points = np.column_stack([normalised(column) for column in boxes.T])
+    found = [hulls(boxes, k_means(points, most, random)) for _ in range(TRIES)]
+    found.append(merged(hulls(boxes, k_means(points, MERGED, random)), most, density))
+    return min(found, key=lambda tried: measure(tried, density))
+
+
+def _tightened(parts: Array, boxes: Array, most: int, density: Density) -> Array:
+    """Give each part to the smallest known box that contains it, shrink boxes to that, and merge what is too many."""
+    order = np.argsort(density.measures(boxes), kind="stable")
+    labels = np.full(len(parts), len(boxes))
+    for rank, box in reversed(list(enumerate(boxes[order]))):
+        labels[(parts <= box).all(axis=1)] = rank
+    alone = labels == len(boxes)  # in no known box: one of its own
+    labels[alone] += np.arange(alone.sum())
+    return merged(np.unique(hulls(parts, labels), axis=0), most, density)
+
+
+def hulls(boxes: Array, labels: Array) -> Array:
+    """Return the smallest box around each cluster that is not empty."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    found: Array = np.maximum.reduceat(boxes[order], starts, axis=0)
+    return found
+
+
+def merged(boxes: Array, most: int, density: Density) -> Array:
+    """Merge the two boxes that grow least by it, until there are few enough."""
+    found = np.ascontiguousarray(boxes).copy()
+    count = merge(found, len(found), most, np.empty(len(found)), density.rows)
+    return found[:count]

@@ -1,0 +1,1 @@
+"""Local search: a placement in motion, moves and exchanges."""

@@ -1,0 +1,156 @@
+"""Local search from any placement: better by simulated annealing, never worse than its start.
+
+A start that breaks limits of latency or load is mended first, by moving as few subscribers as a flow allows; when no
+placement keeps the limits, as many as possible do. The search itself keeps them in every move. The moves are those of
+`kernels_search`; the temperature falls geometrically, and is relative to the mean traffic of a leaf at the start.
+Where many subscribers have the same demand, half of the budget is for a search with a few of each (`thinning`).
+
+How long it goes on is given as a number of moves, and then a seed gives one result; or as a budget of any other kind,
+such as time, of which the caller says how much is spent. Cost: some ten thousand moves a second with a thousand
+subscribers to a leaf; three moves per subscriber do most of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from rankcast.placement.greedy.greedy import greedy_offline, load_factors
+from rankcast.placement.kernels.growth import measure
+from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.solution import Placement
+from rankcast.placement.programme.coarsening import Thinned
+from rankcast.placement.programme.fitting import fitted
+from rankcast.placement.programme.flow import cheapest_flow, classes_of, drawn_members
+from rankcast.placement.search.search_state import Search
+
+HOT, COLD = 0.3, 3e-3
+"""The temperatures of the first and the last moves, as shares of the mean traffic of a leaf. A filter grows by steps of
+a tenth of its measure and more: what is much colder refuses nearly every step that costs anything."""
+
+SHARE_OF_FEW = 0.5
+"""Of the budget, for a search with few subscribers of each demand where many have the same."""
+
+STEPS = 200
+"""Temperatures from hot to cold, where the number of moves is given."""
+
+CHUNK = 1000
+"""Moves before the budget is looked at again, where it is not a number of moves."""
+
+Progress = Callable[[float, float], None]
+"""Called now and then with the share of the budget that is spent, and the least traffic so far."""
+
+
+def improved(
+    problem: Problem, start: Placement, random: np.random.Generator, moves: int, progress: Progress | None = None
+) -> Placement:
+    """Return the best placement that is found with so many moves."""
+    steps = min(STEPS, max(1, moves))
+    counts = np.diff(np.linspace(0, moves, steps + 1).astype(np.int64)).tolist()
+    return _annealed(problem, start, random, ((step / steps, count) for step, count in enumerate(counts)), progress)
+
+
+def improved_within(
+    problem: Problem,
+    start: Placement,
+    random: np.random.Generator,
+    spent: Callable[[], float],
+    progress: Progress | None = None,
+) -> Placement:
+    """Return the best placement that is found until `spent` says 1: the share of a budget, of time for instance."""
+
+    def chunks() -> Iterator[tuple[float, int]]:
+        while (share := spent()) < 1:
+            yield share, CHUNK
+
+    return _annealed(problem, start, random, chunks(), progress)
+
+
+def _annealed(
+    problem: Problem,
+    start: Placement,
+    random: np.random.Generator,
+    chunks: Iterable[tuple[float, int]],
+    progress: Progress | None,
+) -> Placement:
+    """Try moves by chunks, each with the share of the budget that is spent before it."""
+    begun = mended(problem, start, random)
+    tell = progress or (lambda _share, _traffic: None)
+    left = iter(chunks)
+    begun = _begun_with_few(problem, begun, random, left, tell)
+    best = _walked(problem, begun, random, left, tell)
+    return min(begun, best, key=lambda one: _traffic(problem, one))
+
+
+def _begun_with_few(
+    problem: Problem, begun: Placement, random: np.random.Generator, chunks: Iterator[tuple[float, int]], tell: Progress
+) -> Placement:
+    """Spend a share of the budget on a few subscribers of each demand, if many have the same one, and carry over what
+    is found; return that where it is better."""
+    few = Thinned.of(problem, random)
+    if few is None:
+        return begun
+    known = _traffic(problem, begun)
+    start = greedy_offline(few.problem)
+    found = _walked(few.problem, start, random, chunks, lambda share, _: tell(share, known), SHARE_OF_FEW)
+    factor = problem.beta if _has_room(problem, begun, problem.beta) else problem.beta_max
+    carried = few.carried_over(found, factor, random)
+    return carried if carried is not None and _traffic(problem, carried) < known else begun
+
+
+def _walked(
+    problem: Problem,
+    start: Placement,
+    random: np.random.Generator,
+    chunks: Iterator[tuple[float, int]],
+    tell: Progress,
+    most: float = 1.0,
+) -> Placement:
+    """Walk from a start until so large a share of the budget is spent, ever colder; return the best placement seen."""
+    walk = Search(problem, start, random)
+    best, best_traffic = walk.placement(), walk.traffic
+    for share, moves in chunks:
+        tell(share, best_traffic)
+        walk.go(moves, HOT * (COLD / HOT) ** min(1.0, share / most))
+        if walk.traffic < best_traffic:
+            best, best_traffic = walk.placement(), walk.traffic
+        if share >= most:
+            break
+    tell(most, best_traffic)
+    return best
+
+
+def mended(problem: Problem, start: Placement, random: np.random.Generator) -> Placement:
+    """Return a placement as it is if it keeps latency and load, or one that differs for as few as possible."""
+    column_of = np.searchsorted(problem.tree.leaves, start.brokers)
+    is_timely = problem.candidates[problem.site_of, column_of].all()
+    if is_timely and _has_room(problem, start, problem.beta_max):
+        return start
+    groups = classes_of(problem.candidates, problem.site_of)
+    leaves = len(problem.tree.leaves)
+    codes, members = np.unique(groups.members * leaves + column_of, return_inverse=True)
+    rows, current = np.divmod(codes, leaves)
+    allowed = groups.allowed[rows]
+    costs = np.ones(allowed.shape, np.int64)
+    costs[np.arange(len(codes)), current] = 0
+    sizes = np.bincount(members.reshape(-1), minlength=len(codes))
+    for factor in load_factors(problem).tolist():
+        flow = cheapest_flow(allowed, costs, sizes, problem.rooms(factor))
+        if flow.total == len(problem):
+            break
+    columns = drawn_members(flow, members.reshape(-1), random)
+    kept = np.where(
+        problem.candidates[problem.site_of, column_of], column_of, problem.candidates[problem.site_of].argmax(axis=1)
+    )
+    return fitted(problem, np.where(columns >= 0, columns, kept), random)
+
+
+def _has_room(problem: Problem, placement: Placement, factor: float) -> bool:
+    """Whether no leaf has more subscribers than a load factor allows."""
+    loads = np.bincount(placement.brokers, minlength=len(problem.tree))[problem.tree.leaves]
+    return bool((loads <= problem.rooms(factor)).all())
+
+
+def _traffic(problem: Problem, placement: Placement) -> float:
+    return sum(measure(boxes, problem.density) for boxes in placement.filters)

@@ -1,0 +1,1 @@
+"""The delivery stage: shards of queues whose state Spark keeps."""

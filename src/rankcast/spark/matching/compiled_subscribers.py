@@ -1,0 +1,383 @@
+"""The audience: what workers need of one version of the subscribers, as arrays that are saved once and mapped by all.
+
+- An index that matches events, and the table that ranks the matches, by the numbers of subscriptions.
+- The delivery queues: key (subscriber, subscription or None), policy, and the names of the subscriptions whose events
+  compete in it. Queues are numbered from 0 and keep their numbers for ever: `changed` only adds. So do the names within
+  a queue; a matching subscription is told by its position among them, whatever version delivers the event later.
+
+A subscriber may be there several times, as it is in several periods of time, if its subscriptions say when they are
+active and the periods do not overlap.
+
+`load` maps the arrays into memory, without reading them; what is loaded stays for the next task of the process. Cost of
+`of`: the building of a matching index. Cost of `changed`: what has changed, and copies of the arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rankcast.arrays import Array
+from rankcast.delivery.engine.contents import WantedContent
+from rankcast.delivery.stream.event_tables import Ragged
+from rankcast.matching.index import Index
+from rankcast.matching.segments.builder import Entry
+from rankcast.model.errors import UnknownIdError, shown
+from rankcast.model.notifying import AtOnce
+from rankcast.model.policies import Policy
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.ranking.batch_table import Ranking, RankTable
+from rankcast.storage.index_files import load_arrays, load_index, save_arrays, save_index
+from rankcast.storage.subscribers.settings import notify_to_document, policy_from_document, policy_to_document
+
+KIND, VERSION = "audience", 1
+
+KEPT = 4
+"""Audiences that a process keeps: the current one, and those of batches that are repeated or end late."""
+
+
+FEWEST_APART = 16
+"""Subscriptions that every event matches and that are kept apart: fewer are not worth it."""
+
+
+class QueueKey(NamedTuple):
+    """Whose queue it is: a subscriber's, or that of one of its subscriptions with a policy of its own."""
+
+    subscriber: SubscriberId
+    subscription: SubscriptionId | None = None
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The delivery queues by number; the names within queue i are names[name_start[i]:name_start[i+1]]."""
+
+    subscriber: Ragged
+    subscription: Ragged
+    """Empty for a queue of all of a subscriber's subscriptions."""
+    policy: Array
+    policies: tuple[Policy, ...]
+    """The different policies, by the numbers in `policy`."""
+    name_start: Array
+    name: Ragged
+
+    def __len__(self) -> int:
+        return len(self.policy)
+
+    @staticmethod
+    def of(keys: Sequence[QueueKey], policies: Sequence[Policy], names: Sequence[Sequence[str]]) -> Queues:
+        """Return queues, given the key, the policy and the subscriptions' names of each."""
+        known: dict[Policy, int] = {}
+        numbers = [known.setdefault(policy, len(known)) for policy in policies]
+        return Queues(
+            Ragged.of_texts(key.subscriber for key in keys),
+            Ragged.of_texts(key.subscription or "" for key in keys),
+            np.array(numbers, np.int32),
+            tuple(known),
+            np.cumsum([0, *map(len, names)], dtype=np.int64),
+            Ragged.of_texts(name for own in names for name in own),
+        )
+
+    def policies_of(self, shard: int, shards: int) -> list[Policy]:
+        """Return the policies of the queues of a shard: those whose number is `shard` modulo `shards`, in order."""
+        return [self.policies[number] for number in self.policy[shard::shards].tolist()]
+
+    def policy_of(self, queue: int) -> Policy:
+        """Return the policy of a queue."""
+        return self.policies[int(self.policy[queue])]
+
+    @cached_property
+    def keys(self) -> list[QueueKey]:
+        """The keys by number."""
+        pairs = zip(self.subscriber.texts(), self.subscription.texts(), strict=True)
+        return [QueueKey(SubscriberId(owner), SubscriptionId(own) if own else None) for owner, own in pairs]
+
+    @cached_property
+    def subscriber_texts(self) -> Any:
+        """The subscribers by queue, for Arrow."""
+        return self.subscriber.to_arrow()
+
+    @cached_property
+    def subscription_texts(self) -> Any:
+        """The subscriptions by queue, null for a queue of all of a subscriber's."""
+        texts = self.subscription.to_arrow()
+        empty = np.diff(self.subscription.starts) == 0
+        return (
+            pa.array(texts.to_pylist(), pa.string(), mask=empty)
+            if not empty.all()
+            else pa.nulls(len(self), pa.string())
+        )
+
+    @cached_property
+    def name_texts(self) -> Any:
+        """The names of all queues, for Arrow."""
+        return self.name.to_arrow()
+
+    def names_of(self, queue: int) -> list[str]:
+        """Return the names of the subscriptions of a queue."""
+        own = self.name.taken(np.arange(self.name_start[queue], self.name_start[queue + 1]))
+        return own.texts()
+
+    @property
+    def fingerprint(self) -> int:
+        """A number below 0 that other queues (keys, order, policies, names) do not have: 62 bits of a digest."""
+        policies = json.dumps([policy_to_document(self.policy_of(queue)) for queue in range(len(self))])
+        digest = hashlib.sha256(policies.encode())
+        for texts in (self.subscriber, self.subscription, self.name):
+            digest.update(texts.starts.tobytes())
+            digest.update(texts.values.tobytes())
+        digest.update(self.name_start.tobytes())
+        return -1 - (int.from_bytes(digest.digest()[:8], "little") >> 2)
+
+    @cached_property
+    def wanted_content(self) -> WantedContent:
+        """What policies compare of events."""
+        return WantedContent.of(self.policies)
+
+
+class Audience:
+    """One version of the subscribers; see the module."""
+
+    def __init__(
+        self,
+        index: Index,
+        ranking: Ranking,
+        position: Array,
+        queues: Queues,
+        needs_hub: str | None = None,
+        apart: Array | None = None,
+    ) -> None:
+        self.index = index
+        self.apart: Array = np.zeros(0, np.int64) if apart is None else apart
+        """Subscriptions that every event matches, which are not in the index; see `takes_everything`."""
+        self.needs_hub = needs_hub
+        """Why these subscribers can be matched but not notified by a pipeline, if that is so."""
+        self.ranking = ranking
+        self.position = position
+        """By subscription number: the position of its name within its queue."""
+        self.queues = queues
+        self.reader = index.reader()
+
+    @staticmethod
+    def of(subscribers: Iterable[Subscriber], *, apart: bool = False) -> Audience:
+        """Return the audience of some subscribers; raise PriorityCycleError for contradictory priorities.
+
+        With `apart`, subscriptions that every event matches are kept out of the index, if they are many.
+        """
+        return _Building(subscribers).audience(apart=apart)
+
+    @property
+    def subscribers(self) -> int:
+        """How many subscribers have a queue."""
+        return int((np.diff(self.queues.subscription.starts) == 0).sum())
+
+    def __len__(self) -> int:
+        return len(self.index) + len(self.apart)
+
+    def with_apart(self, offsets: Array, numbers: Array) -> tuple[Array, Array]:
+        """Return what the index finds of a batch of events with what every one of them matches."""
+        if not len(self.apart):
+            return offsets, numbers
+        ends = offsets + np.arange(len(offsets)) * len(self.apart)
+        joined = np.empty(int(ends[-1]), np.int64)
+        is_apart = np.zeros(len(joined), bool)
+        is_apart[(ends[1:, None] - len(self.apart) + np.arange(len(self.apart))).ravel()] = True
+        joined[is_apart], joined[~is_apart] = np.tile(self.apart, len(offsets) - 1), numbers
+        return ends, joined
+
+    def table_apart(self, shard: int, shards: int) -> RankTable:
+        """Return the ranks of what is apart in a shard, by the numbers that queues have there."""
+        if (shard, shards) not in self._tables:
+            table = self.ranking.table
+            own = self.apart[table.queue[self.apart] % shards == shard]
+            chosen = table.chosen(own)
+            self._tables[shard, shards] = replace(chosen, queue=chosen.queue // shards)
+        return self._tables[shard, shards]
+
+    @cached_property
+    def _tables(self) -> dict[tuple[int, int], RankTable]:
+        return {}
+
+    @cached_property
+    def _numbers(self) -> dict[QueueKey, int]:
+        return {key: number for number, key in enumerate(self.queues.keys)}
+
+    def queue_number(self, key: tuple[SubscriberId, SubscriptionId | None]) -> int:
+        """Return the number of a queue."""
+        found = self._numbers.get(QueueKey(*key))
+        if found is None:
+            raise UnknownIdError(f"there is no queue {shown(tuple(key))}")
+        return found
+
+    def names_of(self, queue: int) -> list[str]:
+        """Return the names of the subscriptions of a queue."""
+        return self.queues.names_of(queue)
+
+    def decays(self, queue: Array) -> Array:
+        """Return which queues order events by a decayed rank, at any time."""
+        found: Array = self._decaying[queue]
+        return found
+
+    @cached_property
+    def _decaying(self) -> Array:
+        table = self.ranking.table
+        found = np.zeros(len(self.queues), bool)
+        decaying: Array = np.flatnonzero(np.add.reduce(table.half_life, axis=1))
+        found[table.queue[np.isin(table.profile, decaying)]] = True
+        return found
+
+    @cached_property
+    def _people(self) -> tuple[Array, Array, Array]:
+        """The subscriber of each queue, the first queue of each subscriber, and the order of the subscribers' ids."""
+        texts = np.array(self.queues.subscriber.to_arrow(text=False).to_pylist(), object)
+        names, first, owner = np.unique(texts, return_index=True, return_inverse=True)
+        return owner.astype(np.int64), first.astype(np.int64), np.arange(len(names))
+
+    @property
+    def subscriber_of_queue(self) -> Array:
+        """By queue: the number of its subscriber."""
+        return self._people[0]
+
+    @property
+    def first_queue(self) -> Array:
+        """By subscriber: the first of its queues."""
+        return self._people[1]
+
+    @property
+    def subscriber_order(self) -> Array:
+        """By subscriber: its place in the order of ids."""
+        return self._people[2]
+
+    def save(self, folder: Path) -> None:
+        """Write everything to a folder."""
+        queues = self.queues
+        arrays = {f"ranks.{name}": array for name, array in self.ranking.table.to_arrays().items()}
+        arrays |= {"position": self.position, "policy": queues.policy, "name_start": queues.name_start}
+        arrays |= {"apart": self.apart}
+        for name in _TEXTS:
+            texts: Ragged = getattr(queues, name)
+            arrays |= {f"{name}.starts": texts.starts, f"{name}.values": texts.values}
+        metadata = {
+            "numbers": list(self.ranking.numbers),
+            "vectors": list(self.ranking.vectors),
+            "policies": [policy_to_document(policy) for policy in queues.policies],
+            "needs_hub": self.needs_hub,
+        }
+        save_index(folder / "index", self.index.snapshot)
+        save_arrays(folder / "audience", KIND, VERSION, metadata, arrays)
+
+    @staticmethod
+    def load(folder: Path, *, verify: bool = False) -> Audience:
+        """Map a saved audience; raise InvalidFileError for what is missing or of another kind.
+
+        `verify` reads all of it and refuses what is damaged.
+        """
+        saved = load_arrays(folder / "audience", KIND, {VERSION}, verify=verify)
+        arrays, metadata = saved.arrays, saved.metadata
+        ranks = {name.removeprefix("ranks."): array for name, array in arrays.items() if name.startswith("ranks.")}
+        texts = {name: Ragged(arrays[f"{name}.starts"], arrays[f"{name}.values"]) for name in _TEXTS}
+        policies = tuple(policy_from_document(one or {"policy": "all"}) for one in metadata["policies"])
+        queues = Queues(policy=arrays["policy"], policies=policies, name_start=arrays["name_start"], **texts)
+        ranking = Ranking(RankTable.from_arrays(ranks), tuple(metadata["numbers"]), tuple(metadata["vectors"]))
+        index, needs_hub = load_index(folder / "index", verify=verify), metadata.get("needs_hub")
+        return Audience(index, ranking, arrays["position"], queues, needs_hub, arrays.get("apart"))
+
+
+_TEXTS = ("subscriber", "subscription", "name")
+
+_kept: dict[tuple[str, int], Audience] = {}
+
+
+def loaded(folder: Path) -> Audience:
+    """Return the audience in a folder that never changes, from memory if this process has used it before."""
+    manifest = folder / "audience" / "manifest.json"
+    key = (str(folder), manifest.stat().st_ino if manifest.exists() else 0)
+    found = _kept.pop(key, None) or Audience.load(folder)
+    _kept[key] = found
+    while len(_kept) > KEPT:
+        del _kept[next(iter(_kept))]
+    return found
+
+
+def queue_policies(subscriber: Subscriber) -> dict[SubscriptionId | None, Policy]:
+    """Return the delivery queues that a subscriber has, each with its policy."""
+    return dict(subscriber.policies)
+
+
+def needs_hub(subscriber: Subscriber) -> str | None:
+    """Return why a subscriber cannot be notified by a pipeline; None when it can."""
+    if isinstance(subscriber.notify, AtOnce):
+        return None
+    return (
+        f"subscriber {shown(subscriber.id)}: notify: {shown(notify_to_document(subscriber.notify))} needs a hub; on "
+        "Spark every notification is put out at once"
+    )
+
+
+def takes_everything(subscriber: Subscriber, one: Subscription) -> bool:
+    """Whether a subscription is matched by every event and only ranks it, so that its rows need not be written down.
+
+    It accepts everything at all times and has a relevance function, and its scores do not decay; it also has to be the
+    only one of its queue.
+    """
+    is_always = one.active_from is None and one.active_until is None
+    return is_always and one.relevance is not None and subscriber.decay is None and one.filter.accepts_everything
+
+
+class _Building:
+    """Collects subscribers: gives queues and numbers to them."""
+
+    def __init__(self, subscribers: Iterable[Subscriber]) -> None:
+        self._keys: dict[QueueKey, int] = {}
+        self._policies: list[Policy] = []
+        self._names: list[dict[str, int]] = []
+        self._subscribers = list(subscribers)
+        self._entries: list[Entry] = []
+        self._queue: list[int] = []
+        self._position: list[int] = []
+        for subscriber in self._subscribers:
+            self._add(subscriber)
+
+    def _add(self, subscriber: Subscriber) -> None:
+        policies = queue_policies(subscriber)
+        for own, policy in policies.items():
+            key = QueueKey(subscriber.id, own)
+            if key not in self._keys:
+                self._keys[key] = len(self._keys)
+                self._policies.append(policy)
+                self._names.append({})
+        for one in subscriber.subscriptions:
+            queue = self._keys[QueueKey(subscriber.id, one.id if one.id in policies else None)]
+            names = self._names[queue]
+            self._entries.append(Entry.of(len(self._entries), one.filter, one.active_from, one.active_until))
+            self._queue.append(queue)
+            self._position.append(names.setdefault(one.id, len(names)))
+
+    def audience(self, *, apart: bool) -> Audience:
+        """Return everything collected."""
+        numbers = self._apart() if apart else np.zeros(0, np.int64)
+        kept_out = set(numbers.tolist())
+        entries = [entry for entry in self._entries if entry.number not in kept_out]
+        ranking = Ranking.of(self._subscribers, self._queue)
+        queues = Queues.of(list(self._keys), self._policies, [list(names) for names in self._names])
+        unfit = next(filter(None, map(needs_hub, self._subscribers)), None)
+        return Audience(Index(entries), ranking, np.array(self._position, np.int32), queues, unfit, numbers)
+
+    def _apart(self) -> Array:
+        """Return the subscriptions that every event matches, each the only one of its queue; none if they are few."""
+        owned = ((subscriber, one) for subscriber in self._subscribers for one in subscriber.subscriptions)
+        sizes = Counter(self._queue)
+        found = [
+            number
+            for number, ((subscriber, one), queue) in enumerate(zip(owned, self._queue, strict=True))
+            if sizes[queue] == 1 and takes_everything(subscriber, one)
+        ]
+        return np.array(found if len(found) >= FEWEST_APART else [], np.int64)

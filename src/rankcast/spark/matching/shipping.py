@@ -1,0 +1,113 @@
+"""How an audience gets to the workers: by a folder that they see, or with the task.
+
+On one machine, or with a shared disk, workers map the folder that the driver has written. A worker that does not see
+the folder asks Spark for the bytes of it, once per host, and unpacks them to a folder of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from pyspark.sql import SparkSession
+
+from rankcast.delivery.stream.queue_changes import QueueChange
+from rankcast.model.policies import Policy
+from rankcast.spark.matching.compiled_subscribers import Audience, loaded
+
+
+class AudienceSource(Protocol):
+    """Knows, on a worker, which audience the running task has to use."""
+
+    @property
+    def keeps_contents(self) -> bool:
+        """Whether the contents of events are kept as long as queues hold them, so that they can be ranked anew."""
+
+    def current(self) -> tuple[int, Audience]:
+        """Return the version of the subscribers, and the audience."""
+
+    def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
+        """Return the policies with which the queues of a shard begin, and the version of that."""
+
+    def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
+        """Return from when on the queues of each shard change, and how; None when there is nothing to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedAudience:
+    """An audience in a folder that never changes; `content` holds its bytes for hosts that do not see the folder.
+
+    Its version is a fingerprint of its queues: a stream that is restarted with other ones is refused by the shards.
+    """
+
+    folder: str
+    mark: str
+    content: Any = field(default=None, repr=False)
+    version: int = 0
+    keeps_contents: ClassVar[bool] = False
+
+    def current(self) -> tuple[int, Audience]:
+        """Return the version of the subscribers, and the audience."""
+        folder = Path(self.folder)
+        if self.content is not None and _mark(folder) != self.mark:
+            folder = _unpacked(self.content.value, self.mark)
+        return self.version, loaded(folder)
+
+    def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
+        """Return the policies of the queues of a shard, and the version of the subscribers."""
+        version, audience = self.current()
+        return version, audience.queues.policies_of(shard, shards)
+
+    def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
+        """Return None: these subscribers stay what they are."""
+        return None
+
+
+def shipped(audience: Audience, spark: SparkSession, folder: Path | None = None) -> SavedAudience:
+    """Save an audience where workers find it: in `folder`, or in one that goes away with this process."""
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="rankcast-audience-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    audience.save(folder)
+    content = None
+    if not str(spark.sparkContext.master).startswith("local"):
+        content = spark.sparkContext.broadcast(_packed(folder))
+    return SavedAudience(str(folder), _mark(folder), content, audience.queues.fingerprint)
+
+
+def _mark(folder: Path) -> str:
+    """Return what tells one saved audience from another; empty when there is none."""
+    try:
+        manifests = [(folder / part / "manifest.json").read_bytes() for part in ("audience", "index")]
+    except OSError:
+        return ""
+    return hashlib.sha256(b"".join(manifests)).hexdigest()
+
+
+def _packed(folder: Path) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for part in ("audience", "index"):
+            archive.add(folder / part, arcname=part)
+    return stream.getvalue()
+
+
+def _unpacked(content: bytes, mark: str) -> Path:
+    """Unpack an audience once per host; whoever comes second waits for the first."""
+    target = Path(tempfile.gettempdir()) / f"rankcast-audience-{os.getuid()}-{mark[:32]}"
+    with (target.parent / f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _mark(target) != mark:
+            shutil.rmtree(target, ignore_errors=True)
+            with tarfile.open(fileobj=io.BytesIO(content), mode="r") as archive:
+                archive.extractall(target, filter="data")
+    return target

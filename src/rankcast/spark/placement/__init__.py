@@ -1,0 +1,1 @@
+"""Placement by linear programming for very many subscribers, on Spark."""

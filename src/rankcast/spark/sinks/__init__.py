@@ -1,0 +1,1 @@
+"""Where a pipeline's outputs go: folders and databases, each batch exactly once."""

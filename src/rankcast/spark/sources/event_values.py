@@ -1,0 +1,278 @@
+"""Columns of Arrow batches as values of rankcast: converted and checked by column, with the rows that do not fit.
+
+Only where something is wrong, or where a type has no direct counterpart (decimals, times written as text), rows are
+looked at one by one.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rankcast.arrays import Array
+from rankcast.delivery.engine.contents import value_code
+from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.schema import ENVELOPE_TYPES, Schema
+from rankcast.model.times import EPOCH, FIRST_INSTANT, LAST_INSTANT, NEVER, TICK, microseconds, parse_time
+from rankcast.model.values import INT_MAX, INT_MIN, Value, ValueType
+from rankcast.spark.sources.rejected import ORIGINAL, REASON
+
+
+class Rejected(NamedTuple):
+    """A row that is no event: why, and what it was."""
+
+    reason: str
+    original: str
+
+
+class Problems:
+    """What is wrong with the rows of a batch: the first thing found of each."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._reasons: dict[int, str] = {}
+        self._originals: dict[int, str] = {}
+        if REASON in batch.schema.names:
+            self._take_marked()
+
+    def _take_marked(self) -> None:
+        """Take over what the source could not read."""
+        marked = np.flatnonzero(np.asarray(self._batch.column(REASON).is_valid()))
+        for row in marked.tolist():
+            self._reasons[row] = self._batch.column(REASON)[row].as_py()
+            if ORIGINAL in self._batch.schema.names:
+                original = self._batch.column(ORIGINAL)[row].as_py()
+                if original is not None:
+                    self._originals[row] = original
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is wrong."""
+        return bool(self._reasons)
+
+    @property
+    def good(self) -> Array:
+        """The rows in which nothing is wrong."""
+        bad = np.zeros(len(self._batch), bool)
+        bad[list(self._reasons)] = True
+        return np.flatnonzero(~bad)
+
+    def has(self, row: int) -> bool:
+        """Whether something is wrong with a row."""
+        return row in self._reasons
+
+    def add(self, row: int, reason: str) -> None:
+        """Note what is wrong with a row."""
+        self._reasons.setdefault(row, reason)
+
+    def note(self, rows: Array, reason: str) -> None:
+        """Note what is wrong with some rows."""
+        for row in np.flatnonzero(rows).tolist():
+            self.add(row, reason)
+
+    def rejected(self) -> list[Rejected]:
+        """Return the rows that are no events, in their order."""
+        return [
+            Rejected(reason, self._originals.get(row) or _original(self._batch, row))
+            for row, reason in sorted(self._reasons.items())
+        ]
+
+
+def _original(batch: pa.RecordBatch, row: int) -> str:
+    names = [name for name in batch.schema.names if not name.startswith("rankcast_")]
+    return json.dumps({name: _shown_cell(batch.column(name)[row]) for name in names}, ensure_ascii=False, default=str)
+
+
+def _shown_cell(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except (UnicodeDecodeError, OverflowError, ValueError):  # bytes that are no text, a time that Python cannot hold
+        return str(cell.cast(pa.int64())) if pa.types.is_timestamp(cell.type) else cell.as_buffer().to_pybytes().hex()
+
+
+def column_at(batch: pa.RecordBatch, path: tuple[str, ...]) -> Any:
+    """Return a column, or a field within it; null where the struct around it is."""
+    column = batch.column(path[0])
+    for name in path[1:]:
+        column = pc.struct_field(column, column.type.get_field_index(name))
+    return column
+
+
+def is_missing(column: Any, rows: int) -> Array:
+    """Return which rows have no value: null, NaN, or no such column at all."""
+    if column is None:
+        return np.ones(rows, bool)
+    missing: Array = np.asarray(column.is_null(nan_is_null=True))
+    return missing
+
+
+def is_equal(column: Any, text: str) -> Array:
+    """Return which rows have this text."""
+    return np.asarray(pc.equal(column, text).fill_null(False))
+
+
+def as_text(column: Any) -> Any:
+    """Return whole numbers as texts."""
+    return column.cast(pa.string()) if pa.types.is_integer(column.type) or pa.types.is_null(column.type) else column
+
+
+def plain_column(name: str, column: Any, problems: Problems) -> Any:
+    """Return a column with values of rankcast's types; note the rows whose value cannot be one."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _utf8(name, column, problems)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        micros = column.cast(pa.timestamp("us")) if pa.types.is_date(kind) else column
+        micros = micros.cast(pa.timestamp("us", "UTC"))
+        ticks = np.asarray(micros.cast(pa.int64()).fill_null(0))
+        beyond = (ticks < FIRST_INSTANT) | (ticks > LAST_INSTANT)
+        if beyond.any():
+            problems.note(beyond, f"{name}: a time outside the years 1 to 9999")
+        return micros
+    if pa.types.is_decimal(kind):
+        return _from_decimal(name, column, problems)
+    return column
+
+
+def _utf8(name: str, column: Any, problems: Problems) -> Any:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
+            try:
+                (value or b"").decode("utf-8")
+            except UnicodeDecodeError as error:
+                problems.add(row, f"{name}: not UTF-8: byte 0x{value[error.start]:02x} at offset {error.start}")
+    return column
+
+
+def _from_decimal(name: str, column: Any, problems: Problems) -> Any:
+    """Return whole numbers where there are no fraction digits, else the nearest floats."""
+    kind = column.type
+    if kind.scale > 0:
+        # Python rounds once; Arrow's own cast multiplies by a power of ten that is rounded already.
+        return pa.array([None if one is None else float(one) for one in column.to_pylist()], pa.float64())
+    values: list[Decimal | None] = column.to_pylist()
+    fits = [one is None or INT_MIN <= one <= INT_MAX for one in values]
+    for row in np.flatnonzero(~np.array(fits, bool)).tolist():
+        problems.add(row, f"{name}: {values[row]} does not fit a 64-bit integer")
+    return pa.array([int(one) if fit and one is not None else None for one, fit in zip(values, fits, strict=True)])
+
+
+def as_times(name: str, column: Any, problems: Problems) -> Any:
+    """Return a column of times, which may be written as texts."""
+    if pa.types.is_null(column.type):
+        return column.cast(pa.timestamp("us", "UTC"))
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    found: list[int | None] = []
+    for row, text in enumerate(column.cast(pa.large_binary()).to_pylist()):
+        try:
+            found.append(None if text is None else microseconds(parse_time(text.decode("utf-8", "replace"))))
+        except InvalidValueError as error:
+            problems.add(row, f"{name}: {error}")
+            found.append(0)
+    return pa.array(found, pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+def conformed_column(name: str, column: Any, schema: Schema | None, problems: Problems) -> Any:
+    """Return a column in its declared type; note the rows that cannot be."""
+    declared = None if schema is None else schema.attributes.get(name)
+    if declared is None or pa.types.is_null(column.type) or _is_of(column.type, declared):
+        return column
+    one = Schema({name: declared})
+    found: list[Value | None] = []
+    for row, value in enumerate(python_values(column)):
+        try:
+            found.append(None if value is None or value != value else one.conformed({name: value})[name])
+        except InvalidEventError as error:
+            problems.add(row, str(error))
+            found.append(None)
+    return pa.array(found, _ARROW_TYPES[declared])
+
+
+_ARROW_TYPES = {
+    ValueType.BOOL: pa.bool_(),
+    ValueType.INT: pa.int64(),
+    ValueType.FLOAT: pa.float64(),
+    ValueType.STRING: pa.string(),
+    ValueType.TIME: pa.timestamp("us", "UTC"),
+}
+
+
+def _is_of(kind: Any, declared: ValueType) -> bool:
+    types = pa.types
+    return bool(
+        (declared is ValueType.BOOL and types.is_boolean(kind))
+        or (declared is ValueType.INT and types.is_integer(kind))
+        or (declared is ValueType.FLOAT and types.is_floating(kind))
+        or (declared is ValueType.STRING and (types.is_string(kind) or types.is_large_string(kind)))
+        or (declared is ValueType.TIME and types.is_timestamp(kind))
+    )
+
+
+def python_values(column: Any) -> list[Any]:
+    """Return the values of a plain column as Python's."""
+    if pa.types.is_timestamp(column.type):
+        return [None if tick is None else as_datetime(tick) for tick in column.cast(pa.int64()).to_pylist()]
+    return list(column.to_pylist())
+
+
+def cell_values(name: str, column: Any, problems: Problems) -> list[Any]:
+    """Return the values of any column as Python's; note the rows whose value cannot be one."""
+    column = plain_column(name, column, problems)
+    try:
+        return python_values(column)
+    except (UnicodeDecodeError, OverflowError):  # rows that are noted as problems already
+        return [None if problems.has(row) else value.as_py() for row, value in enumerate(column)]
+
+
+def payload_key(name: str) -> str:
+    """Return what a payload calls an attribute that filters know by a name: `data.type` is the payload's own `type`."""
+    inner = name.removeprefix("data.")
+    return inner if inner.partition(".")[0] in ENVELOPE_TYPES else name
+
+
+def as_microseconds(column: Any) -> Array:
+    """Return a column of times, NEVER where there is none."""
+    return np.asarray(column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).fill_null(NEVER))
+
+
+def as_datetime(micros: int) -> Any:
+    """Return a time; None for NEVER."""
+    return None if micros == NEVER else EPOCH + micros * TICK
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a plain column of this type has numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def as_number(value: Value | None) -> float:
+    """Return a number as a float, NaN for what is none."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else np.nan
+
+
+def vector_elements(column: Any) -> tuple[Array, Array]:
+    """Return the starts and elements of a column of lists; a null list is empty, a null element NaN."""
+    sizes = np.asarray(pc.list_value_length(column).fill_null(0)).astype(np.int64)
+    flat = pc.list_flatten(column)
+    if pa.types.is_decimal(flat.type):
+        flat = pa.array([None if one is None else float(one) for one in flat.to_pylist()], pa.float64())
+    elements = np.asarray(flat.cast(pa.float64(), safe=False).fill_null(np.nan))
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes))), elements
+
+
+def value_codes(column: Any) -> Array:
+    """Return the code of each value, 0 where there is none; each distinct value is coded once."""
+    encoded = column.dictionary_encode()
+    codes = np.array([0 if one is None or one != one else value_code(one) for one in python_values(encoded.dictionary)])
+    found = np.zeros(len(column), np.int64)
+    present = np.asarray(encoded.indices.is_valid())
+    found[present] = codes[np.asarray(encoded.indices.fill_null(0))[present]]
+    return found

@@ -1,0 +1,1 @@
+"""Subscribers that change while a stream runs: tables, versions, and which batch had which."""

@@ -1,0 +1,89 @@
+"""Everything that is wrong with one file, whichever kind it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rankcast.model.errors import InvalidFileError, Problem
+from rankcast.model.schema import Schema
+from rankcast.storage.events.files import EVENT_SUFFIXES, EventFormat, event_format, files_in, read_events
+from rankcast.storage.subscribers.files import SUBSCRIBER_SUFFIXES, load_subscribers
+from rankcast.storage.text_files import DamagedError, check_plain, is_folder, open_bytes, read_bytes, unreadable
+from rankcast.storage.tokens import Kind, json_tokens, walk
+
+_SUBSCRIBER_KEYS = frozenset(("$schema", "version", "schema", "subscribers"))
+_HEAD_BYTES = 64 * 1024
+"""How much of a JSON file is looked at to tell which kind it is: its first keys are there."""
+
+
+def check_file(path: str | os.PathLike[str], schema: Schema | None = None) -> list[Problem]:
+    """Return every problem of a subscriber file or event file, in the order of the file; none when all is well.
+
+    With a schema, events are checked against it too. A folder is no file: name those in it.
+    """
+    path = Path(path)
+    try:
+        if is_folder(path):
+            files_in(path)
+            return [Problem(str(path), None, "a folder; expected a subscriber or event file, or a folder of them")]
+        if event_format(path) is None and path.suffix.lower() not in SUBSCRIBER_SUFFIXES:
+            known = ", ".join(sorted({*SUBSCRIBER_SUFFIXES, *EVENT_SUFFIXES}))
+            return [Problem(str(path), None, f"the suffix {path.suffix!r} is unknown; expected one of {known}")]
+        if is_subscriber_file(path):
+            return list(load_subscribers(path).problems)
+        return _problems_of_events(path, schema)
+    except InvalidFileError as error:
+        return list(error.problems)
+
+
+def _problems_of_events(path: Path, schema: Schema | None) -> list[Problem]:
+    problems: list[Problem] = []
+    try:
+        problems.extend(item for item in read_events(path, schema) if isinstance(item, Problem))
+    except InvalidFileError as error:
+        problems.extend(error.problems)
+    return problems
+
+
+def is_subscriber_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file holds subscribers rather than events.
+
+    The suffix says so, but for .json, which both may have: there, an object that starts with keys of the subscriber
+    shape only is one. Raises InvalidFileError when the file cannot be read.
+    """
+    path = Path(path)
+    found = event_format(path)
+    if found is not EventFormat.JSON or path.suffix.lower() == ".gz":
+        return found is None
+    check_plain(path)
+    try:
+        with open_bytes(path) as stream:
+            head = read_bytes(stream, _HEAD_BYTES).decode("utf-8-sig", errors="replace")
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except DamagedError:
+        return False
+    keys = _first_keys(head)
+    return bool(keys) and keys <= _SUBSCRIBER_KEYS
+
+
+def _first_keys(head: str) -> set[str]:
+    """Return the keys of the object that a JSON text starts with, as far as they can be read."""
+    keys: set[str] = set()
+    depth = 0
+    try:
+        for key, token, _ in walk(json_tokens(head, ""), ""):
+            if token.kind is Kind.END:
+                depth -= 1
+                if depth == 0:
+                    break
+                continue
+            if depth == 0 and token.kind is not Kind.MAPPING:
+                break
+            if depth == 1 and isinstance(key, str):
+                keys.add(key)
+            depth += token.kind is not Kind.SCALAR
+    except (InvalidFileError, ValueError):  # what is wrong with the text is found when it is read in earnest
+        return keys
+    return keys

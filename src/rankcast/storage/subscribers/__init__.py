@@ -1,0 +1,1 @@
+"""Subscriber files: YAML and JSON of one documented shape."""
