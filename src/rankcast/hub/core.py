@@ -49,7 +49,7 @@ REMEMBERED = 100_000
 """Identities remembered at least, to recognise a repeated publication: some 20 MB."""
 
 
-class Applied(Struct):
+class CommandResult(Struct):
     """What a command led to: what is delivered, what the events that were taken in match, and what came too late."""
 
     delivered: list[Notification] = []
@@ -96,9 +96,9 @@ class Core:
         entries = [entry for one in subscribers for entry in self._welcome(SubscriberRecord(one))]
         self._index.add_many(entries)
 
-    def apply(self, command: Command) -> Applied:
+    def apply(self, command: Command) -> CommandResult:
         """Change the state as a command says; return what that leads to."""
-        done = Applied()
+        done = CommandResult()
         match command:
             case Publish():
                 self._publish(command, done)
@@ -150,7 +150,7 @@ class Core:
         beyond = max(reached - event.time - waiting.lateness, waiting.watermark - event.time)
         return Late(event, event.time + beyond)
 
-    def _publish(self, command: Publish, done: Applied) -> None:
+    def _publish(self, command: Publish, done: CommandResult) -> None:
         event = command.event
         self.next_id = command.next_id
         if self._waiting is None:
@@ -175,7 +175,7 @@ class Core:
         if self._waiting is not None:
             self._waiting.move_on(self.latest)
 
-    def _advance(self, now: datetime, done: Applied, *, closed: bool) -> None:
+    def _advance(self, now: datetime, done: CommandResult, *, closed: bool) -> None:
         """Let time pass to `now`: take in what was kept back, and let queues do what is due."""
         self._move_on(now)
         for one in () if self._waiting is None else self._waiting.released():
@@ -185,12 +185,12 @@ class Core:
         elif self.reached > EARLIEST:  # what comes first at the watermark's own instant, a change, may be yet to come
             done.delivered += self.serving.advance(self.reached - TICK, closed=True)
 
-    def _finish(self, done: Applied) -> None:
+    def _finish(self, done: CommandResult) -> None:
         for one in () if self._waiting is None else self._waiting.rest():
             self._take(one.item, one.time, done, closed=False)
         done.delivered += self.serving.finish()
 
-    def _take(self, event: Event, now: datetime, done: Applied, *, closed: bool) -> None:
+    def _take(self, event: Event, now: datetime, done: CommandResult, *, closed: bool) -> None:
         """Let an event arrive at the queues of those whom it interests."""
         is_plain = self._kernels is None and not self.serving.is_columnar
         if is_plain and (readiness.loaded() or len(self._index) > MOST_PLAIN):

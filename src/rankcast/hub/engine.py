@@ -47,7 +47,7 @@ from rankcast.hub.commands import (
     Unsubscribe,
     Update,
 )
-from rankcast.hub.core import Applied, Core
+from rankcast.hub.core import CommandResult, Core
 from rankcast.hub.explaining import outcome
 from rankcast.hub.inputs import (
     UNCHANGED,
@@ -116,7 +116,7 @@ class _Done(Struct):
     """What commands led to, and their number in the journal, if there is one."""
 
     number: int | None
-    applied: Applied
+    applied: CommandResult
 
 
 class Hub:
@@ -492,7 +492,7 @@ class Hub:
             raise
         return done
 
-    def _applied(self, commands: tuple[Command, ...]) -> Applied:
+    def _applied(self, commands: tuple[Command, ...]) -> CommandResult:
         """Apply commands; only the last of several may lead to anything but a change of subscribers."""
         if len(commands) == 1:
             return self._core.apply(commands[0])
@@ -516,7 +516,7 @@ class Hub:
         self._settle(done)
         return notifications
 
-    def _called_back(self, applied: Applied) -> list[Notification]:
+    def _called_back(self, applied: CommandResult) -> list[Notification]:
         """Call all callbacks; raise CallbackError, once all have been called, when some raised."""
         errors: list[Exception] = []
         for callback, argument in self._calls(applied):
@@ -528,7 +528,7 @@ class Hub:
             raise CallbackError(applied.delivered, errors)
         return applied.delivered
 
-    def _calls(self, applied: Applied) -> Iterator[tuple[Callable[[Any], object], object]]:
+    def _calls(self, applied: CommandResult) -> Iterator[tuple[Callable[[Any], object], object]]:
         """Give the callbacks that are due, each with its argument."""
         if self._on_match is not None:
             for match in applied.matches:

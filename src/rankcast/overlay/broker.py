@@ -28,7 +28,7 @@ from rankcast.overlay.deadlines import Deadlines
 from rankcast.overlay.effects import Effect, Listed, Reason, RefusedError, Rejected, Send
 from rankcast.overlay.leases import Kind, Lease, Leased, Leases, Room
 from rankcast.overlay.links import Inbox, Neighbour
-from rankcast.overlay.local_subscribers import Desk
+from rankcast.overlay.local_subscribers import LocalSubscribers
 from rankcast.overlay.publishing import Outcome, Publishing
 from rankcast.overlay.routing.interests import Source
 from rankcast.overlay.routing.rankings import Scoring
@@ -100,7 +100,7 @@ class Broker:
         self.routing = Routing(settings.strategy, settings.weighing)
         self.publishing = Publishing(self.routing, random, self._listens)
         self.leases = Leases()
-        self.desk = Desk(lambda name: self.leases.client(Leased(Kind.SUBSCRIBER, name)))
+        self.desk = LocalSubscribers(lambda name: self.leases.client(Leased(Kind.SUBSCRIBER, name)))
         self.neighbours: dict[str, Neighbour] = {}
         self.seen = Remembered()
         self.count_ends = Deadlines()

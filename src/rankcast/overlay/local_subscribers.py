@@ -28,7 +28,7 @@ from rankcast.serving.serving import Serving
 from rankcast.serving.subscriber_state import SubscriberRecord
 
 
-class Desk:
+class LocalSubscribers:
     """The subscribers of a broker, and what their queues deliver; `client_of` tells the link of a subscriber."""
 
     def __init__(self, client_of: Callable[[SubscriberId], str]) -> None:

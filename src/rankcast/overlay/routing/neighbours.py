@@ -25,7 +25,7 @@ from rankcast.overlay.routing.strategies import Strategy, Weighing
 from rankcast.overlay.wire.messages import MAX_NUMBER, Advertise, Forward, Interest, Weigh, Withdraw
 
 
-class Outlet:
+class NeighbourRoutes:
     """The interests that a neighbour is told.
 
     `told` has them by key, `told_weights` their weights by advertisement, `told_hiding` those that hide others.

@@ -19,7 +19,7 @@ from rankcast.model.events import Event
 from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.effects import Reason, RefusedError
 from rankcast.overlay.routing.interests import Record, Source, Table
-from rankcast.overlay.routing.neighbours import Outlet
+from rankcast.overlay.routing.neighbours import NeighbourRoutes
 from rankcast.overlay.routing.strategies import Strategy, Weighing
 from rankcast.overlay.wire.messages import Advertise, Interest, PeerMessage, Unadvertise, Weigh
 
@@ -39,7 +39,7 @@ class Routing:
         self._weighing = weighing
         self.table = Table()
         self._advertisements: dict[AdvertisementId, dict[Source, Advertise]] = {}
-        self._outlets: dict[str, Outlet] = {}
+        self._outlets: dict[str, NeighbourRoutes] = {}
         self._stale_advertisements: dict[str, set[AdvertisementId]] = {}
         self._stale_keys: dict[str, set[SubscriptionKey]] = {}
 
@@ -51,7 +51,7 @@ class Routing:
     def join(self, link: str) -> None:
         """Get to know a neighbour."""
         if link not in self._outlets:
-            self._outlets[link] = Outlet(self.table, self.strategy, self._weighing)
+            self._outlets[link] = NeighbourRoutes(self.table, self.strategy, self._weighing)
 
     def advertisement(self, source: Source, name: AdvertisementId) -> Advertise | None:
         """Return what a source advertises under a name."""
@@ -68,7 +68,7 @@ class Routing:
         for told in self._advertisements.values():
             yield from told.items()
 
-    def outlet(self, link: str) -> Outlet:
+    def outlet(self, link: str) -> NeighbourRoutes:
         """Return what a neighbour is told."""
         return self._outlets[link]
 

@@ -36,7 +36,7 @@ from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.leases import Kind, Lease, Leased
 from rankcast.overlay.links import Inbox, Neighbour, Outbox
 from rankcast.overlay.publishing import Count
-from rankcast.overlay.routing.neighbours import Outlet
+from rankcast.overlay.routing.neighbours import NeighbourRoutes
 from rankcast.overlay.wire.codec import from_plain, to_plain
 from rankcast.overlay.wire.messages import Advertise, Interest, PeerMessage, Session
 from rankcast.serving import subscriber_state as serving
@@ -333,7 +333,7 @@ def _neighbour(state: LinkState, incarnation: int) -> Neighbour:
     return Neighbour(inbox, Outbox(state.session, state.sent, state.latest), state.is_up, state.heard, state.beat)
 
 
-def _restore_outlet(outlet: Outlet, state: LinkState) -> None:
+def _restore_outlet(outlet: NeighbourRoutes, state: LinkState) -> None:
     weights = {(name, key): weight for name, key, weight in state.weights}
     outlet.restore({one.key: one for one in state.told}, weights, state.hiding)
 

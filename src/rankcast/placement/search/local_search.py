@@ -2,8 +2,9 @@
 
 A start that breaks limits of latency or load is mended first, by moving as few subscribers as a flow allows; when no
 placement keeps the limits, as many as possible do. The search itself keeps them in every move. The moves are those of
-`kernels_search`; the temperature falls geometrically, and is relative to the mean traffic of a leaf at the start.
-Where many subscribers have the same demand, half of the budget is for a search with a few of each (`thinning`).
+`kernels_search`; the temperature falls geometrically, and is relative to the mean traffic of a leaf at the start. Where
+many subscribers have the same demand, half of the budget is for a search with a few of each
+(`rankcast.placement.programme.coarsening`).
 
 How long it goes on is given as a number of moves, and then a seed gives one result; or as a budget of any other kind,
 such as time, of which the caller says how much is spent. Cost: some ten thousand moves a second with a thousand
