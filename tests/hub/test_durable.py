@@ -188,6 +188,7 @@ class TestWhatIsInDoubt:
         hub = opened()
         assert len(hub.recovered) == 1
         hub.advance()
+        assert hub.recovered == ()
         assert opened().recovered == ()
 
     def test_an_application_that_closes_has_received_everything(self, opened):

@@ -1,10 +1,13 @@
 """The hub as an application sees it."""
 
+import gc
 import re
+import weakref
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 
 import pytest
+from msgspec import structs
 
 import rankcast.hub.core
 from rankcast.hub import CallbackError, Hub, Verdict
@@ -641,3 +644,59 @@ def test_nothing_is_left_of_subscribers_who_have_gone():
     assert len(serving._ranking._functions) <= 65
     assert len(serving._events.events) == 0
     assert len(serving._served) <= 2
+
+
+class TestMemory:
+    """What a hub lets go of."""
+
+    @pytest.mark.parametrize("kernels", [False, True])
+    def test_a_dropped_hub_is_freed(self, kernels):
+        class Freed(Hub):
+            """A hub that can be watched."""
+
+        hub = Freed(kernels=kernels)
+        hub.subscribe("ana", "true", deliver=Sliding(3, 9), notify=Gathered(timedelta(days=99)))
+        hub.subscribe("rui", "true", deliver=Sliding(3, 9), callback=lambda note, hub=hub: None)
+        hub.publish({"x": 1})
+        watched = weakref.ref(hub)
+        del hub
+        gc.collect()
+        assert watched() is None
+
+    @pytest.mark.parametrize("kernels", [False, True])
+    def test_what_only_one_who_leaves_has_held_is_forgotten(self, kernels):
+        clock = FakeClock(NOW)
+        hub = Hub(clock=clock, kernels=kernels)
+        hub.subscribe("ana", "x >= 0", deliver=TopKWindow(100, timedelta(days=365)))
+        hub.subscribe("rui", "x < 0")
+        for x in range(50):
+            clock.advance(timedelta(seconds=1))
+            hub.publish({"x": x})
+        hub.unsubscribe("ana")
+        for _ in range(100):
+            hub.publish({"y": 1})  # which interests nobody
+        assert len(hub._core.serving._events.events) == 0
+
+    def test_with_nobody_left_nothing_is_held(self):
+        hub = Hub(clock=FakeClock(NOW))
+        hub.subscribe("ana", "x > 0", deliver=Sliding(5, 50))
+        for _ in range(20):
+            hub.publish({"x": 1})
+        hub.unsubscribe("ana")
+        assert len(hub._core.serving._events.events) == 0
+
+
+def test_a_subscriber_takes_the_place_of_the_one_with_its_id(hub):
+    ana = hub.subscribe("ana", "x > 0")
+    changed = structs.replace(ana, subscriptions=(Subscription("big", parse_filter("x > 10")),))
+    assert hub.update(changed) == changed
+    assert hub.publish({"x": 5}) == []
+    assert [note.matched for note in hub.publish({"x": 50})] == [("big",)]
+    with pytest.raises(UnknownIdError):
+        hub.update(structs.replace(changed, id="rui"))
+
+
+@pytest.mark.parametrize("wrong", ["ana", None, 5])
+def test_only_subscribers_are_added(hub, wrong):
+    with pytest.raises(InvalidSubscriptionError, match=r"subscriber: .* is no Subscriber"):
+        hub.add(wrong)

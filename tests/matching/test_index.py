@@ -20,7 +20,7 @@ from rankcast.matching.segments.builder import Entry
 from rankcast.matching.segments.compiled_index import SPARE_NAMES
 from rankcast.matching.warming import warm_up
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
-from rankcast.model.expressions import attr
+from rankcast.model.expressions import Constant, attr
 from rankcast.model.filters import Filter
 from rankcast.testing.strategies import attributes, events, filters, subscriptions
 
@@ -282,3 +282,10 @@ def test_kernels_can_be_compiled_ahead():
     warm_up()
     assert search.load().signatures
     assert match_parts.load().signatures
+
+
+def test_what_one_caller_does_with_matches_concerns_no_other():
+    index = Index([Entry.of(number, Filter.of(Constant(True))) for number in range(5)], few=0)
+    reader = index.reader()
+    reader.match_one({"x": 1})[:] = 99
+    assert sorted(reader.match_one({"x": 1}).tolist()) == [0, 1, 2, 3, 4]

@@ -272,3 +272,18 @@ class TestVectors:
     def test_a_name_of_many_data_is_looked_at_once(self):
         for name in ("data." * 199 + "type", "data." * 199 + "x"):
             assert event({name: 1}).attributes[("data." if name.endswith("type") else "") + name] == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "given"),
+    [
+        ({"a": 1}, {"id": 1, "source": "s", "time": NOON}),
+        ({"a": 1}, {"id": "1", "source": 5, "time": NOON}),
+        ({"a": 1}, {"id": "1", "source": "s", "time": "2026-01-01T00:00:00Z"}),
+        ([("a", 1)], {"id": "1", "source": "s", "time": NOON}),
+        (None, {"id": "1", "source": "s", "time": NOON}),
+    ],
+)
+def test_plain_attributes_are_refused_as_others_are(attributes, given):
+    with pytest.raises(InvalidEventError):
+        Event.of(attributes, **given)

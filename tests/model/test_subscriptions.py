@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 
+from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, PriorityCycleError, UnknownAttributeError
 from rankcast.model.events import Event
@@ -284,3 +285,17 @@ class TestRelevance:
         assert subscription(relevance=self.NEAR).under(schema).relevance == self.NEAR
         with pytest.raises(UnknownAttributeError, match="unknown attribute 'x'"):
             subscription(relevance=self.NEAR).under(Schema({"price": ValueType.FLOAT}))
+
+
+def test_lists_become_tuples_which_nobody_can_change():
+    owned = [Subscription("1", parse_filter("x > 1"))]
+    made = Subscriber("ana", owned)
+    owned.append(owned[0])
+    assert made == Subscriber("ana", (owned[0],))
+    assert hash(made) == hash(Subscriber("ana", (owned[0],)))
+
+
+@pytest.mark.parametrize("wrong", [{"subscriptions": None}, {"subscriptions": 5}, {"priorities": None}])
+def test_what_is_no_tuple_is_refused(wrong):
+    with pytest.raises(InvalidSubscriptionError, match=f"{next(iter(wrong))}: .* is not a tuple"):
+        Subscriber("ana", **wrong)

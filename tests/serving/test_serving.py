@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankcast.delivery.engine.contents import content_codes
 from rankcast.delivery.stream.kernels import CODE_BITS
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches
@@ -20,6 +21,7 @@ from rankcast.model.times import microseconds
 from rankcast.serving import held_events
 from rankcast.serving.held_events import HeldEvents
 from rankcast.serving.matched_codes import MatchedCodes
+from rankcast.serving.queues import _ContentTable
 from rankcast.serving.serving import Serving
 from rankcast.serving.subscriber_state import SubscriberRecord
 from rankcast.serving.sweeping import Sweep
@@ -284,3 +286,19 @@ class TestSweeping:
             sweep.look(table)
         assert self.unneeded(sweep) == set(range(201)).difference(*held)
         assert sweep.codes == ({1} if any(held) else set())
+
+
+@given(st.permutations(range(12)), st.lists(st.integers(0, 11)))
+def test_contents_of_events_are_in_the_order_of_their_numbers(order, gone):
+    """Whatever the order in which events come, and whichever are forgotten meanwhile."""
+    table = _ContentTable()
+    for at, number in enumerate(order):
+        table.add(number, {"x": number, "city": "Porto"} if number % 3 else {"x": number})
+        if at < len(gone):
+            table.remove([gone[at]])
+    numbers, starts, attributes, values = table.table
+    assert numbers.tolist() == sorted(set(numbers.tolist()))
+    assert set(numbers.tolist()) >= set(table._codes)
+    for number, first, last in zip(numbers.tolist(), starts.tolist(), starts.tolist()[1:], strict=False):
+        expected = content_codes({"x": number, "city": "Porto"} if number % 3 else {"x": number})
+        assert (attributes[first:last].tolist(), values[first:last].tolist()) == tuple(map(np.ndarray.tolist, expected))

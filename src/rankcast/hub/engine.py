@@ -306,6 +306,10 @@ class Hub:
 
     def add(self, subscriber: Subscriber, *, callback: Callback | None = None) -> Subscriber:
         """Add a subscriber that is made already, such as one from a subscriber file."""
+        if not isinstance(subscriber, Subscriber):
+            raise InvalidSubscriptionError(
+                f"subscriber: {shown(subscriber)} is no Subscriber; to make one, use subscribe"
+            )
         check_callback("callback", callback)
         with self._lock:
             subscriber = self._checked_newcomer(subscriber)
@@ -326,7 +330,7 @@ class Hub:
 
     def update(
         self,
-        subscriber: str,
+        subscriber: str | Subscriber,
         *,
         subscriptions: AnySubscriptions | None = None,
         deliver: Policy | None = None,
@@ -338,7 +342,8 @@ class Hub:
     ) -> Subscriber:
         """Change what is given of a subscriber, from the next instant on; nothing delivered is taken back.
 
-        What is held is matched and ranked anew; events that match no subscription any more are dropped.
+        A `Subscriber` takes the place of the one with its id. What is held is matched and ranked anew; events that
+        match no subscription any more are dropped.
         """
         changes: dict[str, Any] = {
             "subscriptions": None if subscriptions is None else subscriptions_of(subscriptions, self._schema),
@@ -349,10 +354,12 @@ class Hub:
             "notify": notify,
         }
         with self._lock:
-            state = self._state(subscriber)
+            name = subscriber.id if isinstance(subscriber, Subscriber) else subscriber
+            known = self._state(name).subscriber
+            before = subscriber if isinstance(subscriber, Subscriber) else known
             given = {name: new for name, new in changes.items() if new is not None}
             given |= {} if isinstance(decay, Unchanged) else {"decay": decay}
-            after = self._checked(structs.replace(state.subscriber, **given))
+            after = self._checked(structs.replace(before, **given))
             preference_ranks(after)
             self._done(Update(after))
             return after
@@ -484,6 +491,7 @@ class Hub:
         number: int | None = None
         try:
             number = journal.record(*commands)
+            self._recovered = ()
             done = _Done(number, self._applied(commands))
             journal.applied(number, done.applied.delivered)
         except BaseException as error:
@@ -559,7 +567,9 @@ class Hub:
                     preference_ranks(checked)
                     commands.append(Update(checked))
             if commands:
+                recovered = self._recovered
                 self._done(*commands)
+                self._recovered = recovered  # these were not the caller's inputs
         except BaseException:
             if self._journal is not None:
                 self._journal.abandon()

@@ -94,6 +94,8 @@ class Event:
 
         `id`, `source` and `time` are used when the attributes have none of their own.
         """
+        if not isinstance(attributes, Mapping):
+            raise InvalidEventError(f"{shown(attributes)} is not a mapping of attributes")
         plain = _plain_event(attributes, id, source, time)
         if plain is not None:
             return plain
@@ -185,7 +187,9 @@ def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datet
 
     It is what `Event` would make of the same: no value needs to be checked further or converted.
     """
-    if time is None or time.tzinfo is not UTC or not (name and source and name.isascii() and source.isascii()):
+    if type(time) is not datetime or time.tzinfo is not UTC or type(name) is not str or type(source) is not str:
+        return None
+    if not (name and source and name.isascii() and source.isascii()):
         return None
     data = dict(payload)
     if not _are_plain(tuple(data)):

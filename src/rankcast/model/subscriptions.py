@@ -150,6 +150,8 @@ class Subscriber(Struct, frozen=True, gc=False):
         check_notify(self.notify)
         _check_kind("rank_by", self.rank_by, RankBy, "a RankBy")
         _check_kind("most_specific", self.most_specific, bool, "True or False")
+        _make_tuple(self, "subscriptions")
+        _make_tuple(self, "priorities")
         known: set[str] = set()
         for subscription in self.subscriptions:
             _check_kind("subscriptions", subscription, Subscription, "a Subscription")
@@ -269,6 +271,14 @@ def check_id(kind: str, value: object) -> None:
 def _check_kind(name: str, value: object, kind: type, expected: str) -> None:
     if not isinstance(value, kind):
         raise InvalidSubscriptionError(f"{name}: {shown(value)} is not {expected}")
+
+
+def _make_tuple(subscriber: Subscriber, name: str) -> None:
+    """Let a field be a tuple where it was given as a list, which others could change."""
+    value = getattr(subscriber, name)
+    if not isinstance(value, tuple):
+        _check_kind(name, value, list, "a tuple")
+        force_setattr(subscriber, name, tuple(value))
 
 
 def _is_number(value: object) -> bool:

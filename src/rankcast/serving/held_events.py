@@ -8,7 +8,7 @@ left free there. Where none is left all events of that time are renumbered, and 
 numbers end.
 
 An event is kept until a look at what queues hold shows that nobody needs it (`sweeping`); that is taken when there are
-twice as many as were needed the last time.
+half as many again as were needed the last time.
 """
 
 from __future__ import annotations
@@ -159,4 +159,4 @@ class HeldEvents:
 
     def settle(self, queues: int) -> None:
         """Take note that all that are left are needed, by so many queues."""
-        self._many = 2 * len(self.events) + max(FEWEST, queues // 8)
+        self._many = 3 * len(self.events) // 2 + max(FEWEST, queues // 16)

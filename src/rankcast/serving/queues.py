@@ -104,6 +104,9 @@ class Queues(Protocol):
     def forget(self, events: Iterable[int]) -> None:
         """Take note that no queue holds these events any more."""
 
+    def forget_all(self) -> None:
+        """Take note that no queue holds any event any more."""
+
 
 class SteppedQueues:
     """Queues that move by the step functions."""
@@ -181,6 +184,9 @@ class SteppedQueues:
             self._queues[number] = (_renumbered(queue, numbers), policy)
 
     def forget(self, events: Iterable[int]) -> None:
+        """Nothing is kept beside the queues."""
+
+    def forget_all(self) -> None:
         """Nothing is kept beside the queues."""
 
 
@@ -270,6 +276,10 @@ class ColumnarQueues:
         """Forget the contents of some events."""
         self._contents.remove(events)
 
+    def forget_all(self) -> None:
+        """Forget the contents of all events."""
+        self._contents = _ContentTable()
+
     @property
     def nbytes(self) -> int:
         """What the queues take in memory."""
@@ -302,29 +312,34 @@ class _ContentTable:
         """Take an event in."""
         if number not in self._codes:
             self._codes[number] = content_codes(attributes)
-            if self._events and number <= self._numbers[self._events - 1]:
+            at = int(self._numbers[: self._events].searchsorted(number))
+            if at < self._events and self._numbers[at] == number:  # one that was forgotten had it
                 self._rebuild()
             else:
-                self._append(number)
+                self._insert(at, number)
 
-    def _append(self, number: int) -> None:
+    def _insert(self, at: int, number: int) -> None:
+        """Put an event in its place; those of higher numbers move on."""
         attributes, values = self._codes[number]
-        start = int(self._starts[self._events])
-        end = start + len(attributes)
+        size, used = len(attributes), int(self._starts[self._events])
         if self._events == len(self._numbers):
             self._numbers = _longer(self._numbers, self._events + 1)
             self._starts = _longer(self._starts, len(self._numbers))
-        if end > len(self._values):
-            self._attributes, self._values = _longer(self._attributes, end), _longer(self._values, end)
-        self._numbers[self._events] = number
-        self._attributes[start:end], self._values[start:end] = attributes, values
+        if used + size > len(self._values):
+            self._attributes, self._values = _longer(self._attributes, used + size), _longer(self._values, used + size)
+        last, start = self._events, int(self._starts[at])
+        self._numbers[at + 1 : last + 1] = self._numbers[at:last].copy()
+        self._starts[at + 1 : last + 2] = self._starts[at : last + 1] + size
+        for column, added in ((self._attributes, attributes), (self._values, values)):
+            column[start + size : used + size] = column[start:used].copy()
+            column[start : start + size] = added
+        self._numbers[at] = number
         self._events += 1
-        self._starts[self._events] = end
 
     def _rebuild(self) -> None:
         self._events = 0
-        for number in sorted(self._codes):
-            self._append(number)
+        for at, number in enumerate(sorted(self._codes)):
+            self._insert(at, number)
 
     def remove(self, events: Iterable[int]) -> None:
         """Forget some events; what they took is given back when they were half of all."""

@@ -45,7 +45,14 @@ from rankcast.serving.queues import NO_ROWS, ColumnarQueues, Queues, Rows, Stepp
 from rankcast.serving.ranking import SubscriptionRanking
 from rankcast.serving.recipients import Recipients
 from rankcast.serving.results import Match, Notification
-from rankcast.serving.subscriber_state import MOST_QUEUES, QueueState, ServedQueue, SubscriberRecord, SubscriberState
+from rankcast.serving.subscriber_state import (
+    MOST_QUEUES,
+    Gathering,
+    QueueState,
+    ServedQueue,
+    SubscriberRecord,
+    SubscriberState,
+)
 from rankcast.serving.sweeping import Sweep
 
 
@@ -72,6 +79,8 @@ class Serving:
         self._places = count()
         self._handovers: list[tuple[datetime, int, SubscriberId]] = []
         self._sweep: Sweep | None = None
+        self._gathered = Gathering()
+        self._left = 0
         self._is_columnar = columnar
         self._queues: Queues = ColumnarQueues() if columnar else SteppedQueues(self._content_of)
 
@@ -99,9 +108,8 @@ class Serving:
     def subscribe(self, record: SubscriberRecord) -> SubscriberState:
         """Take a subscriber in, new or with all that was kept of it."""
         subscriber = record.subscriber
-        state = SubscriberState(
-            next(self._places), subscriber, Preferences.of(subscriber), gathered=list(record.gathered)
-        )
+        state = SubscriberState(next(self._places), subscriber, Preferences.of(subscriber))
+        self._gathered.put(subscriber.id, record.gathered)
         self.subscribers[subscriber.id], self._queues_of[subscriber.id] = state, {}
         kept = {one.subscription: one for one in record.queues}
         policies = subscriber.policies
@@ -118,8 +126,9 @@ class Serving:
         self._ranking.remove(state)
         for queue in self._queues_of.pop(subscriber).values():
             self._close(queue)
-        state.gathered = ()
+        self._gathered.put(subscriber, ())
         self._set_handover(state)
+        self._note_departure()
         return state
 
     def update(self, after: Subscriber, now: datetime) -> SubscriberState:
@@ -133,7 +142,8 @@ class Serving:
         policies, queues = after.policies, self._queues_of[after.id]
         for name in [name for name in queues if name not in policies]:
             self._close(queues.pop(name))
-        state.gathered = [note for note in state.gathered if note.subscription in policies]
+        waiting = self._gathered.of(after.id)
+        self._gathered.put(after.id, [note for note in waiting if note.subscription in policies])
         self._set_handover(state)
         for name, policy in policies.items():
             queue = queues.get(name)
@@ -143,6 +153,7 @@ class Serving:
                 self._change(queue, policy, now)
         self._put_in_order(state, policies)
         self._ranking.add(state, self._queues_of[after.id])
+        self._note_departure()
         return state
 
     def queues_of(self, subscriber: SubscriberId) -> Mapping[SubscriptionId | None, ServedQueue]:
@@ -161,6 +172,7 @@ class Serving:
             self._restore(queue, kept)
 
     def _close(self, queue: ServedQueue) -> None:
+        self._left += len(self._queues.held(queue.number, queue.number + 1))
         self._queues.remove(queue.number)
         self._served[queue.number] = None
         self._recipients.remove(queue.number)
@@ -177,6 +189,7 @@ class Serving:
     def _change(self, queue: ServedQueue, policy: Policy, now: datetime) -> None:
         """Let a queue have another policy, and match and rank what it holds again."""
         held = self._queues.get(queue.number, queue.policy)
+        self._left += len(held.held)
         queue.follow(policy)
         competing = list(queue.owner.competing(queue.subscription))
 
@@ -209,6 +222,8 @@ class Serving:
         served, moment = Served(), microseconds(now)
         if not len(numbers):
             self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now, moment)
+            if self._sweep is not None:
+                self._sweep_on()
             return served
         time = moment if event.time is None or event.time is now else microseconds(event.time)
         number = self._numbered(event, time)
@@ -229,6 +244,8 @@ class Serving:
         served, moment = Served(), microseconds(now)
         if self._handovers or self._queues.next_due is not None:
             self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now, moment)
+        if self._sweep is not None:
+            self._sweep_on()
         return served.notifications
 
     def finish(self) -> list[Notification]:
@@ -298,7 +315,7 @@ class Serving:
             instant, place, name = heapq.heappop(self._handovers)
             state = self.subscribers.get(name)
             if state is not None and state.place == place and state.timer == instant:
-                handed += state.hand_over_gathered(now)
+                handed += self._gathered.end_periods(name, now)
                 self._set_handover(state)
                 is_now = False
         if not is_now and len(handed) > 1:
@@ -327,7 +344,9 @@ class Serving:
         queue = self._served[number]
         assert queue is not None
         rank = self._rank(queue, note.event, word, note.rank)
-        found = queue.owner.hand_over([replaced(note, rank=rank, subscription=queue.subscription)])
+        found = self._gathered.hand_over(
+            queue.owner.subscriber, replaced(note, rank=rank, subscription=queue.subscription)
+        )
         self._set_handover(queue.owner)
         return found
 
@@ -343,7 +362,8 @@ class Serving:
 
     def _set_handover(self, state: SubscriberState) -> None:
         """Note when a subscriber is handed what is gathered; an older note in the heap no longer counts."""
-        instant = state.gathered[0].handed_over if state.gathered else None
+        waiting = self._gathered.of(state.subscriber.id)
+        instant = waiting[0].handed_over if waiting else None
         if instant is not None and instant != state.timer:
             heapq.heappush(self._handovers, (instant, state.place, state.subscriber.id))
         state.timer = instant
@@ -351,6 +371,15 @@ class Serving:
             timed = (one for one in self.subscribers.values() if one.timer is not None)
             self._handovers = [(one.timer, one.place, one.subscriber.id) for one in timed if one.timer is not None]
             heapq.heapify(self._handovers)
+
+    def _note_departure(self) -> None:
+        """Take note that queues may have let go of many events: with nobody left, of all."""
+        if not self.subscribers:
+            self._events, self._sweep = HeldEvents(), None
+            self._queues.forget_all()
+        elif self._left > len(self._events.events) // 2:
+            self._left = 0
+            self._sweep_on()
 
     def _sweep_on(self) -> None:
         """Go on to forget the events that no queue holds; see `sweeping`."""
@@ -420,7 +449,9 @@ class Serving:
         """Return all that is known of the subscribers, in the order they came."""
         return [
             SubscriberRecord(
-                state.subscriber, tuple(map(self._queue_state, self._queues_of[name].values())), tuple(state.gathered)
+                state.subscriber,
+                tuple(map(self._queue_state, self._queues_of[name].values())),
+                tuple(self._gathered.of(name)),
             )
             for name, state in self.subscribers.items()
         ]

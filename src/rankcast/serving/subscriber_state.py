@@ -6,8 +6,8 @@ of its own. What is delivered is handed over as the subscriber wants to be notif
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right, insort_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,7 +19,7 @@ from rankcast.delivery.rules.queues import Queue
 from rankcast.model.events import Event
 from rankcast.model.notifying import AtOnce, Gathered
 from rankcast.model.policies import Policy
-from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionId
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.serving.results import Match, Notification
 
@@ -51,18 +51,17 @@ class SubscriberRecord:
 class SubscriberState(Struct, eq=False, gc=False):
     """One subscriber.
 
-    `place` orders subscribers, `first` is the number of its first subscription (the others follow), `gathered` is what
-    waits to be handed over, in the order of the instants at which it is, and `timer` is the first of these.
+    `place` orders subscribers, `first` is the number of its first subscription (the others follow), and `timer` is when
+    something that was gathered is handed over next.
 
-    Nothing of a subscriber refers back to it but its queues, which it does not know: so the garbage collector, which
-    stops everybody, need not look at the subscribers, however many there are.
+    Nothing that it refers to leads back to it: it does not know its queues, which refer to it. So the garbage
+    collector, which stops everybody, need not look at subscribers, however many there are.
     """
 
     place: int
     subscriber: Subscriber
     preferences: Preferences
     first: int = 0
-    gathered: Sequence[Notification] = ()
     timer: datetime | None = None
 
     @property
@@ -77,26 +76,6 @@ class SubscriberState(Struct, eq=False, gc=False):
                 return number
         return None
 
-    def hand_over(self, delivered: list[Notification]) -> list[Notification]:
-        """Return what of some deliveries is handed over at once; gather the rest, or leave it to be read."""
-        notify = self.subscriber.notify
-        if isinstance(notify, AtOnce):
-            return delivered
-        if isinstance(notify, Gathered):
-            known = len(self.gathered)
-            gathered = self.gathered if isinstance(self.gathered, list) else []
-            gathered += (replace(note, gathered=handed_over(notify, note.time)) for note in delivered)
-            if known and gathered[known - 1].handed_over > gathered[known].handed_over:
-                gathered.sort(key=_handed_over)  # after a change of the period
-            self.gathered = gathered
-        return []
-
-    def hand_over_gathered(self, now: datetime) -> list[Notification]:
-        """Hand over what was gathered in periods that have ended."""
-        ended = bisect_right(self.gathered, now, key=_handed_over)
-        handed, self.gathered = self.gathered[:ended], self.gathered[ended:]
-        return list(handed)
-
     def competing(self, name: SubscriptionId | None) -> Iterable[tuple[int, Subscription]]:
         """Return the subscriptions that compete in one of its queues, with their positions."""
         return (
@@ -104,6 +83,43 @@ class SubscriberState(Struct, eq=False, gc=False):
             for at, one in enumerate(self.subscriber.subscriptions)
             if (one.deliver is None if name is None else one.id == name)
         )
+
+
+class Gathering:
+    """What waits to be handed over to each subscriber that has its notifications gathered, in the order it will be."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[SubscriberId, list[Notification]] = {}
+
+    def of(self, subscriber: SubscriberId) -> list[Notification]:
+        """Return what waits for a subscriber."""
+        return self._waiting.get(subscriber, [])
+
+    def put(self, subscriber: SubscriberId, notes: Iterable[Notification]) -> None:
+        """Let this, and nothing else, wait for a subscriber."""
+        waiting = sorted(notes, key=_handed_over)
+        if waiting:
+            self._waiting[subscriber] = waiting
+        else:
+            self._waiting.pop(subscriber, None)
+
+    def hand_over(self, subscriber: Subscriber, note: Notification) -> list[Notification]:
+        """Return a notification if it is handed over at once; else gather it, or leave it to be read."""
+        notify = subscriber.notify
+        if isinstance(notify, AtOnce):
+            return [note]
+        if isinstance(notify, Gathered):
+            waiting = self._waiting.setdefault(subscriber.id, [])
+            gathered = replace(note, gathered=handed_over(notify, note.time))
+            insort_right(waiting, gathered, key=_handed_over)  # before the last one only after a change of the period
+        return []
+
+    def end_periods(self, subscriber: SubscriberId, now: datetime) -> list[Notification]:
+        """Hand over what was gathered in periods that have ended."""
+        waiting = self.of(subscriber)
+        ended = bisect_right(waiting, now, key=_handed_over)
+        self.put(subscriber, waiting[ended:])
+        return waiting[:ended]
 
 
 def _handed_over(note: Notification) -> datetime:

@@ -87,7 +87,7 @@ class CompiledReader:
         if snapshot is not self._asked_last:
             count = self._search(snapshot, {}, (), NO_DATA, NO_EXTRA)
             self._asked_last, self._any = snapshot, self._with_rest(self._found[:count].copy(), {}, snapshot)
-        return self._any
+        return self._any.copy()
 
     def _search(
         self, snapshot: Snapshot, numbers: Mapping[int, int | float], rest: tuple[int, ...], data: Array, extra: Array
