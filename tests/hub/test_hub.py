@@ -654,6 +654,7 @@ class TestMemory:
         class Freed(Hub):
             """A hub that can be watched."""
 
+        Hub(kernels=kernels)  # so that kernels are loaded: what is there when they are is kept from the collector
         hub = Freed(kernels=kernels)
         hub.subscribe("ana", "true", deliver=Sliding(3, 9), notify=Gathered(timedelta(days=99)))
         hub.subscribe("rui", "true", deliver=Sliding(3, 9), callback=lambda note, hub=hub: None)
