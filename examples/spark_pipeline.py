@@ -12,8 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from rankcast import Continuous, Sliding, Subscriber, Subscription, parse_filter
-from rankcast.spark import Audience, Pipeline, TopSubscribers, match, spark_session
-from rankcast.spark.matching import top_subscribers
+from rankcast.spark import Audience, Pipeline, TopSubscribers, match, spark_session, top_subscribers
 from rankcast.spark.sources.events import END
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -11,8 +11,7 @@ from rankcast.model.errors import InvalidEventError
 from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow, diversity_of
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark import Audience, Pipeline, deliver, deliver_outputs, match
-from rankcast.spark.matching import top_subscribers
+from rankcast.spark import Audience, Pipeline, deliver, deliver_outputs, match, top_subscribers
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.sources.events import END
 

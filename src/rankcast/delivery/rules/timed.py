@@ -32,6 +32,7 @@ from rankcast.model.times import EPOCH, LATEST
 def period_end(now: datetime, period: timedelta) -> datetime:
     """Return the end of the period that an instant lies in, or the end of time when that is sooner.
 
+    >>> from datetime import UTC
     >>> period_end(datetime(2026, 1, 1, 0, 30, tzinfo=UTC), timedelta(hours=1)).hour
     1
     """
