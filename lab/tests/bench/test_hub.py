@@ -32,9 +32,9 @@ def test_a_start_is_required_to_be_quick_whatever_it_was_before():
     assert row_of("start-warm", {"now": [4.1], "before": [9.0]}).holds is False
 
 
-def test_nothing_is_required_of_memory_which_is_measured_by_name_only():
+def test_memory_is_measured_by_name_only_and_held_against_its_bound():
     row = row_of("memory-topkw", {"now": [7000.0]})
-    assert (row.now, row.unit, row.required, row.holds) == (7000.0, "bytes", "", None)
+    assert (row.now, row.unit, row.required, row.holds) == (7000.0, "bytes", "at most 10000", True)
     assert not {"memory-topkw", "memory-sliding"} & set(HubSettings().chosen())
     assert HubSettings(("memory-topkw", "fixed", "fixed")).chosen() == ["memory-topkw", "fixed"]
 
