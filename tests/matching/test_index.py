@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from costly import COSTLY_EXAMPLES, costly
+from rankcast.language.parser import parse_filter
 from rankcast.matching.few import FewSnapshot
 from rankcast.matching.index import Index
 from rankcast.matching.kernels.search import match_parts, search
@@ -289,3 +290,12 @@ def test_what_one_caller_does_with_matches_concerns_no_other():
     reader = index.reader()
     reader.match_one({"x": 1})[:] = 99
     assert sorted(reader.match_one({"x": 1}).tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_an_entry_that_is_no_row_is_asked_though_no_row_asks_for_an_attribute():
+    index = Index(delta=4, few=0)
+    index.add(Entry.of(7, parse_filter("n = -1 or s like '_'")))
+    reader = index.reader()
+    assert reader.match_one({"n": -1}).tolist() == [7]
+    assert reader.match_one({"s": "ab"}).tolist() == []
+    assert reader.match_one({"s": "a"}).tolist() == [7]

@@ -57,7 +57,7 @@ class CompiledReader:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order."""
         if snapshot.together is not self._together or snapshot.attributes > self._room.attributes:
             self._make_room(snapshot)
-        if not snapshot.attributes:
+        if not snapshot.attributes and not snapshot.has_others:
             return self._match_any(snapshot)
         numbers: dict[int, int | float] = {}
         words: dict[int, str] = {}
@@ -86,7 +86,7 @@ class CompiledReader:
         """Return the numbers of the subscriptions of a snapshot in which nobody asks for an attribute."""
         if snapshot is not self._asked_last:
             count = self._search(snapshot, {}, (), NO_DATA, NO_EXTRA)
-            self._asked_last, self._any = snapshot, self._with_rest(self._found[:count].copy(), {}, snapshot)
+            self._asked_last, self._any = snapshot, self._found[:count].copy()
         return self._any.copy()
 
     def _search(
