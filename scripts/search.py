@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("delivery", "hub", "serving", "ranking", "overlay", "covering")
+FOLDERS = ("delivery", "hub", "serving", "ranking", "overlay", "covering", "matching")
 """Below tests; those that are there."""
 
 
