@@ -53,7 +53,7 @@ from rankcast.serving.subscriber_state import (
     SubscriberRecord,
     SubscriberState,
 )
-from rankcast.serving.sweeping import Sweep
+from rankcast.serving.sweeping import DISCARDED, Sweep
 
 
 class Served(Struct):
@@ -377,7 +377,7 @@ class Serving:
         if not self.subscribers:
             self._events, self._sweep = HeldEvents(), None
             self._queues.forget_all()
-        elif self._left > len(self._events.events) // 2:
+        elif self._left > len(self._events.events) // 2 + len(self._served) // 16:
             self._left = 0
             self._sweep_on()
 
@@ -388,12 +388,13 @@ class Serving:
             self._codes.begin_sweep()
         if not self._sweep.has_looked:
             self._sweep.look(self._queues)
+        if not self._sweep.has_looked:
             return
         unneeded = self._sweep.unneeded()
         for number in unneeded:
             self._events.discard(number)
         self._queues.forget(unneeded)
-        if not unneeded:
+        if len(unneeded) < DISCARDED:
             self._codes.keep(self._sweep.codes)
             self._events.settle(len(self._served))
             self._sweep = None

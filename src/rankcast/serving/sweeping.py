@@ -20,6 +20,9 @@ from rankcast.serving.queues import Queues
 PACE = 4
 """A sweep has looked at all queues before the events there are have grown by a part of this."""
 
+FEWEST, MOST = 16, 1_024
+"""Queues that are looked at a time: few cost no more than one, and many would be a pause."""
+
 DISCARDED = 64
 """Events that are discarded at a time."""
 
@@ -31,7 +34,7 @@ class Sweep:
         self._events = np.sort(np.fromiter(events, np.int64, len(events)))
         self._is_held = np.zeros(len(events) + 1, np.bool_)  # what is above all events falls behind them
         self._next, self._queues = 0, queues
-        self._step = max(1, PACE * queues // max(1, len(events)))
+        self._step = min(max(PACE * queues // max(1, len(events)), FEWEST), MOST)
         self._unneeded: list[int] | None = None
         self.codes: set[int] = set()
 
