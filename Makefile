@@ -28,9 +28,9 @@ quick: setup ## Prove a change in delivery in under a minute: its rules, deliver
 test-lab: setup ## Run the tests of lab/: studies, benchmarks and their engines
 	@$(with_java) scripts/check.sh tests-lab
 
-# MINUTES, SEED and FOLDERS say how long, from where on and on which tests.
+# SECONDS, SEED and FOLDERS say how long, from where on and on which tests.
 search: setup ## Search for counterexamples of the properties with ever new examples
-	@.venv/bin/python scripts/search.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(FOLDERS)
+	@.venv/bin/python scripts/search.py --seconds $(or $(SECONDS),3600) $(if $(SEED),--seed $(SEED)) $(FOLDERS)
 
 # Twenty kills take some ten minutes; KILLS and SEED say how many and when.
 soak: setup ## Kill a running stream again and again, and compare what it puts out

@@ -21,12 +21,19 @@ from itertools import count
 import numpy as np
 
 from rankcast import Event, Subscriber, Subscription, parse_filter
-from rankcast.model.advertisements import Advertisement
 from rankcast.model.cloudevents import event_to_json
+from rankcast.model.subscriptions import Advertisement
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Listed, Rejected, Send
-from rankcast.overlay.wire.form import MAX_PACKET_BYTES, encoded
-from rankcast.overlay.wire.messages import Advertise, ClientMessage, Publish, Renew, Subscribe
+from rankcast.overlay.wire.messages import (
+    MAX_PACKET_BYTES,
+    Advertise,
+    ClientMessage,
+    Publish,
+    Renew,
+    Subscribe,
+    encoded,
+)
 
 HOST = "127.0.0.1"
 LEASE = timedelta(seconds=30)

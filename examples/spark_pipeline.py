@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from rankcast import Continuous, Sliding, Subscriber, Subscription, parse_filter
-from rankcast.spark import Audience, Pipeline, TopSubscribers, match, spark_session, top_subscribers
+from rankcast.spark import CompiledSubscribers, Pipeline, TopSubscribers, match, spark_session, top_subscribers
 from rankcast.spark.sources.events import END
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -67,7 +67,7 @@ def on_a_table(spark: SparkSession) -> None:
     notifications = Pipeline(subscribers(), carry=["rent"]).transform(events)
     show("Notifications:", notifications, "subscriber", "id", "rank", "matched", "rent")
 
-    matches = match(events, Audience.of(subscribers()))
+    matches = match(events, CompiledSubscribers.of(subscribers()))
     show("Who wants what:", matches, "id", "subscriber", "rank")
     show("The best subscriber of each flat:", top_subscribers(matches, k=1), "id", "subscriber")
 

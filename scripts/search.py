@@ -1,6 +1,6 @@
 """Search for counterexamples of the properties: run their tests with many new examples, again and again.
 
-    make search [MINUTES=60] [SEED=1] [FOLDERS="tests/delivery tests/hub"]
+    make search [SECONDS=3600] [SEED=1] [FOLDERS="tests/delivery tests/hub"]
 
 Each round runs the tests with the Hypothesis profile `search` and a seed of its own until the time is over; the first
 seed is drawn unless SEED gives it. A round that fails prints pytest's report, in which `@reproduce_failure` repeats the
@@ -19,20 +19,20 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("delivery", "hub", "serving", "ranking", "overlay", "covering", "matching")
+FOLDERS = ("delivery", "hub", "serving", "ranking", "overlay", "covering", "matching", "language", "containers")
 """Below tests; those that are there."""
 
 
 def main() -> int:
     """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(description="Search for counterexamples of the properties.")
-    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("folders", nargs="*", help="tests to run; by default those of the engines")
     arguments = parser.parse_args()
     folders = arguments.folders or [f"tests/{name}" for name in FOLDERS if (ROOT / "tests" / name).is_dir()]
     first = secrets.randbelow(10**6) if arguments.seed is None else arguments.seed
-    end = time.monotonic() + 60 * arguments.minutes
+    end = time.monotonic() + arguments.seconds
     rounds, failed = 0, []
     while (left := end - time.monotonic()) > 0:
         seed = first + rounds

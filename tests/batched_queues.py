@@ -5,7 +5,7 @@ from datetime import timedelta
 import numpy as np
 
 from rankcast.delivery.engine.contents import WantedContent
-from rankcast.delivery.engine.queue_table import Rows
+from rankcast.delivery.engine.queue_table import ArrivalRows
 from rankcast.delivery.rules.changes import new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.model.events import Identity
@@ -23,7 +23,7 @@ def instant(number):
 def rows_of(part):
     """Rows sorted by queue, and within a queue as they came."""
     columns = list(zip(*sorted(part, key=lambda row: row[0]), strict=True)) or [()] * 5
-    return Rows(*(np.array(column, np.int64) for column in columns[:4]), np.array(columns[4], np.float64))
+    return ArrivalRows(*(np.array(column, np.int64) for column in columns[:4]), np.array(columns[4], np.float64))
 
 
 def batches(stream, sizes):

@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from rankcast.language.parser import parse_filter
-from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import ValueType
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Rejected, Send
@@ -80,6 +79,11 @@ def interest(name="bo", text="rent < 900", score=1.0):
 
 def flats(name="flats", text="true", k=None, **options):
     return Advertise(Advertisement(name, "/flats", parse_filter(text), k=k), **options)
+
+
+def anything(name="a", k=None, **options):
+    """Return the announcement of any events, of a source that is called after it."""
+    return Advertise(Advertisement(name, f"/{name}", parse_filter("true"), k=k), **options)
 
 
 def event(name="1", **data):

@@ -16,8 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rankcast.language.parser import parse_filter
-from rankcast.model.diversity import Diversity
-from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import spark_session

@@ -21,13 +21,21 @@ if TYPE_CHECKING:
     from rankcast.language.parser import parse_filter
     from rankcast.language.printer import format_filter
     from rankcast.model.cloudevents import event_from_json, event_to_json
-    from rankcast.model.diversity import Diversity
     from rankcast.model.errors import RankcastError
     from rankcast.model.events import Event
     from rankcast.model.expressions import all_of, any_of, attr
     from rankcast.model.filters import Filter
-    from rankcast.model.notifying import AtOnce, Gathered, OnDemand
-    from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+    from rankcast.model.policies import (
+        AllMatches,
+        AtOnce,
+        Continuous,
+        Diversity,
+        Gathered,
+        OnDemand,
+        Periodic,
+        Sliding,
+        TopKWindow,
+    )
     from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
     from rankcast.model.schema import Schema
     from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
@@ -78,13 +86,21 @@ __getattr__, __dir__ = loading(
         "rankcast.language.parser": ("parse_filter",),
         "rankcast.language.printer": ("format_filter",),
         "rankcast.model.cloudevents": ("event_from_json", "event_to_json"),
-        "rankcast.model.diversity": ("Diversity",),
         "rankcast.model.errors": ("RankcastError",),
         "rankcast.model.events": ("Event",),
         "rankcast.model.expressions": ("all_of", "any_of", "attr"),
         "rankcast.model.filters": ("Filter",),
-        "rankcast.model.notifying": ("AtOnce", "Gathered", "OnDemand"),
-        "rankcast.model.policies": ("AllMatches", "Continuous", "Periodic", "Sliding", "TopKWindow"),
+        "rankcast.model.policies": (
+            "AllMatches",
+            "AtOnce",
+            "Continuous",
+            "Diversity",
+            "Gathered",
+            "OnDemand",
+            "Periodic",
+            "Sliding",
+            "TopKWindow",
+        ),
         "rankcast.model.relevance": ("Closeness", "Cosine", "Decay", "IdealPoint", "Target"),
         "rankcast.model.schema": ("Schema",),
         "rankcast.model.subscriptions": ("Priority", "RankBy", "Subscriber", "Subscription"),

@@ -19,12 +19,13 @@ def outer(x):
 """
 HELPER = """
 from rankcast.compiling import inlined
-from numbers_of import STEP
+from numbers_of import PLACES, STEP
 
 @inlined
 def raised(x):
-    return x + STEP
+    return x + STEP + PLACES[1]
 """
+NUMBERS = "STEP = 1\nPLACES = (0, 0)\n"
 CALL = """
 import logging, sys
 logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
@@ -40,12 +41,12 @@ print(found, dispatchers.compilations)
 
 @pytest.fixture
 def kernels(tmp_path):
-    """A kernel that calls one of another file, which uses a number of a third."""
+    """A kernel that calls one of another file, which uses a number and a tuple of a third."""
     folder = tmp_path / "source"
     folder.mkdir()
     (folder / "outer.py").write_text(OUTER)
     (folder / "helper.py").write_text(HELPER)
-    (folder / "numbers_of.py").write_text("STEP = 1\n")
+    (folder / "numbers_of.py").write_text(NUMBERS)
     return folder
 
 
@@ -53,7 +54,7 @@ def kernels(tmp_path):
 def compiled_before(tmp_path_factory):
     """What a first call leaves, in a folder that is not that of any test."""
     source, kept = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("kept")
-    for name, text in (("outer.py", OUTER), ("helper.py", HELPER), ("numbers_of.py", "STEP = 1\n")):
+    for name, text in (("outer.py", OUTER), ("helper.py", HELPER), ("numbers_of.py", NUMBERS)):
         (source / name).write_text(text)
     assert called(source, NUMBA_CACHE_DIR=str(kept))[:2] == (2, 2)
     return kept
@@ -81,7 +82,11 @@ def test_a_kernel_is_compiled_once_for_all_processes(kernels, kept):
 
 @pytest.mark.parametrize(
     ("file", "text", "found", "compiled"),
-    [("helper.py", HELPER.replace("x + STEP", "x - STEP"), 0, 2), ("numbers_of.py", "STEP = 5\n", 6, 2)],
+    [
+        ("helper.py", HELPER.replace("x + STEP", "x - STEP"), 0, 2),
+        ("numbers_of.py", NUMBERS.replace("1", "5"), 6, 2),
+        ("numbers_of.py", NUMBERS.replace("(0, 0)", "(0, 7)"), 9, 2),
+    ],
 )
 def test_a_change_in_another_file_is_noticed_and_nothing_outdated_stays(
     kernels, kept, tmp_path, file, text, found, compiled
@@ -157,13 +162,13 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
 
 def test_a_global_that_cannot_be_told_apart_is_refused(tmp_path):
     (tmp_path / "odd.py").write_text(
-        "from rankcast.compiling import compiled\nTABLE = (1, 2)\n\n@compiled\ndef odd(x):\n    return TABLE[x]\n"
+        "from rankcast.compiling import compiled\nTABLE = (1, 'two')\n\n@compiled\ndef odd(x):\n    return TABLE[x]\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", "import odd; odd.odd(1)"],
         capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
-    assert "odd.TABLE is (1, 2); expected a kernel, a module, a number or a NamedTuple" in run.stderr
+    assert "odd.TABLE[1] is 'two'; expected a kernel, a module, a number, a tuple or a NamedTuple" in run.stderr
 
 
 def test_modules_with_kernels_do_not_import_numba():

@@ -57,7 +57,7 @@ from rankcast.delivery.stream.shards import Shard
 from rankcast.language.parser import parse_filter
 from rankcast.model.policies import Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.chunks import UnfilteredRanks, chunks_of
 from rankcast.spark.matching.stage import matched_pieces
 from rankcast.spark.delivery.unpacked_rows import notification_rows
@@ -76,7 +76,7 @@ reader = EventReader(
     schema=None,
     carried=None,
 )
-audience, rows = Audience.of(people), 40
+audience, rows = CompiledSubscribers.of(people), 40
 batch = pa.RecordBatch.from_pydict({
     "id": [str(at) for at in range(rows)],
     "source": ["s"] * rows,

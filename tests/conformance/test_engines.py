@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
-from rankcast.model.notifying import OnDemand
-from rankcast.model.policies import Continuous, Sliding
+from rankcast.model.policies import Continuous, Diversity, OnDemand, Sliding
 from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.overlay.routing.strategies import Strategy

@@ -1,4 +1,4 @@
-"""Active and passive subscriptions: active ones accept what all accept, whoever comes, goes or ends."""
+"""Group cover: covered by a union is proven or refuted by an event, and active ones accept what all accept."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid_filters import GRID_BOXES
-from rankcast.covering import ActiveSet, Checking, Reason, Strategy, Union
+from rankcast.covering import ActiveSet, Checking, CoverReason, GroupStrategy, Union
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import evaluate
+from rankcast.model.errors import InvalidValueError, UnknownIdError
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
+from rankcast.testing.strategies import attributes, filters
 
 TYPES = {"x": ValueType.INT, "y": ValueType.FLOAT, "s": ValueType.STRING, "b": ValueType.BOOL}
 OPEN, CLOSED = Schema(TYPES), Schema(TYPES, required=frozenset(TYPES))
@@ -25,8 +27,8 @@ CHECKINGS = st.sampled_from(
         Checking(),
         Checking(probes=0),
         Checking(budget=2, probes=3),
-        Checking(Strategy.PAIRWISE),
-        Checking(Strategy.PROBABILISTIC, delta=1e-9),
+        Checking(GroupStrategy.PAIRWISE),
+        Checking(GroupStrategy.PROBABILISTIC, delta=1e-9),
     ]
 )
 """Every strategy; the probabilistic one so careful that it is right on boxes as small as these."""
@@ -145,7 +147,7 @@ def test_a_no_has_a_witness_and_the_oracle_agrees(schema, texts, tested):
             for some in ([tested], [texts[number] for number in answer.support])
         )
         assert all(many or not one for one, many in zip(own, others, strict=True))
-    elif answer.reason is Reason.UNPROVEN:
+    elif answer.reason is CoverReason.UNPROVEN:
         assert answer.witness is None
         assert any(word in text for text in (tested, *texts) for word in ("suffix", "contains"))
     else:
@@ -170,7 +172,7 @@ def test_an_imprecise_publication_is_wanted_by_somebody_whatever_it_turns_out_to
 
 
 def test_what_no_event_can_match_is_passive_and_needs_nobody():
-    for checking in (Checking(), Checking(Strategy.PAIRWISE)):
+    for checking in (Checking(), Checking(GroupStrategy.PAIRWISE)):
         kept = ActiveSet(checking)
         assert kept.add(1, parse_filter("x < 1 and x > 2")) == ((), ())
         assert (kept.active, kept.passive, kept.support(1)) == ((), (1,), ())
@@ -185,16 +187,76 @@ def test_what_required_attributes_are_missing_from_a_witness_gets_some_value():
 
 
 def test_a_no_for_want_of_a_proof_says_so():
-    union = Union()
-    union.add(1, parse_filter("s contains 'a'"))
-    union.add(2, parse_filter("not (s contains 'a')"))
-    answer = union.check(parse_filter("s > 'a' and s < 'b'"), Checking(), np.random.default_rng(1))
-    assert (answer.covered, answer.reason, answer.witness) == (False, Reason.UNPROVEN, None)
+    answer = check("s > 'a' and s < 'b'", "s contains 'a'", "not (s contains 'a')")
+    assert (answer.covered, answer.reason, answer.witness) == (False, CoverReason.UNPROVEN, None)
 
 
 @pytest.mark.parametrize("schema", [None, OPEN, CLOSED])
 def test_the_same_seed_gives_the_same_sets(schema):
     texts = [f"x between {at % 7} and {at % 7 + at % 3} and y < {at % 5}.5" for at in range(40)]
-    first, second = (ActiveSet(Checking(Strategy.PROBABILISTIC), schema, seed=3) for _ in "12")
+    first, second = (ActiveSet(Checking(GroupStrategy.PROBABILISTIC), schema, seed=3) for _ in "12")
     for number, text in enumerate(texts):
         assert first.add(number, parse_filter(text)) == second.add(number, parse_filter(text))
+
+
+def check(text, *others, checking=None):
+    union = Union()
+    for number, other in enumerate(others):
+        union.add(number, parse_filter(other))
+    return union.check(parse_filter(text), checking or Checking(), np.random.default_rng(1))
+
+
+def test_two_halves_cover_the_whole_together_and_not_pair_by_pair():
+    assert check("x between 0 and 9", "x < 5", "x >= 5", "y = 1").support == (0, 1)
+    assert not check("x between 0 and 9", "x < 5", "x >= 5", checking=Checking(GroupStrategy.PAIRWISE)).covered
+
+
+@pytest.mark.parametrize(
+    ("text", "others", "is_covered"),
+    [
+        ("x between 0 and 9", ["x != 3", "x in (2, 3)"], True),
+        ("exists s", ["s < 'm'", "s prefix 'm'", "s >= 'n'"], False),  # numbers exist, too
+        ("s suffix 'z'", ["s < 'm'", "s prefix 'm'", "s >= 'n'"], True),
+        ("x > 0 and y > 0", ["x < 5 or y = 1", "x >= 5"], True),
+        ("s > ''", ["s contains 'a'", "not (s contains 'a')"], False),  # patterns prove nothing here
+    ],
+)
+def test_sets_exclusions_strings_and_disjunctions_take_part(text, others, is_covered):
+    assert check(text, *others).covered is is_covered
+
+
+@given(st.lists(filters(), max_size=6), filters(), st.lists(attributes(), max_size=10))
+@settings(deadline=None)
+def test_an_answer_holds_for_every_event(others, tested, events):
+    made = Union()
+    for number, one in enumerate(others):
+        made.add(number, one)
+    answer = made.check(tested, Checking(), np.random.default_rng(0))
+    if answer.covered:
+        supporters = [others[number] for number in answer.support]
+        for event in events:
+            assert not tested.accepts(event) or any(one.accepts(event) for one in supporters)
+    elif answer.witness is not None and not any(c.has_patterns for one in (tested, *others) for c in one.conjunctions):
+        assert tested.accepts(answer.witness)
+        assert not any(one.accepts(answer.witness) for one in others)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"delta": 0}, "delta"),
+        ({"budget": -1}, "budget"),
+        ({"budget": 10**30}, "expected numbers from 0 to"),
+        ({"strategy": "exact"}, "strategy: 'exact' is not a Strategy"),  # would be answered by random points
+    ],
+)
+def test_a_way_of_checking_that_makes_no_sense_is_refused(options, reason):
+    with pytest.raises(InvalidValueError, match=reason):
+        Checking(**options)
+
+
+def test_what_is_active_has_no_support():
+    kept = ActiveSet()
+    kept.add(1, parse_filter("x < 5"))
+    with pytest.raises(UnknownIdError):
+        kept.support(1)

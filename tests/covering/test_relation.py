@@ -52,30 +52,27 @@ def test_relation(first, second, expected):
     assert relation(parse_filter(second), parse_filter(first)) is INVERSE.get(expected, expected)
 
 
-def test_a_disjunction_covers_what_no_part_of_it_covers():
-    assert (
-        relation(parse_filter("(x < 5 and y = 1) or (x >= 5 and y = 1)"), parse_filter("x between 0 and 9 and y = 1"))
-        is Relation.COVERS
-    )
-    quarters = "(x < 5 and y < 5) or (x < 5 and y >= 5) or (x >= 5 and y < 5) or (x >= 5 and y >= 6)"
-    assert (
-        relation(parse_filter(quarters), parse_filter("x between 1 and 9 and y between 1 and 9")) is Relation.OVERLAPS
-    )
+HALVES = "x between 0 and 4 or x between 5 and 9", "x between 0 and 9"
+SPLIT = "x = 1 and y <= 5 or x = 1 and y > 5", "x = 1"
+QUARTERS = "(x < 5 and y < 5) or (x < 5 and y >= 5) or (x >= 5 and y < 5) or (x >= 5 and y >= 6)"
+TYPES = {"x": ValueType.INT, "y": ValueType.FLOAT}
 
 
-def test_neighbouring_ranges_cover_integers_but_not_reals():
-    parts, whole = parse_filter("x between 0 and 4 or x between 5 and 9"), parse_filter("x between 0 and 9")
-    assert relation(parts, whole) is Relation.COVERED
-    assert relation(parts, whole, Schema({"x": ValueType.INT})) is Relation.EQUAL
-    assert relation(parts, whole, Schema({"x": ValueType.FLOAT})) is Relation.COVERED
-
-
-def test_an_attribute_may_be_missing_unless_the_schema_requires_it():
-    split, whole = parse_filter("x = 1 and y <= 5 or x = 1 and y > 5"), parse_filter("x = 1")
-    assert relation(split, whole) is Relation.COVERED
-    types = {"x": ValueType.INT, "y": ValueType.FLOAT}
-    assert relation(split, whole, Schema(types)) is Relation.COVERED
-    assert relation(split, whole, Schema(types, required=frozenset({"y"}))) is Relation.EQUAL
+@pytest.mark.parametrize(
+    ("first", "second", "schema", "expected"),
+    [
+        ("(x < 5 and y = 1) or (x >= 5 and y = 1)", "x between 0 and 9 and y = 1", None, Relation.COVERS),
+        (QUARTERS, "x between 1 and 9 and y between 1 and 9", None, Relation.OVERLAPS),
+        (*HALVES, None, Relation.COVERED),
+        (*HALVES, Schema({"x": ValueType.INT}), Relation.EQUAL),
+        (*HALVES, Schema({"x": ValueType.FLOAT}), Relation.COVERED),
+        (*SPLIT, None, Relation.COVERED),
+        (*SPLIT, Schema(TYPES), Relation.COVERED),
+        (*SPLIT, Schema(TYPES, required=frozenset({"y"})), Relation.EQUAL),
+    ],
+)
+def test_a_disjunction_covers_what_no_part_of_it_covers(first, second, schema, expected):
+    assert relation(parse_filter(first), parse_filter(second), schema) is expected
 
 
 def test_what_patterns_leave_open_is_unknown():

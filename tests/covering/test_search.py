@@ -4,25 +4,9 @@ from itertools import product
 
 import numpy as np
 from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
-from rankcast.covering.group.exact_search import COVERED, NOT_COVERED, UNDECIDED, minimised, relations, search
-
-GRID = 5
-
-
-@st.composite
-def boxes(draw):
-    """A box and rows on a small grid, as starts and ends; many sides are free, so that unions cover something."""
-    attributes, rows = draw(st.integers(1, 3)), draw(st.integers(0, 10))
-    first, second = (
-        draw(arrays.arrays(np.int64, (rows + 1, attributes), elements=st.integers(0, GRID - 1))) for _ in "12"
-    )
-    starts, ends = np.minimum(first, second), np.maximum(first, second) + 1
-    free = draw(arrays.arrays(np.bool_, (rows, attributes)))
-    starts[1:][free], ends[1:][free] = 0, GRID
-    return starts[0], ends[0], np.ascontiguousarray(starts[1:]), np.ascontiguousarray(ends[1:])
+from grid_filters import grid_rows
+from rankcast.covering.group.exact_search import COVERED, NOT_COVERED, UNDECIDED, relations, search
 
 
 def points(start, end):
@@ -33,7 +17,7 @@ def is_covered(start, end, starts, ends):
     return all(((starts <= point) & (point < ends)).all(axis=1).any() for point in points(start, end))
 
 
-@given(boxes())
+@given(grid_rows(10))
 def test_the_search_is_exact_and_a_no_has_a_witness(case):
     start, end, starts, ends = case
     point, used = np.zeros(len(start), np.int64), np.zeros(len(starts), np.uint8)
@@ -46,15 +30,7 @@ def test_the_search_is_exact_and_a_no_has_a_witness(case):
         assert not ((starts <= point) & (point < ends)).all(axis=1).any()
 
 
-@given(boxes())
-def test_a_minimised_set_covers_exactly_what_the_whole_set_covers(case):
-    start, end, starts, ends = case
-    rows, sizes = np.arange(len(starts)), np.zeros(len(starts), np.int64)
-    left = rows[: minimised(start, end, starts, ends, rows, sizes, len(rows))]
-    assert is_covered(start, end, starts[left], ends[left]) == is_covered(*case)
-
-
-@given(boxes())
+@given(grid_rows(10))
 def test_relations_of_one_box_to_many(case):
     start, end, starts, ends = case
     codes = np.zeros(len(starts), np.uint8)

@@ -16,34 +16,14 @@ from rankcast.testing.strategies import filters
 CLOSED = Schema({"x": ValueType.INT, "y": ValueType.INT, "s": ValueType.STRING}, required=frozenset({"x", "y"}))
 RELATED = GRID_BOXES | st.sampled_from(
     [
-        "false",
-        "true",
-        "x < 2",
-        "x < 3",
-        "x >= 2",
-        "not (x < 2)",
-        "not (x < 2) or not exists x",
-        "x < 2 or x >= 2 or not exists x",
-        "not exists x",
-        "x < 1 or x > 2",
-        "x in (0, 1, 3)",
-        "x in (0, 2) or y = 3",
-        "x < 2 or y < 2",
-        "(x < 1 or y < 2) and y < 3",
-        "s != ''",
-        "s > 'a'",
-        "s = 'ab'",
-        "s prefix 'a'",
-        "s like 'a%b'",
-        "s like 'a%' and s suffix 'b'",
-        "s contains 'a'",
-        "s contains 'ab'",
-        "s contains 'a' and not s like '%a%'",
-        "s suffix 'b' or x < 2",
-        "s suffix 'b' and x < 2",
+        "false", "true", "x < 2", "x < 3", "x >= 2", "not (x < 2)", "not (x < 2) or not exists x",
+        "x < 2 or x >= 2 or not exists x", "not exists x", "x < 1 or x > 2", "x in (0, 1, 3)", "x in (0, 2) or y = 3",
+        "x < 2 or y < 2", "(x < 1 or y < 2) and y < 3", "s != ''", "s > 'a'", "s = 'ab'", "s prefix 'a'",
+        "s like 'a%b'", "s like 'a%' and s suffix 'b'", "s contains 'a'", "s contains 'ab'",
+        "s contains 'a' and not s like '%a%'", "s suffix 'b' or x < 2", "s suffix 'b' and x < 2",
         "s suffix 'b' and x < 1 or s prefix 'b' and x < 3",
     ]
-)
+)  # fmt: skip
 MANY = st.lists(filters() | RELATED.map(parse_filter), max_size=12)
 DECLARED = st.lists(RELATED.map(lambda text: parse_filter(text).under(CLOSED)), max_size=12)
 

@@ -137,37 +137,6 @@ def test_weights_of_hidden_subscriptions_are_split_evenly_whatever_their_order(t
         assert found == math.fsum(weights[hidden] / len(some) for hidden, some in above.items() if one in some)
 
 
-def test_shares_of_hidden_subscriptions_are_split_and_none_is_lost():
-    covered = CoverSet(Cover.ANCESTOR, 2)
-    for number, text in enumerate(["x < 9", "x < 8", "x < 5", "x < 4"]):
-        covered.add(number, parse_filter(text))
-    assert covered.weights() == {0: 2.0, 1: 2.0}
-    assert covered.descendants() == {0: 3, 1: 2}  # as the paper counts: four subscriptions weigh 7 in all
-
-
-def test_what_two_brokers_forward_is_what_one_would_forward():
-    """Per hop = global: the second broker sees only what the first one forwarded."""
-    texts = [f"x between {low} and {low + width}" for low in range(5) for width in (2, 4, 6, 3)]
-    for cover in Cover:
-        first, second, everything = CoverSet(cover, 2), CoverSet(cover, 2), CoverSet(cover, 2)
-        for number, text in enumerate(texts):
-            everything.add(number, parse_filter(text))
-            change = first.add(number, parse_filter(text))
-            for gone in change.withdraw:
-                second.remove(gone)
-            for new in change.forward:
-                second.add(new, parse_filter(texts[new]))
-        assert second.forwarded.tolist() == everything.forwarded.tolist()
-
-
-def test_depth_by_shortest_paths_would_not_be_sound_the_longest_chain_is():
-    """0 covers 1 covers 2, and 0 covers 2: two are above 2, though one step leads to the top."""
-    covered = CoverSet(Cover.RANK, 2)
-    for number, text in enumerate(["x < 9", "x < 8", "x < 7"]):
-        covered.add(number, parse_filter(text))
-    assert covered.hidden.tolist() == [2]
-
-
 def test_labels_that_run_out_are_given_anew_and_nothing_changes():
     covered = CoverSet(Cover.REGULAR)
     covered.add(0, parse_filter("x between 0 and 50"))

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from batched_queues import batches, gathered, rows_of, stepped, ticks
 from rankcast.delivery.engine.contents import NO_CONTENTS, Contents, attribute_code
-from rankcast.delivery.engine.diversity import NO_SETTINGS, Settings
+from rankcast.delivery.engine.diversity import NO_SETTINGS, DiversitySettings
 from rankcast.delivery.engine.layout import COUNT, LINE, TOP
 from rankcast.delivery.engine.queue_table import QueueTable
-from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow
 from rankcast.model.times import LAST_INSTANT, NEVER
 
 WEIGHTS = st.dictionaries(st.sampled_from(("a", "b", "source", "absent")), st.sampled_from((0.1, 0.2, 0.7, 3)))
@@ -234,11 +233,11 @@ class TestPacked:
         ],
     )
     def test_settings_that_are_none(self, words, message):
-        with pytest.raises(InvalidValueError, match=f"packed queues: the settings of diversity .*{message}"):
+        with pytest.raises(InvalidValueError, match=f"queue table: the settings of diversity .*{message}"):
             QueueTable.from_arrays({**self.packed(), "settings": np.array(words)})
 
     def test_a_setting_that_is_not_there(self):
-        with pytest.raises(InvalidValueError, match="contradict each other"):
+        with pytest.raises(InvalidValueError, match="array queues, column 12: 1 at 0; expected 0 to 0"):
             QueueTable.from_arrays({**self.packed(), "settings": np.zeros(0, np.int64)})
 
 
@@ -253,12 +252,12 @@ class TestSettings:
 
     def test_numbers_stay_when_others_are_included_later(self):
         settings, _ = NO_SETTINGS.including([self.OTHER])
-        again, numbers = Settings.from_words(settings.to_words()).including([self.ONE, self.OTHER])
+        again, numbers = DiversitySettings.from_words(settings.to_words()).including([self.ONE, self.OTHER])
         assert numbers == {self.OTHER: 1, self.ONE: 2}
         assert again.starts.tolist() == [0, 0, 2]
 
     @given(st.lists(DIVERSITIES, max_size=4))
     def test_words_give_the_same_settings(self, diversities):
-        settings = Settings.of(diversities)
-        again = Settings.from_words(settings.to_words())
+        settings = DiversitySettings.of(diversities)
+        again = DiversitySettings.from_words(settings.to_words())
         assert [column.tolist() for column in again] == [column.tolist() for column in settings]

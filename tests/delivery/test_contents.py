@@ -17,8 +17,7 @@ from rankcast.delivery.engine.contents import (
     content_for,
     value_code,
 )
-from rankcast.model.diversity import Diversity
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow
 from rankcast.model.values import family_of
 from rankcast.testing.strategies import values
 

@@ -15,7 +15,7 @@ from rankcast.model.errors import InvalidValueError
 from rankcast.model.relevance import Closeness, Cosine, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import NEVER
-from rankcast.ranking.batch import Features, Ranking, rank_batch
+from rankcast.ranking.batch import Features, RankingTable, rank_batch
 
 NUMBERS = st.integers(-3, 3).map(float) | st.sampled_from((1e130, math.nan, 0.1))
 FUNCTIONS = st.one_of(
@@ -43,7 +43,7 @@ def people(draw):
 def batches(draw):
     """Give (ranking, times, expires, features) of some events."""
     everybody = draw(people())
-    ranking = Ranking.of(everybody, range(len(everybody)))
+    ranking = RankingTable.of(everybody, range(len(everybody)))
     events = draw(st.lists(st.tuples(NUMBERS, NUMBERS, st.lists(NUMBERS, max_size=3)), max_size=9))
     x, y = (np.array([event[at] for event in events], np.float64) for at in (0, 1))
     starts = np.cumsum([0, *(len(event[2]) for event in events)], dtype=np.int64)
@@ -82,7 +82,7 @@ def test_rows_are_those_of_ranking_every_event(block, batch, data):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(dense_rows, "BLOCK", block)
         assert columns(dense.expanded()) == expected
-        again = UnfilteredRows.from_arrays(dense.to_arrays(), times)
+        again = UnfilteredRows.from_arrays(dense.to_arrays(), times, 100)
         assert columns(again.expanded()) == expected
     assert dense.count() == len(truth.event)
 
@@ -99,14 +99,14 @@ def test_features_are_divided_and_joined(batch, one, other):
 def whole():
     one = Subscription("1", parse_filter("true"), relevance=Cosine("v", (1, 2)))
     two = Subscription("1", parse_filter("true"), relevance=IdealPoint([Target("x", 1)]))
-    ranking = Ranking.of([Subscriber("s", (one,)), Subscriber("t", (two,))], [0, 1])
+    ranking = RankingTable.of([Subscriber("s", (one,)), Subscriber("t", (two,))], [0, 1])
     vectors = (np.array([0, 2, 4]), np.array([1.0, 2, 3, 4]))
     features = Features.of(ranking, 2, {"x": np.array([1.0, 2])}, {"v": vectors})
     return some((ranking, np.zeros(2, np.int64), np.full(2, NEVER), features), np.arange(2))
 
 
 def test_there_are_none_where_none_are_packed():
-    assert UnfilteredRows.from_arrays({"queue": np.zeros(3)}, np.zeros(3)) is None
+    assert UnfilteredRows.from_arrays({}, np.zeros(3), 1) is None
 
 
 @pytest.mark.parametrize(
@@ -119,24 +119,25 @@ def test_there_are_none_where_none_are_packed():
         ("kind", 9),
         ("part_start", 5),
         ("part_column", 1),
+        ("part_scale", 0),
         ("refresh", -1),
         ("first", 99),
         ("expires", -(2**63)),
+        ("matched", 100),
     ],
 )
 def test_arrays_that_would_lead_a_kernel_astray_are_refused(name, value):
     arrays = {key: array.copy() for key, array in whole().to_arrays().items()}
-    arrays["dense." + name][-1] = value
-    with pytest.raises(InvalidValueError, match="contradict each other"):
-        UnfilteredRows.from_arrays(arrays, np.zeros(2, np.int64))
+    arrays[name][-1] = value
+    with pytest.raises(InvalidValueError, match=f"unfiltered rows: array {name}"):
+        UnfilteredRows.from_arrays(arrays, np.zeros(2, np.int64), 100)
 
 
-@pytest.mark.parametrize("name", ["matched", "rank", "part_value", "expires", "reach", "numbers", "size"])
+@pytest.mark.parametrize("name", ["matched", "rank", "part_value", "expires", "reach", "size"])
 def test_arrays_of_another_length_or_missing_ones_are_refused(name):
     arrays = whole().to_arrays()
-    shorter = {**arrays, "dense." + name: arrays["dense." + name][:-1]}
-    with pytest.raises(InvalidValueError, match="dense rows"):
-        UnfilteredRows.from_arrays(shorter, np.zeros(2, np.int64))
-    del arrays["dense." + name]
-    with pytest.raises(InvalidValueError, match="damaged"):
-        UnfilteredRows.from_arrays(arrays, np.zeros(2, np.int64))
+    with pytest.raises(InvalidValueError, match=r"unfiltered rows: array .* elements; expected"):
+        UnfilteredRows.from_arrays({**arrays, name: arrays[name][:-1]}, np.zeros(2, np.int64), 100)
+    del arrays[name]
+    with pytest.raises(InvalidValueError, match=f"unfiltered rows: array {name} is missing"):
+        UnfilteredRows.from_arrays(arrays, np.zeros(2, np.int64), 100)

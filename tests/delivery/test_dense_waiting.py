@@ -18,7 +18,7 @@ from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, T
 from rankcast.model.relevance import IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import NEVER
-from rankcast.ranking.batch import Features, Ranking
+from rankcast.ranking.batch import Features, RankingTable
 
 POLICIES = (
     TopKWindow(1, 3),
@@ -29,7 +29,7 @@ POLICIES = (
     AllMatches(),
 )
 LATENESS = 4
-RANKING = Ranking.of(
+RANKING = RankingTable.of(
     [
         Subscriber(f"s{at}", (Subscription("1", parse_filter("true"), relevance=IdealPoint([Target("x", at)])),))
         for at in range(len(POLICIES) - 1)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.delivery.rules.diverse_selection import FEW, diverse_selection, selection_of_arrays
-from rankcast.model.diversity import Diversity
+from rankcast.model.policies import Diversity
 from rankcast.ranking.diversity import diverse_best
 from rankcast.testing.strategies import values
 

@@ -7,12 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.delivery.rules.changes import new_queue
-from rankcast.delivery.rules.handing_over import current, handed_over
+from rankcast.delivery.rules.policies import current, handed_over
 from rankcast.delivery.rules.queues import Candidate, step
 from rankcast.model.errors import InvalidSubscriptionError
 from rankcast.model.events import Identity
-from rankcast.model.notifying import AT_ONCE, Gathered, OnDemand, check_notify
-from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import (
+    ALL_MATCHES,
+    AT_ONCE,
+    Continuous,
+    Gathered,
+    OnDemand,
+    Periodic,
+    Sliding,
+    TopKWindow,
+    check_notify,
+)
 from rankcast.model.times import LATEST
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,17 +1,16 @@
 """What would become of an event: the forecast comes true, and not a moment earlier."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rankcast.delivery.rules.changes import new_queue
 from rankcast.delivery.rules.forecast import ArrivalResult, outlook
 from rankcast.delivery.rules.queues import Candidate, finished, step
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
-from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Periodic, Sliding, TopKWindow
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LOWEST = -1.0

@@ -1,18 +1,17 @@
 """The delivery policies, rule by rule and against their brute-force definitions."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rankcast.delivery.rules.changes import changed_queue, new_queue
 from rankcast.delivery.rules.queues import Candidate, best, finished, place, step
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow
 from rankcast.model.times import EARLIEST, LATEST
-from rankcast.testing.definitions import Delivery, Offer, due
+from rankcast.testing.definitions import ExpectedDelivery, Offer, due
 from rule_builders import START, at, candidate, delivered_by_match, seconds, timeline
 
 
@@ -236,7 +235,7 @@ POLICIES = st.one_of(
 def test_every_policy_equals_its_definition(stream, policy):
     offers = [
         Offer(
-            Delivery("s", one.identity, one.score, (), one.time),
+            ExpectedDelivery("s", one.identity, one.score, (), one.time),
             one.time,
             one.expires or datetime.max.replace(tzinfo=UTC),
             one.content,

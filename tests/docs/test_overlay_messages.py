@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rankcast.language.lossless import fields_of, is_record
 from rankcast.model.filters import Filter
-from rankcast.overlay.wire.codec import fields_of, is_record
-from rankcast.overlay.wire.form import decoded, encoded
-from rankcast.overlay.wire.messages import Message, PeerMessage
+from rankcast.overlay.wire.messages import Message, PeerMessage, decoded, encoded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "overlay.md").read_text()
 EXAMPLES = re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

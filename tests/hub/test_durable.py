@@ -1,5 +1,6 @@
 """A hub with a path: killed at any moment and opened again, it goes on as if nothing had happened."""
 
+import json
 from datetime import timedelta
 from threading import Event as Signal
 from threading import Thread
@@ -129,7 +130,7 @@ class TestReopening:
             ("rui", AllMatches()),
             ("eva", AllMatches()),
         ]
-        assert [row.kind for row in log_rows(again)[2:]] == ["update", "subscribe"]
+        assert [json.loads(row.body)["is"] for row in log_rows(again)[2:]] == ["ChangeSubscriber", "AddSubscriber"]
 
     def test_callbacks_are_given_anew(self, opened):
         hub = opened()

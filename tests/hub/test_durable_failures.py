@@ -104,9 +104,9 @@ class TestFailures:
     def test_a_log_that_cannot_be_understood_is_refused_and_the_file_freed(self, opened, path):
         hub = opened()
         hub.subscribe("ana", "true")
-        hub._journal.log.append([log_rows(hub)[0]._replace(number=2, kind="resubscribe")])
+        hub._journal.log.append([log_rows(hub)[0]._replace(number=2, body='{"is":"Resubscribe"}')])
         for _ in range(2):
-            with pytest.raises(InvalidFileError, match=r"flats\.hub: is damaged after input 1: .*'resubscribe'"):
+            with pytest.raises(InvalidFileError, match=r"flats\.hub: is damaged after input 1: .*'Resubscribe'"):
                 opened()
 
     def test_bad_subscribers_at_the_start_free_the_file(self, path):

@@ -17,15 +17,11 @@ import rankcast.hub.core
 from durable_hubs import NOW, at, crash, flat, got
 from durable_publisher import plain, publish, subscribe
 from rankcast.hub import Hub
-from rankcast.hub.commands import Subscribe, Update
-from rankcast.hub.durable import Codec
 from rankcast.language.parser import parse_filter
-from rankcast.model.notifying import AT_ONCE, Gathered, OnDemand
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Gathered, OnDemand, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.testing.clock import FakeClock
-from rankcast.testing.strategies import notified_subscribers
 
 POLICIES = st.one_of(
     st.just(AllMatches()),
@@ -96,17 +92,6 @@ def explained(hub):
     ]
     return [hub.read(*names) for names in readable] + [
         (subscriber.id, x, str(hub.explain({"x": x}, subscriber.id))) for subscriber in hub.subscribers for x in (0, 2)
-    ]
-
-
-@given(notified_subscribers(), st.sampled_from([Subscribe, Update]))
-def test_every_subscriber_can_be_written_down(subscriber, kind):
-    codec = Codec(None)
-    command = kind(subscriber)
-    again = codec.command(codec.row(1, command, ()))
-    assert again == command
-    assert [one.filter.expression for one in again.subscriber.subscriptions] == [
-        one.filter.expression for one in subscriber.subscriptions
     ]
 
 

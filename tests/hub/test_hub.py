@@ -25,8 +25,7 @@ from rankcast.model.errors import (
 )
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
-from rankcast.model.notifying import AtOnce, Gathered
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, AtOnce, Continuous, Gathered, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import RankBy, Subscription
@@ -594,7 +593,7 @@ class TestManyAtOnce:
 
 
 def test_sets_of_matches_that_no_queue_needs_are_forgotten(monkeypatch):
-    monkeypatch.setattr("rankcast.serving.matched_codes.FEWEST", 5)
+    monkeypatch.setattr("rankcast.serving.ranking.FEWEST", 5)
     hub = Hub(clock=FakeClock(NOW))
     hub.subscribe("ana", [f"x{at} > 0" for at in range(25)])
     hub.subscribe("rui", [f"x{at} > 0" for at in range(25)], deliver=Sliding(2, 2))

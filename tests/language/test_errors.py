@@ -19,6 +19,7 @@ OPERATORS = "expected an operator: =, !=, <, <=, >, >=, between, in, like, prefi
         ("5 < rent", 1, "unexpected '5'; write the attribute first, as in rent > 500"),
         ("a = 1 and 'x' = b", 11, "unexpected string 'x'; write the attribute first"),
         ("500 < rent < 900", 1, "write the attribute first"),
+        ("x = 1 < and", 7, "unexpected '<'"),
         ("rent > 500 < 900", 12, "unexpected '<'; write the attribute first and one comparison at a time"),
         ("true = a", 6, "unexpected '='; write the attribute first"),
         # what is not a constant
@@ -111,70 +112,51 @@ def test_a_syntax_error_says_where_and_what(text, column, message):
     assert caught.value.text == text
 
 
-@pytest.mark.parametrize(
-    ("text", "column", "message"),
-    [
-        ("a in (1, 'x', 2)", 10, "constants of one kind are needed, these mix number and string"),
-        ("a between 1 and true", 17, "constants of one kind are needed"),
-        ("b = 1 and a like 5", 18, "a like: 5 is not a string"),
-        ("a not prefix true", 14, "a prefix: True is not a string"),
-        ("a < true", 5, "true and false have no order; use = or !="),
-        (r"a like 'x\\'", 8, "a backslash must be followed by"),
-        ('"" = 5', 1, "an attribute name is 1 to 1,000 characters"),
-        ('a = 1 and exists ""', 18, "an attribute name is 1 to 1,000 characters"),
-        ("b = 1 and " + "a" * 1_001 + " = 1", 11, "an attribute name is 1 to 1,000 characters"),
-    ],
-)
-def test_a_constant_that_does_not_fit_is_a_type_error_with_the_column(text, column, message):
-    with pytest.raises(FilterTypeError, match=re.escape(message)) as caught:
-        parse_filter(text)
-    assert str(caught.value).startswith(f"column {column}: ")
-    assert str(caught.value).endswith("^")
-
-
 FLATS = Schema({"city": ValueType.STRING, "rent": ValueType.INT, "and": ValueType.STRING})
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "column", "message"),
+    ("text", "schema", "column", "message"),
     [
-        (
-            "rent < 900 and citty = 'Porto'",
-            UnknownAttributeError,
-            16,
-            "unknown attribute 'citty'; did you mean 'city'?",
-        ),
-        ("exists flor", UnknownAttributeError, 8, "unknown attribute 'flor'"),
-        ("true and rent in ('a', 'b')", FilterTypeError, 10, "rent is declared int; it cannot be compared with 'a'"),
-        ("\"and\" = 'x' or not (rent = 'x' or time > 'y')", FilterTypeError, 21, "rent is declared int"),
-        ("time > '2026-01-01'", FilterTypeError, 1, "time is declared time"),
+        ("a in (1, 'x', 2)", None, 10, "constants of one kind are needed, these mix number and string"),
+        ("a between 1 and true", None, 17, "constants of one kind are needed"),
+        ("b = 1 and a like 5", None, 18, "a like: 5 is not a string"),
+        ("a not prefix true", None, 14, "a prefix: True is not a string"),
+        ("a < true", None, 5, "true and false have no order; use = or !="),
+        (r"a like 'x\\'", None, 8, "a backslash must be followed by"),
+        ('"" = 5', None, 1, "an attribute name is 1 to 1,000 characters"),
+        ('a = 1 and exists ""', None, 18, "an attribute name is 1 to 1,000 characters"),
+        (f"b = 1 and {'a' * 1_001} = 1", None, 11, "an attribute name is 1 to 1,000 characters"),
+        ("rent < 900 and citty = 'Porto'", FLATS, 16, "unknown attribute 'citty'; did you mean 'city'?"),
+        ("exists flor", FLATS, 8, "unknown attribute 'flor'"),
+        ("true and rent in ('a', 'b')", FLATS, 10, "rent is declared int; it cannot be compared with 'a'"),
+        ("\"and\" = 'x' or not (rent = 'x' or time > 'y')", FLATS, 21, "rent is declared int"),
+        ("time > '2026-01-01'", FLATS, 1, "time is declared time"),
     ],
 )
-def test_what_a_schema_refuses_has_its_column_too(text, error, column, message):
+def test_what_does_not_fit_has_its_column_too(text, schema, column, message):
+    error = UnknownAttributeError if message.startswith("unknown") else FilterTypeError
     with pytest.raises(error, match=re.escape(message)) as caught:
-        parse_filter(text, FLATS)
+        parse_filter(text, schema)
     assert str(caught.value).startswith(f"column {column}: ")
+    assert str(caught.value).endswith("^")
 
 
-def test_the_message_shows_the_line_with_a_caret():
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rent = and", "column 8: unexpected 'and'; expected a constant\n  rent = and\n         ^"),
+        (
+            "city = 'Porto'\nand rent = cheap\nand rooms > 2",
+            "line 2, column 12: 'cheap' is not a constant; compare with a constant (strings stand in 'single quotes')\n"
+            "  and rent = cheap\n             ^",
+        ),
+    ],
+)
+def test_the_message_shows_the_line_with_a_caret(text, message):
     with pytest.raises(FilterSyntaxError) as caught:
-        parse_filter("city = 'Porto'\nand rent = cheap\nand rooms > 2")
-    assert str(caught.value) == (
-        "line 2, column 12: 'cheap' is not a constant; compare with a constant (strings stand in 'single quotes')\n"
-        "  and rent = cheap\n"
-        "             ^"
-    )
-    assert (caught.value.line, caught.value.column) == (2, 12)
-
-
-def test_the_example_of_the_guide():
-    with pytest.raises(FilterSyntaxError) as caught:
-        parse_filter("x = 1 < and")
-    assert str(caught.value).split("\n")[0].startswith("column 7: unexpected '<'")
-    with pytest.raises(FilterSyntaxError) as caught:
-        parse_filter("rent = and")
-    assert str(caught.value) == "column 8: unexpected 'and'; expected a constant\n  rent = and\n         ^"
-    assert caught.value.expected == ("a constant",)
+        parse_filter(text)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("text", [None, 5, b"true", ["true"], True])
@@ -192,16 +174,8 @@ def test_every_error_of_a_text_is_a_filter_error_without_a_cause(text):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "a \u017fuffix 'x'",
-        "a pref\u0131x 'x'",
-        "a CONTA\u0130NS 'x'",
-        "a \u0131n (1)",
-        "a = fal\u017fe",
-        "a li\u212ae 'x'",
-    ],
+    "word", ["\u017fuffix 'x'", "pref\u0131x 'x'", "CONTA\u0130NS 'x'", "\u0131n (1)", "= fal\u017fe", "li\u212ae 'x'"]
 )
-def test_letters_that_only_look_like_those_of_a_keyword_make_none(text):
+def test_letters_that_only_look_like_those_of_a_keyword_make_none(word):
     with pytest.raises(FilterSyntaxError):
-        parse_filter(text)
+        parse_filter(f"a {word}")

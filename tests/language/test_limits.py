@@ -1,12 +1,13 @@
 """Huge and hostile texts: one clear error each that names the bound, and never a hang or a RecursionError."""
 
+from functools import reduce
+
 import pytest
 
 from rankcast.language.parser import MAX_TEXT, parse_expression, parse_filter
 from rankcast.language.printer import format_filter
 from rankcast.model.errors import FilterSyntaxError, FilterTooLargeError
 from rankcast.model.expressions import MAX_DEPTH, MAX_PATTERN_LENGTH, Not, attr
-from rankcast.model.filters import MAX_CONSTRAINTS
 
 MANY = 100_000
 A = attr("a") == 1
@@ -20,34 +21,47 @@ def test_a_text_at_the_bound_is_read_and_one_beyond_is_not():
         parse_expression(text + " ")
 
 
-def test_ten_million_characters_are_not_even_looked_at():
-    with pytest.raises(FilterTooLargeError, match="10,000,000 characters"):
-        parse_expression("(" * 10_000_000)
+TOO_DEEP = [
+    "(" * MANY + "a = 1" + ")" * MANY,
+    "(" * MANY,
+    "not (" * MANY + "a = 1" + ")" * MANY,
+    "a = 1 and (" * 50_000,
+    "exists" + "(" * MANY + "a",
+    "(" * (MAX_DEPTH + 1) + "a = 1" + ")" * (MAX_DEPTH + 1),
+]
+BROKEN = [
+    "x = '" + "''" * 400_000,
+    "x = " + "1" * 900_000 + "a",
+    '"' * 999_999,
+    "x" + ".x" * 400_000 + " ? 1",
+    "x = '" + "\\" * 900_001,
+    "a in (1) or " * 201 + "a = '" + "\\'" * 400_000,
+    "()" * 201 + "'" + "\\'(" * 300_000 + "\\",
+]
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "error", "message"),
     [
-        "(" * MANY + "a = 1" + ")" * MANY,
-        "(" * MANY,
-        "not (" * MANY + "a = 1" + ")" * MANY,
-        "a = 1 and (" * 50_000,
-        "exists" + "(" * MANY + "a",
-        "(" * (MAX_DEPTH + 1) + "a = 1" + ")" * (MAX_DEPTH + 1),
+        *((text, FilterTooLargeError, "parentheses nest more than 200 deep") for text in TOO_DEEP),
+        *((text, FilterSyntaxError, "column") for text in BROKEN),
+        ("(" * 10_000_000, FilterTooLargeError, "10,000,000 characters"),
+        (")" * MANY, FilterSyntaxError, "unexpected '\\)'"),
+        ("a = 1" + ")" * MANY, FilterSyntaxError, "no parenthesis is open"),
+        ("not " * MANY + "a = 1", FilterTooLargeError, "nests and/or/not more than 200 deep"),
+        ("not " * MANY, FilterSyntaxError, "the text ends too early"),
     ],
+    ids=lambda value: str(value)[:20],
 )
-def test_deep_parentheses_are_refused(text):
-    with pytest.raises(FilterTooLargeError, match="parentheses nest more than 200 deep"):
+def test_a_hostile_text_is_one_short_error(text, error, message):
+    with pytest.raises(error, match=message) as caught:
         parse_expression(text)
+    assert len(str(caught.value)) < 1_000
 
 
-def test_parentheses_at_the_bound_are_read():
+def test_parentheses_at_the_bound_and_side_by_side_are_read():
     assert parse_expression("(" * MAX_DEPTH + "a = 1" + ")" * MAX_DEPTH) == A
-
-
-def test_many_parentheses_side_by_side_are_read():
-    parsed = parse_expression(" and ".join(["(a = 1)"] * 1_000))
-    assert len(parsed.parts) == 1_000
+    assert len(parse_expression(" and ".join(["(a = 1)"] * 1_000)).parts) == 1_000
 
 
 def test_parentheses_in_strings_and_names_do_not_count():
@@ -56,65 +70,11 @@ def test_parentheses_in_strings_and_names_do_not_count():
     assert parsed.parts[0].constants == (f"{deep}'{deep}'{deep}",)
 
 
-def test_a_string_that_is_not_closed_hides_all_that_follows():
-    for text in ("a in (1) or " * 201 + "a = '" + "\\'" * 400_000, "()" * 201 + "'" + "\\'(" * 300_000 + "\\"):
-        with pytest.raises(FilterSyntaxError):
-            parse_expression(text)
-
-
-def test_many_closing_parentheses_are_one_error():
-    with pytest.raises(FilterSyntaxError, match="unexpected '\\)'"):
-        parse_expression(")" * MANY)
-    with pytest.raises(FilterSyntaxError, match="no parenthesis is open"):
-        parse_expression("a = 1" + ")" * MANY)
-
-
-def test_many_negations_are_refused():
-    with pytest.raises(FilterTooLargeError, match="nests and/or/not more than 200 deep"):
-        parse_expression("not " * MANY + "a = 1")
-    with pytest.raises(FilterSyntaxError, match="the text ends too early"):
-        parse_expression("not " * MANY)
-
-
 def test_negations_at_the_bound_are_read():
-    meant = A
-    for _ in range(MAX_DEPTH - 1):
-        meant = Not(meant)
+    meant = reduce(lambda inner, _: Not(inner), range(MAX_DEPTH - 1), A)
     assert parse_expression("not " * (MAX_DEPTH - 1) + "a = 1") == meant
     with pytest.raises(FilterTooLargeError):
         parse_expression("not " * MAX_DEPTH + "a = 1")
-
-
-def test_too_many_constraints_are_refused():
-    with pytest.raises(FilterTooLargeError, match="at most 10,000 are allowed"):
-        parse_filter(" or ".join(["a = 1"] * (MAX_CONSTRAINTS + 1)))
-
-
-def test_a_long_list_is_one_constraint():
-    values = ", ".join(map(str, range(50_000)))
-    assert parse_filter(f"a in ({values})").accepts({"a": 49_999})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = '" + "''" * 400_000,
-        "x = " + "1" * 900_000 + "a",
-        '"' * 999_999,
-        "x" + ".x" * 400_000 + " ? 1",
-        "x = '" + "\\" * 900_001,
-    ],
-)
-def test_long_broken_tokens_are_one_short_message(text):
-    with pytest.raises(FilterSyntaxError) as caught:
-        parse_expression(text)
-    assert len(str(caught.value)) < 1_000
-
-
-def test_a_disjunctive_form_that_explodes_is_refused():
-    text = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(40))
-    with pytest.raises(FilterTooLargeError, match="256 alternatives"):
-        parse_filter(text)
 
 
 @pytest.mark.parametrize("operator", ["like", "prefix", "suffix", "contains"])

@@ -3,8 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rankcast.matching.encoding.automaton import Automaton
 from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.texts import Automaton
 
 texts = st.text("abé😀", max_size=8)
 

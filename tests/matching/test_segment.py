@@ -22,10 +22,10 @@ from rankcast.matching.segments.builder import Entry, build_segment
 from rankcast.matching.segments.segment import Segment
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Conjunction, Filter
-from rankcast.model.intervals import Domain, IntervalSet
-from rankcast.model.patterns import Pattern
-from rankcast.model.strings import StringSet
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.intervals import Domain, IntervalSet
+from rankcast.model.valuesets.patterns import Pattern
+from rankcast.model.valuesets.sets import ValueSet
+from rankcast.model.valuesets.strings import StringSet
 from rankcast.testing.strategies import attributes, events, filters, subscriptions
 
 ALWAYS_WIDE, ALWAYS_SELECTIVE = 0.0, math.inf

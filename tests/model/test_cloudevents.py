@@ -1,7 +1,9 @@
 """Events from and to JSON: CloudEvents 1.0 in structured mode, plain objects, and nothing that is not JSON."""
 
 import json
+import math
 from datetime import UTC, datetime
+from functools import reduce
 
 import pytest
 from hypothesis import given
@@ -10,8 +12,6 @@ from hypothesis import strategies as st
 from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
 from rankcast.model.errors import InvalidEventError
 from rankcast.model.events import MAX_NESTING, Event
-from rankcast.model.schema import Schema
-from rankcast.model.values import ValueType
 from rankcast.testing.strategies import conforming_events, events, schemas, times
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -73,21 +73,18 @@ class TestRoundTrip:
 
     @given(events())
     def test_any_event_can_be_written(self, event):
-        document = event_to_json(event)
-        assert document["specversion"] == "1.0"
         assert through_json(event).identity == event.identity
 
-    def test_infinities_and_nan(self):
-        event = Event(id="1", source="/s", data={"a": float("inf"), "b": -float("inf"), "c": [float("nan")]})
-        assert event_to_json(event)["data"] == {"a": "Infinity", "b": "-Infinity", "c": [None]}
-        schema = Schema({"a": ValueType.FLOAT, "b": ValueType.FLOAT})
-        found = through_json(event).conformed(schema).attributes
-        assert (found["a"], found["b"]) == (float("inf"), float("-inf"))
-
-    def test_binary_data(self):
-        event = Event(id="1", source="/s", data=b"\0\xff")
-        assert event_to_json(event)["data_base64"] == "AP8="
-        assert through_json(event).data == b"\0\xff"
+    @pytest.mark.parametrize(
+        ("data", "written"),
+        [
+            ({"a": math.inf, "b": [-math.inf, math.nan]}, {"data": {"a": "Infinity", "b": ["-Infinity", None]}}),
+            (b"\0\xff", {"data_base64": "AP8="}),
+        ],
+    )
+    def test_what_json_has_no_form_for(self, data, written):
+        document = event_to_json(Event(id="1", source="/s", data=data))
+        assert {name: document.get(name) for name in written} == written
 
 
 class TestCloudEvents:
@@ -160,24 +157,20 @@ class TestPlainEvents:
         with pytest.raises(InvalidEventError, match=f"the event has no {name}"):
             event_from_json({"city": "Porto"}, **{"id": "1", "source": "/s", name: None})
 
-    @pytest.mark.parametrize("document", [None, 5, "text", [], [{"id": "1"}], True])
+    @pytest.mark.parametrize(
+        "document",
+        [None, 5, "text", [], [{"id": "1"}], True, reduce(lambda inner, _: [inner], range(5_000), [])],
+    )
     def test_only_objects_are_events(self, document):
         with pytest.raises(InvalidEventError, match="is not a JSON object"):
             event_from_json(document, id="1", source="/s")
 
-    def test_a_deeply_nested_list_is_no_event_either(self):
-        deep = []
-        for _ in range(5_000):
-            deep = [deep]
-        with pytest.raises(InvalidEventError, match="a deeply nested list is not a JSON object"):
-            event_from_json(deep, id="1", source="/s")
-
 
 class TestStrictJson:
     @given(DOCUMENTS)
-    def test_json_is_read(self, document):
-        assert parse_json(json.dumps(document)) == document
-        assert parse_json(json.dumps(document, ensure_ascii=False).encode()) == document
+    def test_json_is_read_with_its_types_and_every_digit(self, document):
+        assert repr(parse_json(json.dumps(document))) == repr(document)
+        assert repr(parse_json(json.dumps(document, ensure_ascii=False).encode())) == repr(document)
 
     @pytest.mark.parametrize(
         ("text", "reason"),
@@ -187,13 +180,11 @@ class TestStrictJson:
             ('{"a": 1', "not JSON: Expecting ',' delimiter at column 8"),
             ('{"a', "not JSON: Unterminated string starting at column 2"),
             ('{"a": 1}\n{', "not JSON: Extra data at line 2 column 1"),
-            ('{"a": "x', "not JSON: Unterminated string"),
             ("{'a': 1}", "not JSON: Expecting property name"),
             ('{"a": NaN}', "NaN is not a JSON number"),
             ('{"a": Infinity}', "Infinity is not a JSON number"),
             ("-Infinity", "-Infinity is not a JSON number"),
             ("1e400", "'1e400' is outside the range of float64"),
-            ("-1e400", "outside the range of float64"),
             ("1" * 401, r"'1+'\.\.\. \(401 characters\) does not fit a 64-bit integer"),
             ("1" * 100_000, r"\(100,000 characters\) does not fit a 64-bit integer"),
             ('{"a": 1, "a": 1}', "the key 'a' occurs twice in one object"),
@@ -219,23 +210,16 @@ class TestStrictJson:
         with pytest.raises(InvalidEventError, match="the key 'k99999' occurs twice"):
             parse_json("{" + keys + ',"k99999":1}')
 
-    def test_numbers_keep_their_type_and_every_digit(self):
-        assert parse_json("9007199254740993") == 2**53 + 1
-        assert type(parse_json("1.0")) is float
-        assert type(parse_json("1")) is int
-        assert str(parse_json("-0.0")) == "-0.0"
-
-    def test_an_integer_beyond_64_bits_is_refused_with_its_attribute(self):
-        with pytest.raises(InvalidEventError, match=r"^n: 9223372036854775808 does not fit a 64-bit integer"):
-            event_from_json(parse_json('{"n": 9223372036854775808}'), id="1", source="/s")
-
-    @pytest.mark.parametrize("text", [r'"\ud800"', b'"\xed\xa0\x80"'])
-    def test_half_a_surrogate_pair_is_refused_with_its_attribute(self, text):
-        document = {"s": parse_json(text)}
-        with pytest.raises(InvalidEventError, match=r"^s: .* half a surrogate pair"):
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("9223372036854775808", "^n: 9223372036854775808 does not fit a 64-bit integer"),
+            (r'"\ud800"', "^n: .* half a surrogate pair"),
+            (b'"\xed\xa0\x80"', "^n: .* half a surrogate pair"),
+            ("[" * 300 + "]" * 300, f"nests more than {MAX_NESTING}"),
+        ],
+    )
+    def test_what_json_may_say_but_an_event_must_not_have(self, text, reason):
+        document = {"n": parse_json(text)}
+        with pytest.raises(InvalidEventError, match=reason):
             event_from_json(document, id="1", source="/s")
-
-    def test_nesting_that_json_can_read_but_an_event_must_not_have(self):
-        deep = parse_json('{"a":' + "[" * 300 + "]" * 300 + "}")
-        with pytest.raises(InvalidEventError, match=f"nests more than {MAX_NESTING}"):
-            event_from_json(deep, id="1", source="/s")

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow, diversity_of
+from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow, diversity_of
 
 HOUR = timedelta(hours=1)
 weights = st.dictionaries(st.sampled_from("abc"), st.sampled_from((1, 0.1, 0.7, 3.0)))
@@ -30,14 +29,11 @@ def test_weights_are_kept_as_they_were_stated():
     assert diversity.weights == {"a": 1.0}
 
 
-@pytest.mark.parametrize("policy", [Periodic(1, HOUR), Sliding(1, 2), TopKWindow(1, 2)])
-def test_policies_with_diversity_stay_hashable_and_differ_from_those_without(policy):
-    diverse = type(policy)(
-        policy.k, policy.period if isinstance(policy, Periodic) else policy.window, Diversity(0.3, {"a": 1})
-    )
-    assert diversity_of(policy) is None
-    assert diversity_of(diverse) == Diversity(0.3, {"a": 1})
-    assert len({policy, diverse, policy}) == 2
+@pytest.mark.parametrize(("policy", "window"), [(Periodic, HOUR), (Sliding, 2), (TopKWindow, 2)])
+def test_policies_with_diversity_stay_hashable_and_differ_from_those_without(policy, window):
+    plain, diverse = policy(1, window), policy(1, window, Diversity(0.3, {"a": 1}))
+    assert (diversity_of(plain), diversity_of(diverse)) == (None, Diversity(0.3, {"a": 1}))
+    assert len({plain, diverse, policy(1, window)}) == 2
 
 
 def test_what_delivers_on_arrival_alone_does_not_diversify():
@@ -52,13 +48,14 @@ def test_a_distance_is_symmetric_to_the_last_bit_and_from_0_to_1(chosen, first, 
     assert 0 <= diversity.distance(first, second) <= 1
 
 
-@given(weights.filter(bool), contents, contents)
+@given(weights, contents, contents)
 def test_a_distance_is_1_minus_the_weighted_share_of_equal_attributes(chosen, first, second):
     def kind(value):
         return (isinstance(value, bool), isinstance(value, str), value)
 
-    alike = [name for name in chosen if name in first and name in second and kind(first[name]) == kind(second[name])]
-    share = math.fsum(chosen[name] for name in alike) / math.fsum(chosen.values())
+    counted = chosen or dict.fromkeys({*first, *second}, 1)
+    alike = [name for name in counted if name in first and name in second and kind(first[name]) == kind(second[name])]
+    share = math.fsum(counted[name] for name in alike) / math.fsum(counted.values()) if counted else 1
     assert Diversity(weights=chosen).distance(first, second) == pytest.approx(1 - share, abs=1e-12)
 
 
@@ -67,10 +64,12 @@ def test_a_distance_is_1_minus_the_weighted_share_of_equal_attributes(chosen, fi
     [
         ({"sigma": 1.1}, "sigma: 1.1 is not a number from 0 to 1"),
         ({"sigma": True}, "sigma"),
+        ({"sigma": math.nan}, "sigma"),
         ({"sigma": "0.5"}, "sigma"),
         ({"weights": ["a"]}, "not a mapping"),
         ({"weights": {"a": 0}}, "weight of a: 0 is not a finite number above 0"),
         ({"weights": {"a": True}}, "weight of a"),
+        ({"weights": {"a": math.inf}}, "weight of a"),
         ({"weights": {"": 1}}, "attribute name"),
         ({"weights": {1: 1}}, "attribute name"),
         ({"weights": {"a" * 1_001: 1}}, "weights: an attribute name is 1 to 1,000 characters, not"),
@@ -85,20 +84,20 @@ def test_what_makes_no_sense_is_refused(wrong, complaint):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda d: Periodic(1, HOUR, d), lambda d: Sliding(1, 2, d), lambda d: TopKWindow(1, 2, d)]
+    ("policy", "k", "window", "diversity", "complaint"),
+    [
+        *((policy, 1, HOUR, 0.5, r"diversity: 0\.5 is not a Diversity") for policy in (Periodic, TopKWindow)),
+        (Sliding, 1, 2, 0.5, r"diversity: 0\.5 is not a Diversity"),
+        (Sliding, 5_000, 5_000, Diversity(), "k: 5,000 is more than 1,000"),
+        *((policy, 1_001, HOUR, Diversity(), "k: 1,001 is more than 1,000") for policy in (Periodic, TopKWindow)),
+        (TopKWindow, 1_000, 2_000, Diversity(), "would take 2,000,000 distances per event; expected at most 1"),
+    ],
 )
-def test_a_policy_takes_nothing_else_for_diversity(make):
-    with pytest.raises(InvalidSubscriptionError, match=r"diversity: 0\.5 is not a Diversity"):
-        make(0.5)
+def test_a_policy_takes_diversity_alone_and_no_selection_that_takes_too_long(policy, k, window, diversity, complaint):
+    with pytest.raises(InvalidSubscriptionError, match=complaint):
+        policy(k, window, diversity)
 
 
-def test_a_selection_that_would_take_too_long_is_refused_with_its_bound():
-    with pytest.raises(InvalidSubscriptionError, match=r"k: 5,000 is more than 1,000"):
-        Sliding(5_000, 5_000, Diversity())
-    with pytest.raises(InvalidSubscriptionError, match=r"would take 2,000,000 distances per event; expected at most 1"):
-        TopKWindow(1_000, 2_000, Diversity())
-    for policy in (Periodic, TopKWindow):
-        with pytest.raises(InvalidSubscriptionError, match=r"k: 1,001 is more than 1,000"):
-            policy(1_001, timedelta(days=1), Diversity())
+def test_up_to_the_bound_a_selection_is_accepted():
     assert Sliding(1_000, 1_000, Diversity()).k == 1_000
     assert Sliding(5_000, 5_000).k == 5_000

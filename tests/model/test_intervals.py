@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.model.intervals import END, START, Domain, IntervalSet
 from rankcast.model.times import EARLIEST, LATEST, TICK
 from rankcast.model.values import INT_MAX, INT_MIN
+from rankcast.model.valuesets.intervals import END, START, Domain, IntervalSet
 
 MINUTE = timedelta(minutes=1)
 
@@ -20,22 +20,8 @@ MINUTE = timedelta(minutes=1)
 INTEGERS = (INT_MIN, INT_MIN + 1, INT_MIN + 2, -1, 0, 1, 2, 3, 2**53, 2**53 + 1, 2**53 + 2, INT_MAX - 1, INT_MAX)
 REALS = (-math.inf, -1e300, -(2.0**63), INT_MIN, -0.5, -5e-324, -0.0, 0, 5e-324, 0.5, 1, 1.0, 1.5, 2, 2.5,
          2**53, 2.0**53, 2**53 + 1, 2**53 + 2, INT_MAX, 2.0**63, 1e300, math.inf)  # fmt: skip
-STRINGS = (
-    "",
-    "\0",
-    "\0\0",
-    "\1",
-    "a",
-    "a\0",
-    "a\0\0",
-    "a\1",
-    "ab",
-    "b",
-    "\ud7ff",
-    "\ue000",
-    "\U0010ffff",
-    "\U0010ffff\0",
-)
+LAST = ("\U0010ffff", "\U0010ffff\0")
+STRINGS = ("", "\0", "\0\0", "\1", "a", "a\0", "a\0\0", "a\1", "ab", "b", "\ud7ff", "\ue000", *LAST)
 TIMES = (EARLIEST, EARLIEST + TICK, EARLIEST + 2 * TICK, EARLIEST + MINUTE, EARLIEST + MINUTE + TICK,
          LATEST - MINUTE, LATEST - TICK, LATEST)  # fmt: skip
 
@@ -174,39 +160,6 @@ class TestCanonical:
             assert (witness in one) != (witness in other)
 
 
-class TestIntegers:
-    def test_there_is_nothing_between_neighbours(self):
-        assert not IntervalSet.between(Domain.INTEGER, 3, 4, low_closed=False, high_closed=False)
-        assert IntervalSet.between(Domain.REAL, 3, 4, low_closed=False, high_closed=False)
-
-    def test_touching_intervals_are_one(self):
-        touching = IntervalSet.between(Domain.INTEGER, 0, 4) | IntervalSet.between(Domain.INTEGER, 5, 9)
-        assert touching == IntervalSet.between(Domain.INTEGER, 0, 9)
-
-    def test_the_whole_of_int64_is_full(self):
-        assert IntervalSet.between(Domain.INTEGER, INT_MIN, INT_MAX).is_full
-        assert IntervalSet.between(Domain.INTEGER, INT_MIN, INT_MAX) == IntervalSet.full(Domain.REAL)
-
-    def test_beyond_int64_there_is_nothing(self):
-        assert not IntervalSet.between(Domain.INTEGER, INT_MAX, None, low_closed=False)
-        assert not IntervalSet.between(Domain.INTEGER, None, INT_MIN, high_closed=False)
-        assert not IntervalSet.between(Domain.INTEGER, 1e300, None)
-        assert IntervalSet.between(Domain.INTEGER, -1e300, 1e300).is_full
-
-    def test_a_fraction_is_no_point(self):
-        assert not IntervalSet.of_points(Domain.INTEGER, (1.5,))
-        assert IntervalSet.of_points(Domain.INTEGER, (1.5, 2.0)).points() == (2,)
-
-    def test_a_run_of_points_is_an_interval(self):
-        assert IntervalSet.of_points(Domain.INTEGER, (3, 1, 2)) == IntervalSet.between(Domain.INTEGER, 1, 3)
-
-    def test_reals_and_integers_meet_as_reals(self):
-        mixed = IntervalSet.between(Domain.INTEGER, 1, 3) & IntervalSet.between(Domain.REAL, 2.5, None)
-        assert mixed.domain is Domain.REAL
-        assert 3 in mixed
-        assert 2 not in mixed
-
-
 class TestReals:
     def test_equal_numbers_are_one_point_and_print_alike(self):
         assert IntervalSet.of_points(Domain.REAL, (5, 5.0)).points() == (5,)
@@ -235,26 +188,55 @@ class TestReals:
         assert below.witness() < bound < above.witness()
 
 
-class TestStringsAndTimes:
-    def test_the_next_string_after_s_is_s_with_nul(self):
-        assert IntervalSet.between(Domain.STRING, "a", "a\0").points() is None
-        assert IntervalSet.between(Domain.STRING, "a", "a\0", high_closed=False).points() == ("a",)
-        assert not IntervalSet.between(Domain.STRING, "a", "a\0", low_closed=False, high_closed=False)
+def span(domain, shape, low, high):
+    """Return an interval; its shape says whether its ends belong to it: [], (), [) or (]."""
+    return IntervalSet.between(domain, low, high, low_closed=shape[0] == "[", high_closed=shape[1] == "]")
 
-    def test_the_empty_string_is_the_first(self):
-        assert not IntervalSet.between(Domain.STRING, None, "", high_closed=False)
-        assert IntervalSet.between(Domain.STRING, "", None).is_full
-        assert IntervalSet.between(Domain.STRING, None, "").points() == ("",)
 
-    def test_times_end(self):
-        assert not IntervalSet.between(Domain.TIME, LATEST, None, low_closed=False)
-        assert not IntervalSet.between(Domain.TIME, None, EARLIEST, high_closed=False)
-        assert IntervalSet.between(Domain.TIME, EARLIEST, LATEST).is_full
-        assert IntervalSet.between(Domain.TIME, LATEST, None).points() == (LATEST,)
+NOON = EARLIEST + MINUTE
 
-    def test_times_are_microseconds_apart(self):
-        noon = EARLIEST + MINUTE
-        assert not IntervalSet.between(Domain.TIME, noon, noon + TICK, low_closed=False, high_closed=False)
+
+@pytest.mark.parametrize(
+    ("domain", "shape", "low", "high", "points"),
+    [
+        (Domain.INTEGER, "()", 3, 4, ()),
+        (Domain.INTEGER, "(]", INT_MAX, None, ()),
+        (Domain.INTEGER, "[)", None, INT_MIN, ()),
+        (Domain.INTEGER, "[]", 1e300, None, ()),
+        (Domain.INTEGER, "[]", INT_MIN, INT_MAX, "all"),
+        (Domain.INTEGER, "[]", -1e300, 1e300, "all"),
+        (Domain.REAL, "()", 3, 4, None),
+        (Domain.STRING, "[]", "a", "a\0", None),
+        (Domain.STRING, "[)", "a", "a\0", ("a",)),
+        (Domain.STRING, "()", "a", "a\0", ()),
+        (Domain.STRING, "[)", None, "", ()),
+        (Domain.STRING, "[]", "", None, "all"),
+        (Domain.STRING, "[]", None, "", ("",)),
+        (Domain.TIME, "(]", LATEST, None, ()),
+        (Domain.TIME, "[)", None, EARLIEST, ()),
+        (Domain.TIME, "[]", EARLIEST, LATEST, "all"),
+        (Domain.TIME, "[]", LATEST, None, (LATEST,)),
+        (Domain.TIME, "()", NOON, NOON + TICK, ()),
+    ],
+)
+def test_what_lies_between_neighbours_and_at_the_ends_of_a_domain(domain, shape, low, high, points):
+    found = span(domain, shape, low, high)
+    assert (found.is_full, bool(found)) == (points == "all", points != ())
+    assert found.points() == (None if points == "all" else points)
+
+
+def test_integers_that_touch_are_one_interval_and_a_fraction_is_no_point():
+    touching = span(Domain.INTEGER, "[]", 0, 4) | span(Domain.INTEGER, "[]", 5, 9)
+    assert touching == span(Domain.INTEGER, "[]", 0, 9)
+    assert IntervalSet.of_points(Domain.INTEGER, (3, 1, 2)) == span(Domain.INTEGER, "[]", 1, 3)
+    assert IntervalSet.of_points(Domain.INTEGER, (1.5, 2.0)).points() == (2,)
+
+
+def test_reals_and_integers_meet_as_reals():
+    mixed = span(Domain.INTEGER, "[]", 1, 3) & span(Domain.REAL, "[]", 2.5, None)
+    assert mixed.domain is Domain.REAL
+    assert (2 in mixed, 3 in mixed) == (False, True)
+    assert span(Domain.INTEGER, "[]", INT_MIN, INT_MAX) == IntervalSet.full(Domain.REAL)
 
 
 @each_domain

@@ -5,20 +5,19 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from rankcast.language.parser import parse_filter
-from rankcast.model.advertisements import Advertisement
-from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, PriorityCycleError, UnknownAttributeError
+from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, UnknownAttributeError, shown
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant, attr
 from rankcast.model.filters import Filter
 from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription, SubscriptionKey, unique_subscribers
-from rankcast.model.times import EARLIEST, LATEST
+from rankcast.model.subscriptions import Advertisement, Priority, RankBy, Subscriber, Subscription, unique_subscribers
 from rankcast.model.values import ValueType
-from rankcast.testing.strategies import subscribers, subscriptions, times
+from rankcast.testing.strategies import subscribers, times
 
 EVERYTHING = Filter.of(Constant(True))
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -35,29 +34,18 @@ def refused(reason):
 
 
 class TestActivation:
-    def test_the_start_belongs_to_it_and_the_end_does_not(self):
-        found = subscription(active_from=NOON, active_until=NOON + HOUR)
-        seen = {time: found.is_active_at(time) for time in (NOON - TICK, NOON, NOON + HOUR - TICK, NOON + HOUR)}
-        assert list(seen.values()) == [False, True, True, False]
-
-    def test_one_bound_is_enough(self):
-        assert subscription(active_from=NOON).is_active_at(LATEST)
-        assert not subscription(active_from=NOON).is_active_at(EARLIEST)
-        assert subscription(active_until=NOON).is_active_at(EARLIEST)
-        assert not subscription(active_until=NOON).is_active_at(LATEST)
-
     def test_an_event_without_a_time_is_seen_only_without_bounds(self):
         assert subscription().is_active_at(None)
         assert not subscription(active_from=NOON).is_active_at(None)
         assert not subscription(active_until=NOON).is_active_at(None)
 
-    @given(times(), times(), times())
-    def test_a_subscription_replaced_at_an_instant_misses_nothing_and_sees_nothing_twice(self, start, middle, time):
-        before, after = subscription(active_until=middle), subscription(active_from=middle)
-        assert before.is_active_at(time) != after.is_active_at(time)
-        if start < middle:
-            both = subscription(active_from=start, active_until=middle)
-            assert both.is_active_at(time) == (start <= time < middle)
+    @given(times(), times(), st.none() | times())
+    def test_the_start_belongs_to_it_and_the_end_does_not(self, start, end, time):
+        time = end if time is None else time
+        assert subscription(active_until=end).is_active_at(time) == (time < end)
+        assert subscription(active_from=end).is_active_at(time) == (time >= end)
+        if start < end:
+            assert subscription(active_from=start, active_until=end).is_active_at(time) == (start <= time < end)
 
     def test_bounds_are_kept_in_utc(self):
         local = subscription(active_from=NOON.astimezone(timezone(HOUR)))
@@ -89,7 +77,9 @@ class TestFields:
     def test_a_rank_lies_between_0_and_1(self, rank):
         assert subscription(rank=rank).rank == rank
 
-    @pytest.mark.parametrize("rank", [-0.1, 1.1, 2, math.nan, math.inf, -math.inf, True, "0.5", 1 + 2**-52])
+    @pytest.mark.parametrize(
+        "rank", [-0.1, 1.1, math.nan, math.inf, -math.inf, True, "0.5", 1 + 2**-52, 10**400, 10**5000], ids=shown
+    )
     def test_any_other_rank_is_refused(self, rank):
         with refused("rank: .* is not a number from 0 to 1"):
             subscription(rank=rank)
@@ -98,12 +88,6 @@ class TestFields:
     def test_a_weight_is_finite_and_not_negative(self, weight):
         with refused("weight: .* is not a finite number of at least 0"):
             subscription(weight=weight)
-
-    def test_huge_integers_are_refused_or_kept_without_passing_through_a_float(self):
-        with refused("rank: 1000.* is not a number from 0 to 1"):
-            subscription(rank=10**400)
-        with refused("rank: .*an integer of about 5,000 digits"):
-            subscription(rank=10**5000)
 
     @pytest.mark.parametrize("name", ["", " ", "\t\n", None, 5, "x" * 1_001, "\ud800"])
     def test_an_id_is_a_readable_text(self, name):
@@ -114,36 +98,27 @@ class TestFields:
     def test_any_other_text_is_an_id(self):
         assert subscription(" é😀\0 ").id == " é😀\0 "
 
-    @given(subscriptions())
-    def test_any_drawn_subscription_is_equal_to_its_copy(self, found):
-        own = (found.id, found.filter, found.rank, found.weight, found.active_from, found.active_until)
-        assert found == Subscription(*own, found.relevance, found.refresh)
-
 
 class TestSubscribers:
-    def test_ids_of_subscriptions_are_unique(self):
-        with pytest.raises(DuplicateIdError, match="subscriber 's' has two subscriptions 'a'"):
-            Subscriber("s", (subscription("a"), subscription("b"), subscription("a")))
-
-    def test_priorities_name_its_subscriptions(self):
-        with refused("priorities: subscriber 's' has no subscription 'c'"):
-            Subscriber("s", (subscription("a"), subscription("b")), priorities=(Priority("a", "c"),))
-
-    def test_ranks_and_priorities_exclude_each_other(self):
-        with refused("subscription 'b' has a rank although there are priorities"):
-            Subscriber("s", (subscription("a"), subscription("b", rank=0.5)), priorities=(Priority("a", "b"),))
-
     @pytest.mark.parametrize(
         ("wrong", "expected"),
         [
             ({"rank_by": "max"}, "rank_by: 'max' is not a RankBy"),
             ({"most_specific": "no"}, "most_specific: 'no' is not True or False"),
             ({"subscriptions": ("a",)}, "subscriptions: 'a' is not a Subscription"),
+            ({"subscriptions": None}, "subscriptions: .* is not a tuple"),
+            ({"subscriptions": 5}, "subscriptions: .* is not a tuple"),
+            ({"priorities": None}, "priorities: .* is not a tuple"),
+            ({"subscriptions": (subscription("a"),) * 2}, "subscriber 's' has two subscriptions 'a'"),
+            ({"priorities": (Priority("a", "c"),)}, "priorities: subscriber 's' has no subscription 'c'"),
+            ({"subscriptions": (subscription("a"), subscription("b", rank=0.5)), "priorities": (Priority("a", "b"),)},
+             "subscription 'b' has a rank although there are priorities"),
+            ({"decay": HOUR}, "decay: .* is not a Decay"),
         ],
-    )
+    )  # fmt: skip
     def test_what_it_has_is_of_the_right_kind(self, wrong, expected):
-        with refused(expected):
-            Subscriber("s", **wrong)
+        with pytest.raises((InvalidSubscriptionError, DuplicateIdError), match=expected):
+            Subscriber("s", **{"subscriptions": (subscription("a"),), **wrong})
 
     def test_the_defaults(self):
         plain = Subscriber("s")
@@ -162,31 +137,15 @@ class TestSubscribers:
         with pytest.raises(InvalidSubscriptionError, match=r"subscribers: 'people\.yaml' is no Subscriber"):
             unique_subscribers("people.yaml")
 
-    def test_a_key_names_one_subscription(self):
-        assert SubscriptionKey("s", "a") == ("s", "a")
-
     @given(subscribers())
     def test_any_drawn_subscriber_finds_its_own(self, owner):
         assert all(owner.subscription(found.id) is found for found in owner.subscriptions)
 
-    def test_a_cycle_of_priorities_is_named(self):
-        assert str(PriorityCycleError(("a", "b"))) == "the priorities form a cycle: a before b before a"
-
 
 class TestPolicies:
-    @pytest.mark.parametrize(
-        "policy",
-        [
-            AllMatches(),
-            Continuous(0),
-            Continuous(5),
-            Periodic(1, TICK),
-            Sliding(0, 1),
-            Sliding(5, 3),
-            TopKWindow(1, 1),
-            TopKWindow(1, HOUR),
-        ],
-    )
+    WINDOWS = (Sliding(0, 1), Sliding(5, 3), TopKWindow(1, 1), TopKWindow(1, HOUR))
+
+    @pytest.mark.parametrize("policy", [AllMatches(), Continuous(0), Periodic(1, TICK), *WINDOWS])
     def test_what_is_a_policy(self, policy):
         assert Subscriber("s", deliver=policy).deliver == policy
         assert hash(policy) == hash(policy)
@@ -203,17 +162,13 @@ class TestPolicies:
             with refused("window: .* is not a whole number of at least 1"):
                 make(1, window)
 
-    @pytest.mark.parametrize("span", [timedelta(0), -TICK])
+    @pytest.mark.parametrize("span", [timedelta(0), -TICK, 3_600, None, "1h"])
     def test_a_span_of_time_is_above_zero(self, span):
         with refused("period: .* is not a duration above zero"):
             Periodic(1, span)
-        with refused("window: .* is not a duration above zero"):
-            TopKWindow(1, span)
-
-    @pytest.mark.parametrize("span", [3_600, None, "1h"])
-    def test_a_period_is_a_duration(self, span):
-        with refused("period: .* is not a duration above zero"):
-            Periodic(1, span)
+        if isinstance(span, timedelta):
+            with refused("window: .* is not a duration above zero"):
+                TopKWindow(1, span)
 
 
 class TestAdvertisements:
@@ -253,17 +208,19 @@ class TestRelevance:
     DISTANCE = IdealPoint([Target("x", 1)])
     WITHIN = IdealPoint([Target("x", 1)], reach=2)
 
-    def test_a_relevance_a_refresh_and_a_decay_are_what_they_should_be(self):
-        with refused("relevance: 0.5 is not an IdealPoint, a Closeness or a Cosine"):
-            subscription(relevance=0.5)
-        with refused("refresh: .* is not a duration above zero"):
-            subscription(refresh=timedelta(0))
-        with refused("decay: .* is not a Decay"):
-            Subscriber("ana", decay=HOUR)
+    @pytest.mark.parametrize(
+        ("wrong", "expected"),
+        [
+            ({"relevance": 0.5}, "relevance: 0.5 is not an IdealPoint, a Closeness or a Cosine"),
+            ({"refresh": timedelta(0)}, "refresh: .* is not a duration above zero"),
+            ({"relevance": DISTANCE, "rank": 0.5}, "an ideal point needs a reach to be combined with a rank"),
+        ],
+    )
+    def test_a_relevance_and_a_refresh_are_what_they_should_be(self, wrong, expected):
+        with refused(expected):
+            subscription(**wrong)
 
-    def test_a_distance_is_not_combined_with_a_rank(self):
-        with refused("an ideal point needs a reach to be combined with a rank"):
-            subscription(relevance=self.DISTANCE, rank=0.5)
+    def test_within_a_reach_a_distance_is_combined_with_a_rank(self):
         assert subscription(relevance=self.WITHIN, rank=0.5).rank == 0.5
 
     @pytest.mark.parametrize("other", [{}, {"rank": 0.5}, {"relevance": NEAR}, {"relevance": WITHIN}])
@@ -293,9 +250,3 @@ def test_lists_become_tuples_which_nobody_can_change():
     owned.append(owned[0])
     assert made == Subscriber("ana", (owned[0],))
     assert hash(made) == hash(Subscriber("ana", (owned[0],)))
-
-
-@pytest.mark.parametrize("wrong", [{"subscriptions": None}, {"subscriptions": 5}, {"priorities": None}])
-def test_what_is_no_tuple_is_refused(wrong):
-    with pytest.raises(InvalidSubscriptionError, match=f"{next(iter(wrong))}: .* is not a tuple"):
-        Subscriber("ana", **wrong)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_bench import anything, subscriber
 from rankcast.hub import Hub
 from rankcast.language.parser import parse_filter
-from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
 from rankcast.model.policies import Continuous
-from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.subscriptions import Advertisement
 from rankcast.model.times import EARLIEST
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver
@@ -45,8 +45,8 @@ def test_a_broker_delivers_what_a_hub_would_to_which_events_come_in_the_same_ord
     broker = Broker("b", Settings(), np.random.default_rng(0))
     for name in dict.fromkeys(event.source for event in events):
         broker.handle(Advertise(Advertisement(name, name, EVERYTHING)), name, EARLIEST)
-    for subscriber in case.subscribers:
-        broker.handle(Subscribe(subscriber), subscriber.id, EARLIEST)
+    for one in case.subscribers:
+        broker.handle(Subscribe(one), one.id, EARLIEST)
     expected, found = [], []
     now = start
     for event in events:
@@ -67,8 +67,8 @@ def test_events_of_one_publisher_arrive_in_their_order_even_over_links_that_reor
     overlay = Simulation(
         chain(4, 1), Settings(strategy), jitter=20 * SECOND / 1000, delivered=lambda _, one: found.append(one.event.id)
     )
-    overlay.advertise("edge0.0", Advertise(Advertisement("a", "/a", EVERYTHING)))
-    overlay.subscribe("edge3.0", Subscriber("ana", (Subscription("1", EVERYTHING),), Continuous(100)))
+    overlay.advertise("edge0.0", anything())
+    overlay.subscribe("edge3.0", subscriber("ana", "true", deliver=Continuous(100)))
     overlay.settle()
     for number in range(40):
         overlay.publish("edge0.0", "a", Event(str(number), "/a"))
@@ -81,10 +81,10 @@ def test_of_two_publishers_the_nearer_may_overtake():
     found = []
     overlay = Simulation(chain(4, 1), Settings(), delivered=lambda _, one: found.append(one.event.source))
     for name, where in (("far", "edge0.0"), ("near", "edge3.0")):
-        overlay.advertise(where, Advertise(Advertisement(name, name, EVERYTHING)))
-    overlay.subscribe("edge3.0", Subscriber("ana", (Subscription("1", EVERYTHING),), Continuous(1)))
+        overlay.advertise(where, anything(name))
+    overlay.subscribe("edge3.0", subscriber("ana", "true", deliver=Continuous(1)))
     overlay.settle()
-    overlay.publish("edge0.0", "far", Event("1", "far"))
-    overlay.publish("edge3.0", "near", Event("1", "near"))
+    overlay.publish("edge0.0", "far", Event("1", "/far"))
+    overlay.publish("edge3.0", "near", Event("1", "/near"))
     overlay.settle()
-    assert found == ["near", "far"]
+    assert found == ["/near", "/far"]

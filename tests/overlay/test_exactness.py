@@ -20,9 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from broker_network import Network, tree
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import evaluate
-from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy

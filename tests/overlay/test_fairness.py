@@ -12,21 +12,17 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from rankcast.language.parser import parse_filter
-from rankcast.model.advertisements import Advertisement
+from broker_bench import anything, subscriber
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import chain, random_tree
-from rankcast.overlay.wire.messages import Advertise
 
 FALSE_ALARM = 1e-6
 NORMAL_LIMIT = 4.753424
 """A standard normal variable is above with probability 10^-6."""
-
-EVERYTHING = parse_filter("true")
 
 
 def limit(degrees):
@@ -43,18 +39,18 @@ def statistic(counts, events, k):
 
 def nested(number):
     """Return one of many filters that all accept 50, the earlier the wider: the first of a broker hides the rest."""
-    return parse_filter(f"x between {number} and {100 - number}")
+    return f"x between {number} and {100 - number}"
 
 
 def audience(strategy, topology, people=24, k=3, seed=0, churn=0):
     """Let people subscribe in random places; some go, and others come; then heartbeats pass."""
     overlay = Simulation(topology, Settings(strategy), seed=seed)
-    overlay.advertise(topology.brokers[0], Advertise(Advertisement("a", "/a", EVERYTHING, k=k)))
+    overlay.advertise(topology.brokers[0], anything(k=k))
     overlay.settle()
     random = np.random.default_rng(seed)
     for number in range(people + churn):
         where = topology.brokers[int(random.integers(1, len(topology.brokers)))]
-        overlay.subscribe(where, Subscriber(f"s{number}", (Subscription("1", nested(number)),)))
+        overlay.subscribe(where, subscriber(f"s{number}", nested(number)))
         overlay.settle()
     for number in random.permutation(people + churn)[:churn].tolist():
         overlay.unsubscribe(f"s{number}")
@@ -68,7 +64,7 @@ def counted(overlay, events):
         overlay.publish(overlay.topology.brokers[0], "a", Event(f"{known}-{number}", "/a", data={"x": 50}))
         overlay.settle()
     people = [name for broker in overlay.brokers.values() for name in broker.desk.serving.subscribers]
-    return [overlay.measures.deliveries[SubscriptionKey(name, "1")] for name in people]
+    return [overlay.measures.deliveries[SubscriptionKey(name, "0")] for name in people]
 
 
 def test_the_limit_is_that_of_the_distribution():

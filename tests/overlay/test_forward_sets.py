@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from rankcast.covering.relation import covers
 from rankcast.covering.topk.order import Ranking
 from rankcast.language.parser import parse_filter
-from rankcast.model.advertisements import NO_SCHEMA, Advertisement
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.model.subscriptions import NO_SCHEMA, Advertisement, SubscriptionKey
 from rankcast.model.values import ValueType
 from rankcast.overlay.routing import forward_sets, score_order
 from rankcast.overlay.routing.forward_sets import ForwardSet

@@ -12,8 +12,8 @@ from rankcast.overlay.effects import Reason
 from rankcast.overlay.routing import state as routing
 from rankcast.overlay.routing.rankings import AudienceRanking, Scoring
 from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.wire.form import MAX_BYTES, decoded, encoded
 from rankcast.overlay.wire.messages import (
+    MAX_BYTES,
     Alive,
     Connect,
     CountQuery,
@@ -29,6 +29,8 @@ from rankcast.overlay.wire.messages import (
     Unadvertise,
     Unsubscribe,
     Withdraw,
+    decoded,
+    encoded,
 )
 from rankcast.overlay.wire.snapshots import restored, snapshot
 

@@ -5,33 +5,27 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from rankcast.language.parser import parse_filter
-from rankcast.model.advertisements import Advertisement
+from broker_bench import anything, interest, subscriber
 from rankcast.model.errors import InvalidValueError, UnknownIdError
 from rankcast.model.events import Event
-from rankcast.model.expressions import attr
-from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.measures import Sizes
 from rankcast.overlay.simulation.simulator import Processing, Simulation
-from rankcast.overlay.simulation.topologies import Link, Topology, chain, random_tree, star
-from rankcast.overlay.wire.form import encoded
+from rankcast.overlay.simulation.topologies import Link, Topology, chain, star
 from rankcast.overlay.wire.messages import (
-    Advertise,
     CountQuery,
     CountReply,
     Forward,
-    Interest,
     Packet,
     Publish,
     Reset,
     Session,
+    encoded,
 )
 
 MILLISECOND = timedelta(milliseconds=1)
-EVERYTHING = parse_filter("true")
 
 
 def overlay(strategy, topology=None, people=60, k=None, seed=0, **options):
@@ -39,13 +33,13 @@ def overlay(strategy, topology=None, people=60, k=None, seed=0, **options):
     topology = chain(3, 2) if topology is None else topology
     settings = options.pop("settings", None) or Settings(strategy)
     made = Simulation(topology, settings, seed=seed, **options)
-    made.advertise(topology.brokers[0], Advertise(Advertisement("a", "/a", EVERYTHING, k=k)))
+    made.advertise(topology.brokers[0], anything(k=k))
     random = np.random.default_rng(seed)
     for number in range(people):
         width = random.uniform(0.3, 0.6)
         start = random.uniform(0, 1 - width)
-        wanted = Subscription("1", Filter.of(attr("x").between(float(start), float(start + width))))
-        made.subscribe(topology.brokers[number % len(topology.brokers)], Subscriber(f"s{number}", (wanted,)))
+        wanted = subscriber(f"s{number}", f"x between {start} and {start + width}")
+        made.subscribe(topology.brokers[number % len(topology.brokers)], wanted)
     made.settle()
     return made
 
@@ -73,15 +67,15 @@ def test_latency_is_links_and_work_and_hops_are_counted():
     topology = Topology(("a", "b", "c"), (Link("a", "b", 10 * MILLISECOND), Link("b", "c", 5 * MILLISECOND)))
     for processing, expected in ((None, 0.015), (Processing(message=0.001), 0.018)):
         made = Simulation(topology, Settings(), processing=processing)
-        made.advertise("a", Advertise(Advertisement("a", "/a", EVERYTHING)))
-        made.subscribe("c", Subscriber("ana", (Subscription("1", EVERYTHING),)))
+        made.advertise("a", anything())
+        made.subscribe("c", subscriber("ana", "true"))
         made.settle()
         made.run_for(timedelta(seconds=1))
         made.publish("a", "a", Event("1", "/a"))
         made.settle()
         assert made.measures.latencies == pytest.approx([expected])
         assert made.measures.hops == {2: 1}
-        assert made.measures.deliveries == {SubscriptionKey("ana", "1"): 1}
+        assert made.measures.deliveries == {SubscriptionKey("ana", "0"): 1}
         assert made.table_sizes() == {"a": 1, "b": 1, "c": 1}
         assert made.matching_work()["b"] == (1, 1)
         assert made.measures.messages["Publish"] == 2
@@ -92,7 +86,7 @@ def test_a_busy_broker_lets_messages_wait():
     quiet = Settings(heartbeat=timedelta(days=1), link_lease=timedelta(days=9))
     made = overlay(Strategy.REGULAR_COVER, star(1), people=0, settings=quiet, processing=Processing(message=1.0))
     made.run_for(timedelta(seconds=60))
-    made.subscribe("edge0", Subscriber("ana", (Subscription("1", EVERYTHING),)))
+    made.subscribe("edge0", subscriber("ana", "true"))
     made.settle()
     made.run_for(timedelta(seconds=60))
     for number in range(3):
@@ -111,19 +105,18 @@ def test_work_can_be_measured_by_a_stopwatch():
 
 def test_bytes_are_those_of_the_wire():
     sizes = Sizes()
-    interest = Interest(SubscriptionKey("ana", "1"), parse_filter("city = 'Évora'"))
     for session, number, weights in (
         (Session(1, 2), 3, ()),
         (Session(12, 345), 67890, ()),
         (Session(1, 1), 1, (("a", 2.5),)),
     ):
-        packet = Packet(session, number, Forward(interest, weights))
+        packet = Packet(session, number, Forward(interest(text="city = 'Évora'"), weights))
         assert sizes.of(packet) == len(encoded(packet))
     for event in (Event("1", "/a", data={"x": 1}), Event("2", "/a", data={"city": "Évora"})):
         for held in (
             Publish("a", event),
             Publish("a", event, 12),
-            Publish("a", event, 1, (SubscriptionKey("ana", "1"),)),
+            Publish("a", event, 1, (SubscriptionKey("ana", "0"),)),
             CountQuery("a", event),
             CountReply("/a", event.id, 0),
             CountReply("/a", event.id, 123),
@@ -131,18 +124,6 @@ def test_bytes_are_those_of_the_wire():
         ):
             packet = Packet(Session(1, 20), 300, held)
             assert sizes.of(packet) == sizes.of(packet) == len(encoded(packet))
-
-
-@pytest.mark.parametrize("strategy", Strategy)
-def test_links_that_reorder_change_no_delivery(strategy):
-    runs = []
-    for jitter in (timedelta(0), 20 * MILLISECOND):
-        made = overlay(strategy, random_tree(8, np.random.default_rng(3)), jitter=jitter)
-        publish(made, 30)
-        runs.append(made.measures.deliveries)
-        assert not made.measures.rejected
-    assert runs[0] == runs[1]
-    assert sum(runs[0].values()) > 300
 
 
 def test_cut_links_and_crashed_brokers_come_back():
@@ -169,7 +150,7 @@ def test_cut_links_and_crashed_brokers_come_back():
     assert made.measures.rejected["replay"] == 10
     publish(made, 200, seed=3)
     assert {key for key in made.measures.deliveries if made.measures.deliveries[key] > before[key]} == {
-        SubscriptionKey(f"s{number}", "1") for number in range(60)
+        SubscriptionKey(f"s{number}", "0") for number in range(60)
     }
 
 
@@ -199,21 +180,11 @@ def test_mistakes_are_named():
         made.publish("nowhere", "a", Event("1", "/a"))
 
 
-def test_the_tables_of_exact_fairness_are_those_of_plain_covering():
-    def known(made):
-        return {
-            name: {(one.interest.key, one.source) for one in broker.routing.table}
-            for name, broker in made.brokers.items()
-        }
-
-    assert known(overlay(Strategy.EXACT_FAIR, k=5)) == known(overlay(Strategy.REGULAR_COVER))
-
-
 def test_subscribers_may_have_the_names_of_brokers():
     made = Simulation(Topology(("s0", "s1"), (Link("s0", "s1"),)), Settings(Strategy.REGULAR_COVER))
-    made.advertise("s0", Advertise(Advertisement("a", "/a", EVERYTHING)))
+    made.advertise("s0", anything())
     for name, home in (("s1", "s0"), ("s0", "s1"), ("s2", "s1")):
-        made.subscribe(home, Subscriber(name, (Subscription("1", EVERYTHING),)))
+        made.subscribe(home, subscriber(name, "true"))
     made.settle()
     publish_at(made, "s0")
     made.unsubscribe("s1")

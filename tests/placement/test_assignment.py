@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_builders import interests, problems
-from rankcast.placement.greedy.greedy import load_factors
-from rankcast.placement.kernels.merging import savings
+from rankcast.placement.kernels.boxes import savings
 from rankcast.placement.problem.density import UNIFORM, Density
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem
@@ -32,7 +31,7 @@ def test_demands_are_given_up_exactly_when_all_still_find_a_place(problem, seed,
     random = np.random.default_rng(seed)
     stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(-1))
     covers = stage.allowed_of()
-    full = [factor for factor in load_factors(problem) if places(stage, covers, factor) == len(problem)]
+    full = [factor for factor in problem.load_factors if places(stage, covers, factor) == len(problem)]
     if not full:
         return
     loads = Loads(stage, covers, random)

@@ -11,7 +11,7 @@ from rankcast.model.errors import InvalidValueError, PlacementError, UnknownIdEr
 from rankcast.placement.dynamic.drift import Watch, excess
 from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.dynamic.improvement import improve
-from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.audit import verify
 from rankcast.placement.problem.density import UNIFORM, Density
 from rankcast.placement.problem.tree import BrokerTree

@@ -5,8 +5,14 @@ import pytest
 from hypothesis import given, settings
 
 from placement_builders import line_problem, problems
-from rankcast.placement.greedy.baselines import balance, closest, closest_without_balance
-from rankcast.placement.greedy.greedy import greedy_offline, greedy_online, greedy_without_latency, load_factors
+from rankcast.placement.greedy import (
+    balance,
+    closest,
+    closest_without_balance,
+    greedy_offline,
+    greedy_online,
+    greedy_without_latency,
+)
 from rankcast.placement.problem.audit import Rule, union_measure, verify
 from rankcast.placement.programme.flow import feasible_factor
 
@@ -40,7 +46,7 @@ def copied(filters):
 def by_definition(problem, *, offline, candidates):
     """Run greedy placement as it is written down; return the leaf column of each subscriber."""
     leaves, shares = problem.tree.leaves, problem.shares_of_leaves
-    for factor in load_factors(problem):
+    for factor in problem.load_factors:
         rooms, loads = problem.rooms(factor), np.zeros(len(leaves), int)
         filters, found, overflow = [[] for _ in range(len(problem.tree))], {}, False
         waiting = list(range(len(problem)))

@@ -5,7 +5,7 @@ import pytest
 
 from placement_builders import line_problem
 from rankcast.model.errors import PlacementError
-from rankcast.placement.greedy.baselines import closest_without_balance
+from rankcast.placement.greedy import closest_without_balance
 from rankcast.placement.problem.audit import Rule, verify
 from rankcast.placement.problem.problem import Latency, limits_of_delay
 from rankcast.placement.programme.fitting import fitted

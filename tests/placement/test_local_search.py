@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from placement_builders import problems
 from rankcast.placement.algorithms import Algorithm, place
-from rankcast.placement.greedy.baselines import balance, closest, closest_without_balance
-from rankcast.placement.greedy.greedy import greedy_offline, greedy_online, greedy_without_latency
+from rankcast.placement.greedy import (
+    balance,
+    closest,
+    closest_without_balance,
+    greedy_offline,
+    greedy_online,
+    greedy_without_latency,
+)
 from rankcast.placement.problem.audit import Rule, union_measure, verify
 from rankcast.placement.problem.density import UNIFORM
 from rankcast.placement.problem.interests import Interests

@@ -15,7 +15,7 @@ from rankcast.model.filters import Filter
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import TICK
-from rankcast.ranking.batch import Features, Ranking, rank_batch
+from rankcast.ranking.batch import Features, RankingTable, rank_batch
 from rankcast.ranking.batch_table import RankTable
 from rankcast.ranking.preferences import Preferences
 from rankcast.testing.strategies import VECTOR, events, subscribers, times, vectors
@@ -49,7 +49,7 @@ def _features(ranking, published):
 def _ranked(people, published, matched, queues=None):
     """Rank a batch; `matched` are the numbers of each event's subscriptions, in any order."""
     owners = [at for at, one in enumerate(people) for _ in one.subscriptions]
-    ranking = Ranking.of(people, owners if queues is None else queues)
+    ranking = RankingTable.of(people, owners if queues is None else queues)
     offsets = np.cumsum([0, *map(len, matched)]).astype(np.int64)
     numbers = np.array([number for own in matched for number in own], np.int64)
     stamps = np.array([_micros(one.time) for one in published], np.int64)
@@ -132,7 +132,7 @@ def test_relevance_is_worked_out_in_the_same_order_with_the_same_roundings(targe
 
 def test_a_vector_with_what_is_no_finite_number_has_no_relevance():
     someone = Subscriber("a", (Subscription("1", ALL, relevance=Cosine("v", (1.0, 2.0))),))
-    ranking = Ranking.of([someone], [0])
+    ranking = RankingTable.of([someone], [0])
     elements = np.array([1.0, 2.0, math.inf, 1.0, math.nan, 1.0, 0.0, 0.0, 1.0])
     features = Features.of(ranking, 6, {}, {"v": (np.array([0, 2, 4, 6, 8, 9, 9]), elements)})
     times = np.zeros(6, np.int64)
@@ -166,11 +166,7 @@ def test_the_most_specific_of_many_are_found():
 
 def test_a_table_is_nothing_but_named_arrays():
     someone = Subscriber("s", (Subscription("1", ALL, relevance=Closeness([Target("x", 1)])),), decay=Decay(TICK))
-    table = Ranking.of([someone], [0]).table
-    again = RankTable.from_arrays(table.to_arrays())
+    table = RankingTable.of([someone], [0]).table
+    again = RankTable.from_arrays(table.to_arrays(), queues=1, numbers=1, vectors=0)
     assert all(np.array_equal(array, table.to_arrays()[name]) for name, array in again.to_arrays().items())
     assert again.decay(0) == Decay(TICK)
-
-
-def test_nothing_matches():
-    assert _rows(_ranked([], [_event()], [[]])) == []

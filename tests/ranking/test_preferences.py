@@ -14,56 +14,20 @@ from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
 from rankcast.model.times import LATEST
-from rankcast.ranking.decay import decayed
 from rankcast.ranking.preferences import Preferences, preference_ranks, winnow
+from rankcast.ranking.relevance import decayed
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def subscriber(filters, *, ranks=None, weights=None, **options):
-    subscriptions = tuple(
-        Subscription(
-            name,
-            parse_filter(text),
-            None if ranks is None else ranks.get(name),
-            1.0 if weights is None else weights[name],
-        )
-        for name, text in filters.items()
-    )
-    return Subscriber("ana", subscriptions, **options)
-
-
-ANY = {"a": "true", "b": "true", "c": "true", "d": "true"}
+def subscriber(names, ranks=(), **options):
+    owned = (Subscription(name, parse_filter("true"), dict(ranks).get(name)) for name in names)
+    return Subscriber("ana", tuple(owned), **options)
 
 
 def test_stated_ranks_are_kept_and_a_missing_one_is_1():
-    assert preference_ranks(subscriber(ANY, ranks={"a": 0.9, "b": 0})) == {"a": 0.9, "b": 0.0, "c": 1.0, "d": 1.0}
-
-
-def test_winnow_level_l_gets_rank_1_over_l_and_unnamed_subscriptions_are_on_level_1():
-    ranked = subscriber(ANY, priorities=(Priority("a", "b"), Priority("b", "c")))
-    assert preference_ranks(ranked) == {"a": 1.0, "b": 1 / 2, "c": 1 / 3, "d": 1.0}
-
-
-def test_a_subscription_waits_for_all_that_are_before_it():
-    ranked = subscriber(
-        ANY, priorities=(Priority("a", "c"), Priority("b", "c"), Priority("a", "b"), Priority("c", "d"))
-    )
-    assert preference_ranks(ranked) == {"a": 1.0, "b": 1 / 2, "c": 1 / 3, "d": 1 / 4}
-
-
-def test_a_cycle_is_an_error_that_names_it():
-    with pytest.raises(PriorityCycleError, match="b before c before d before b") as caught:
-        preference_ranks(
-            subscriber(ANY, priorities=(Priority("a", "b"), Priority("b", "c"), Priority("c", "d"), Priority("d", "b")))
-        )
-    assert set(caught.value.cycle) == {"b", "c", "d"}
-
-
-def test_a_subscription_before_itself_is_a_cycle():
-    with pytest.raises(PriorityCycleError, match="a before a"):
-        preference_ranks(subscriber(ANY, priorities=(Priority("a", "a"),)))
+    assert preference_ranks(subscriber("abcd", {"a": 0.9, "b": 0})) == {"a": 0.9, "b": 0.0, "c": 1.0, "d": 1.0}
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] < pair[1]), max_size=20))
@@ -93,38 +57,10 @@ def test_levels_keep_the_order_of_the_subscriptions():
 
 
 def test_ranks_by_priorities_are_added_up_in_the_order_of_the_subscriptions():
-    owned = dict.fromkeys("fedcba", "true")
-    ranked = subscriber(owned, priorities=tuple(starmap(Priority, pairwise("abcdef"))), rank_by=RankBy.WEIGHTED_SUM)
+    priorities = tuple(starmap(Priority, pairwise("abcdef")))
+    ranked = subscriber("fedcba", priorities=priorities, rank_by=RankBy.WEIGHTED_SUM)
     assert Preferences.of(ranked).counted(list("abcdef")) == list("fedcba")
     assert Preferences.of(ranked).event_rank(list("abcdef")) == 1 / 6 + 1 / 5 + 1 / 4 + 1 / 3 + 1 / 2 + 1 / 1
-
-
-@pytest.mark.parametrize(
-    ("rank_by", "expected"),
-    [(RankBy.MAX, 0.9), (RankBy.MIN, 0.2), (RankBy.MEAN, (0.9 + 0.2) / 2), (RankBy.WEIGHTED_SUM, 0.9 * 2 + 0.2 * 10)],
-)
-def test_the_rank_of_an_event_combines_those_of_the_matching_subscriptions(rank_by, expected):
-    ranked = subscriber(
-        ANY,
-        ranks={"a": 0.9, "b": 0.2, "c": 0.1},
-        weights={"a": 2, "b": 10, "c": 1, "d": 1},
-        rank_by=rank_by,
-    )
-    assert Preferences.of(ranked).event_rank(["b", "a"]) == expected
-
-
-def test_most_specific_leaves_out_what_strictly_covers_another_match():
-    films = {"drama": "genre = 'drama'", "burton": "genre = 'drama' and director = 'T. Burton'", "long": "length > 180"}
-    ranked = subscriber(films, ranks={"drama": 0.9, "burton": 0.8, "long": 0.1}, most_specific=True)
-    preferences = Preferences.of(ranked)
-    assert preferences.event_rank(["drama", "burton"]) == 0.8
-    assert preferences.event_rank(["drama", "burton", "long"]) == 0.8
-    assert preferences.event_rank(["drama", "long"]) == 0.9
-
-
-def test_most_specific_keeps_equal_subscriptions():
-    ranked = subscriber({"a": "x > 1", "b": "not (x <= 1)"}, ranks={"a": 0.3, "b": 0.7}, most_specific=True)
-    assert Preferences.of(ranked).counted(["a", "b"]) == ["a", "b"]
 
 
 def test_most_specific_of_many_subscriptions_are_found_without_comparing_each_pair(monkeypatch):
@@ -152,14 +88,6 @@ def event(**attributes):
 
 
 class TestRelevance:
-    def test_without_a_rank_the_relevance_alone_counts(self):
-        preferences = with_relevance(("a", None, near("x", 0)))
-        assert preferences.ranked(event(x=3), ["a"]) == (1 - 3 / 10, ("a",))
-
-    def test_with_a_rank_the_product_counts(self):
-        preferences = with_relevance(("a", 0.4, near("x", 0)))
-        assert preferences.ranked(event(x=5), ["a"]) == (0.4 * 0.5, ("a",))
-
     def test_priorities_count_as_ranks(self):
         preferences = with_relevance(
             ("a", None, near("x", 0)), ("b", None, near("x", 0)), priorities=(Priority("a", "b"),)
@@ -180,10 +108,6 @@ class TestRelevance:
             ("a", None, near("x", 0, 4)), ("b", 0.5, near("x", 0, 2)), ("c", 0.5, None), rank_by=rank_by
         )
         assert preferences.ranked(event(x=1), ["a", "b", "c"]) == (expected, ("a", "b", "c"))
-
-    def test_a_top_k_window_subscription_ranks_by_the_distance_itself(self):
-        preferences = with_relevance(("a", None, IdealPoint([Target("x", 0), Target("y", 0)])))
-        assert preferences.ranked(event(x=3, y=4), ["a"]) == (-5, ("a",))
 
     def test_of_several_ideal_points_the_nearest_counts(self):
         points = [IdealPoint([Target("x", value)]) for value in (0, 10)]
@@ -209,31 +133,24 @@ def test_the_score_is_the_rank_unless_there_is_decay():
     assert with_relevance(("a", 0.5, None), decay=daily).score(0.5, NOON) == decayed(0.5, NOON, daily)
 
 
-class TestRefresh:
-    @staticmethod
-    def expires(*refreshes, time=NOON, stated=None):
-        names = [str(number) for number in range(len(refreshes))]
-        owned = [
-            Subscription(name, parse_filter("true"), refresh=refresh)
-            for name, refresh in zip(names, refreshes, strict=True)
-        ]
-        others = (Subscription("other", parse_filter("true"), refresh=timedelta(days=9)),)
-        return Preferences.of(Subscriber("ana", (*owned, *others))).expires(names, time, stated)
+@pytest.mark.parametrize(
+    ("refreshes", "stated", "expected"),
+    [((2,), None, 2), ((2,), 1, 1), ((2,), 3, 2), ((1, 3, 2), None, 3), ((1, None), None, None), ((1, None), 2, 2)],
+)
+def test_an_event_expires_at_its_own_expiry_or_sooner_at_the_largest_refresh_after_its_time(
+    refreshes, stated, expected
+):
+    owned = {str(at): None if hours is None else hours * HOUR for at, hours in enumerate(refreshes)}
+    found = with_refresh(owned).expires(list(owned), NOON, None if stated is None else NOON + stated * HOUR)
+    assert found == (None if expected is None else NOON + expected * HOUR)
 
-    def test_an_event_needs_a_refresh_some_time_after_its_own_time(self):
-        assert self.expires(2 * HOUR) == NOON + 2 * HOUR
 
-    @pytest.mark.parametrize(("stated", "sooner"), [(HOUR, HOUR), (3 * HOUR, 2 * HOUR)])
-    def test_the_smaller_of_its_own_expiry_and_the_refresh_counts(self, stated, sooner):
-        assert self.expires(2 * HOUR, stated=NOON + stated) == NOON + sooner
+def test_a_refresh_beyond_the_end_of_time_is_none():
+    assert with_refresh({"a": timedelta.max}).expires(["a"], NOON, None) is None
+    assert with_refresh({"a": HOUR}).expires(["a"], LATEST, LATEST) == LATEST
 
-    def test_of_several_matching_subscriptions_the_largest_counts(self):
-        assert self.expires(HOUR, 3 * HOUR, 2 * HOUR) == NOON + 3 * HOUR
 
-    def test_no_refresh_is_larger_than_every_other(self):
-        assert self.expires(HOUR, None) is None
-        assert self.expires(HOUR, None, stated=NOON + 2 * HOUR) == NOON + 2 * HOUR
-
-    def test_a_refresh_beyond_the_end_of_time_is_none(self):
-        assert self.expires(timedelta.max) is None
-        assert self.expires(HOUR, time=LATEST, stated=LATEST) == LATEST
+def with_refresh(refreshes):
+    owned = {**refreshes, "other": timedelta(days=9)}
+    made = (Subscription(name, parse_filter("true"), refresh=refresh) for name, refresh in owned.items())
+    return Preferences.of(Subscriber("ana", tuple(made)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rankcast.covering.group.active import ActiveSet
-from rankcast.covering.group.cover import BUDGET, PROBES, Checking, Reason, Strategy, Union
+from rankcast.covering.group.cover import BUDGET, PROBES, Checking, CoverReason, GroupStrategy, Union
 from rankcast.covering.group.probes import printed_share, sound_share
 from rankcast.covering.relation import Relation, relation
 from rankcast.covering.topk.cover_set import Cover, CoverSet
@@ -97,24 +97,24 @@ class TestRule3GroupCover:
 
     def test_the_default_is_the_exact_search_after_about_a_hundred_probes(self):
         checking = Checking()
-        assert checking.strategy is Strategy.EXACT
+        assert checking.strategy is GroupStrategy.EXACT
         assert (checking.budget, checking.probes) == (BUDGET, PROBES) == (100_000, 100)
 
     def test_probes_can_only_say_no(self):
         cells = [f"x between {x} and {x + 1} and y between {y} and {y + 1}" for x in range(4) for y in range(4)]
         answer = check("x between 0 and 4 and y between 0 and 4", *cells)
-        assert (answer.covered, answer.reason) == (True, Reason.SEARCHED)
+        assert (answer.covered, answer.reason) == (True, CoverReason.SEARCHED)
 
     def test_on_an_exhausted_budget_a_subscription_counts_as_not_covered(self):
         cells = [f"x between {x} and {x + 1} and y between {y} and {y + 1}" for x in range(4) for y in range(4)]
         answer = check("x between 0 and 4 and y between 0 and 4", *cells, checking=Checking(budget=5))
-        assert (answer.covered, answer.reason) == (False, Reason.EXHAUSTED)
+        assert (answer.covered, answer.reason) == (False, CoverReason.EXHAUSTED)
 
     def test_the_papers_strategy_stays_available_and_says_yes_by_points_only(self):
         cells = [f"x between {x} and {x + 1} and y between 0 and 1" for x in range(3)]
-        checking = Checking(Strategy.PROBABILISTIC, delta=1e-3)
+        checking = Checking(GroupStrategy.PROBABILISTIC, delta=1e-3)
         answer = check("x between 0 and 3 and y between 0 and 1", *cells, checking=checking)
-        assert (answer.covered, answer.reason) == (True, Reason.POINTS)
+        assert (answer.covered, answer.reason) == (True, CoverReason.POINTS)
 
     def test_attributes_may_be_missing(self):
         """s: x=1; s1: x=1 and y<=5; s2: x=1 and y>5: the event {x: 1} matches s alone."""

@@ -7,9 +7,9 @@ from rankcast.covering import (
     ActiveSet,
     Checking,
     ConflictTable,
+    CoverReason,
     Estimate,
-    Reason,
-    Strategy,
+    GroupStrategy,
     Union,
     exact_cover,
     minimised_cover_set,
@@ -94,24 +94,24 @@ class TestTheStepsOfTheDefault:
     WHOLE = "x between 0 and 4 and y between 0 and 4"
 
     def test_first_the_pairwise_test(self):
-        assert check("x < 3", "x < 2", "x < 5").reason is Reason.ONE_COVERS
+        assert check("x < 3", "x < 2", "x < 5").reason is CoverReason.ONE_COVERS
 
     def test_then_only_rows_that_intersect(self):
         answer = check("x < 3", "x > 5", "x > 7")
-        assert (answer.covered, answer.reason, answer.points, answer.work) == (False, Reason.ROWS_LEFT, 0, 0)
+        assert (answer.covered, answer.reason, answer.points, answer.work) == (False, CoverReason.ROWS_LEFT, 0, 0)
 
     def test_then_the_minimised_set(self):
-        assert check("x between 0 and 9", "x < 4", "x > 5").reason is Reason.ROWS_LEFT
+        assert check("x between 0 and 9", "x < 4", "x > 5").reason is CoverReason.ROWS_LEFT
 
     def test_then_random_points_that_can_only_say_no(self):
         cells = [cell for at, cell in enumerate(self.CELLS) if at not in (5, 6, 9, 10)]
         answer = check(self.WHOLE, *cells)
-        assert (answer.covered, answer.reason) == (False, Reason.WITNESS)
+        assert (answer.covered, answer.reason) == (False, CoverReason.WITNESS)
         assert 0 < answer.points <= Checking().probes
 
     def test_then_the_exact_search(self):
         answer = check(self.WHOLE, *self.CELLS)
-        assert (answer.covered, answer.reason, answer.points) == (True, Reason.SEARCHED, Checking().probes)
+        assert (answer.covered, answer.reason, answer.points) == (True, CoverReason.SEARCHED, Checking().probes)
         assert answer.work > 0
 
     def test_on_an_exhausted_budget_traffic_may_rise_but_no_notification_is_lost(self):
@@ -121,8 +121,8 @@ class TestTheStepsOfTheDefault:
         assert len(self.CELLS) in kept.active
 
     def test_the_papers_answer_is_a_strategy_labelled_probabilistic(self):
-        answer = check(self.WHOLE, *self.CELLS, checking=Checking(Strategy("probabilistic"), delta=1e-3))
-        assert (answer.covered, answer.reason) == (True, Reason.POINTS)
+        answer = check(self.WHOLE, *self.CELLS, checking=Checking(GroupStrategy("probabilistic"), delta=1e-3))
+        assert (answer.covered, answer.reason) == (True, CoverReason.POINTS)
 
 
 class TestAttributesMayBeMissing:

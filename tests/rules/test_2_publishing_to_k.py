@@ -3,9 +3,8 @@
 import pytest
 
 from rankcast.language.parser import parse_filter
-from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy

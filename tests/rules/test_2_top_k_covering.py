@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankcast.covering.topk.cover_set import Cover, CoverSet
-from rankcast.covering.topk.order import Group, Order, Ranking
+from rankcast.covering.topk.order import BoxColumns, Order, Ranking
 from rankcast.language.parser import parse_filter
 
 
@@ -27,7 +27,7 @@ class TestTies:
 
     def test_the_order_is_strict(self):
         order = Order()
-        everyone = Group(order)
+        everyone = BoxColumns(order)
         for number in (0, 1):
             order.add(number, parse_filter("x > 1"))
             everyone.add(number)

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 import rankcast as rc
 from rankcast.delivery.engine.contents import Contents
 from rankcast.delivery.rules.diverse_selection import diverse_selection, selection_of_arrays
-from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, PriorityCycleError
+from rankcast.model.policies import Diversity
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
-from rankcast.ranking.decay import decayed
 from rankcast.ranking.diversity import diverse_best, list_diversity, most_diverse
 from rankcast.ranking.preferences import Preferences, preference_ranks, winnow
-from rankcast.ranking.relevance import relevance_of
+from rankcast.ranking.relevance import decayed, relevance_of
 from rule_builders import at, event, seconds
 
 DRAMA = "genre = 'drama'"

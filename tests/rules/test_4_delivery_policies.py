@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankcast as rc
-from rankcast.delivery.engine.queue_table import QueueTable, Rows
-from rankcast.delivery.rules.changes import changed_queue, new_queue
+from rankcast.containers.container import pack
+from rankcast.delivery.engine.queue_table import QUEUE_TABLE, VERSION, ArrivalRows, QueueTable
+from rankcast.delivery.rules.changes import AnyQueue, changed_queue, new_queue
 from rankcast.delivery.rules.queues import best, finished, step
-from rankcast.delivery.rules.snapshots import restored, snapshot
-from rankcast.model.diversity import Diversity
+from rankcast.language.lossless import decode, encode
 from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError
-from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import Continuous, Diversity, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import NEVER, microseconds
 from rule_builders import at, candidate, delivered_by_match, event, seconds, timeline
@@ -31,7 +31,7 @@ def batched(policy, candidates):
     ]
     queue, number, time, expires, score = (list(column) for column in zip(*columns, strict=True))
     queues = QueueTable.of([policy])
-    found = [queues.take(Rows(*map(np.array, (queue, number, time, expires, score)))), queues.finish()]
+    found = [queues.take(ArrivalRows(*map(np.array, (queue, number, time, expires, score)))), queues.finish()]
     names = {number: identity.id for identity, number in numbers.items()}
     start = microseconds(at(0))
     return [
@@ -408,7 +408,7 @@ class TestRule10State:
         queue = new_queue(policy)
         for arriving in self.STREAM[:moment]:
             queue, _ = step(queue, arriving, arriving.time)
-        other = restored(snapshot(queue))
+        other = decode(encode(queue, AnyQueue), AnyQueue, "queue")
         for arriving in self.STREAM[moment:]:
             (queue, ours), (other, theirs) = (step(one, arriving, arriving.time) for one in (queue, other))
             assert ours == theirs
@@ -421,10 +421,9 @@ class TestRule10State:
         assert queue == new_queue(Sliding(1, 2))
 
     def test_state_is_versioned(self):
-        packed = bytearray(QueueTable.of([Sliding(1, 2)]).to_bytes())
-        packed[8] += 1
+        other = pack(QUEUE_TABLE, VERSION + 1, QueueTable.of([Sliding(1, 2)]).to_arrays())
         with pytest.raises(InvalidValueError, match="version"):
-            QueueTable.from_bytes(bytes(packed))
+            QueueTable.from_bytes(other)
 
     @pytest.mark.parametrize("policy", POLICIES[:5])
     def test_kernels_deliver_what_the_steps_do(self, policy):

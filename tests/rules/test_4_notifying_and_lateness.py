@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import rankcast as rc
 from rankcast.delivery.stream.lateness import Remembered
 from rankcast.model.events import Identity
-from rankcast.model.notifying import Gathered, OnDemand
+from rankcast.model.policies import Gathered, OnDemand
 from rule_builders import at, event, seconds
 
 

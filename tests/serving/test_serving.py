@@ -11,20 +11,27 @@ from rankcast.delivery.engine.contents import content_codes
 from rankcast.delivery.stream.kernels import CODE_BITS
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event, Identity
-from rankcast.model.notifying import AtOnce, Gathered, OnDemand
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import (
+    AllMatches,
+    AtOnce,
+    Continuous,
+    Diversity,
+    Gathered,
+    OnDemand,
+    Periodic,
+    Sliding,
+    TopKWindow,
+)
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import microseconds
 from rankcast.serving import held_events
-from rankcast.serving.held_events import HeldEvents
-from rankcast.serving.matched_codes import MatchedCodes
+from rankcast.serving.held_events import HeldEvents, Sweep
 from rankcast.serving.queues import _ContentTable
+from rankcast.serving.ranking import MatchedCodes
 from rankcast.serving.serving import Serving
 from rankcast.serving.subscriber_state import SubscriberRecord
-from rankcast.serving.sweeping import Sweep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -182,10 +189,11 @@ def shape(record):
     queues = []
     for one in record.queues:
         entered = getattr(one.queue, "entered", 0)
-        held = {(each.identity, each.score, each.expires, entered - each.arrival) for each in one.queue.held}
-        if not entered:
-            held = {each[:3] for each in held}
-        queues.append((one.subscription, held, {match.event.identity: match for match in one.held}))
+        held = {
+            (own, each.score, each.expires, entered - each.arrival if entered else 0)
+            for each, own in zip(one.queue.held, one.held, strict=True)
+        }
+        queues.append((one.subscription, held))
     return record.subscriber, queues, record.gathered
 
 

@@ -10,7 +10,7 @@ from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.times import NEVER
-from rankcast.spark.delivery.stage_input import Kind
+from rankcast.spark.delivery.stage_input import MessageKind
 
 SECOND = 1_000_000
 POLICIES = (
@@ -74,7 +74,7 @@ def packed_of(rows, shards, random=None):
             cut = random.randrange(len(own) + 1)
             parts = [own[:cut], own[cut:]]
         packed += [
-            (shard, moment(max(row[0] for row in part)), int(Kind.CHUNK), chunk_of(part, shards).to_bytes())
+            (shard, moment(max(row[0] for row in part)), int(MessageKind.CHUNK), chunk_of(part, shards).to_bytes())
             for part in parts
             if part
         ]
@@ -105,9 +105,9 @@ def expected(rows, *, lateness=0, changes=()):
 def collected(rows, shards):
     notices, late = [], []
     for row in rows:
-        if row["kind"] == Kind.NOTICES:
+        if row["kind"] == MessageKind.NOTICES:
             notices += told(DeliveryBatch.from_bytes(bytes(row["data"])), row["shard"], shards)
-        elif row["kind"] == Kind.LATE:
+        elif row["kind"] == MessageKind.LATE:
             late += MatchBatch.from_bytes(bytes(row["data"])).events.id.texts()
     return sorted(notices), late
 

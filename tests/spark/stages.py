@@ -2,7 +2,7 @@
 
 from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.policies import Policy
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.sources.event_reader import EventReader
 
 READER = EventReader(
@@ -21,11 +21,11 @@ READER = EventReader(
 class InMemory:
     """An audience that need not be saved."""
 
-    def __init__(self, audience: Audience, *, keeps_contents: bool = False) -> None:
+    def __init__(self, audience: CompiledSubscribers, *, keeps_contents: bool = False) -> None:
         self.audience = audience
         self.keeps_contents = keeps_contents
 
-    def current(self) -> tuple[int, Audience]:
+    def current(self) -> tuple[int, CompiledSubscribers]:
         return self.audience.queues.fingerprint, self.audience
 
     def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:

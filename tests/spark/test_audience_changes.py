@@ -11,12 +11,12 @@ from rankcast.matching.index import Index
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.ranking.batch_table import COSINE, NONE
-from rankcast.spark.matching.compiled_subscribers import Audience, QueueKey
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, QueueKey
 from rankcast.spark.matching.subscriber_changes import AudienceCompiler
 from rankcast.testing.strategies import events, subscribers
 
 
-def described(audience: Audience, number: int) -> tuple:
+def described(audience: CompiledSubscribers, number: int) -> tuple:
     """Everything that is known of a subscription, by names instead of numbers."""
     ranking, table = audience.ranking, audience.ranking.table
     queue, profile = int(table.queue[number]), int(table.profile[number])
@@ -46,7 +46,7 @@ def _function(ranking, function: int) -> tuple:
     return (int(table.kind[function]), float(table.reach[function]), tuple(columns), *numbers)
 
 
-def satisfied(audience: Audience, event) -> list[tuple]:
+def satisfied(audience: CompiledSubscribers, event) -> list[tuple]:
     return sorted(described(audience, number) for number in audience.reader.match_one(event.attributes).tolist())
 
 
@@ -73,7 +73,7 @@ def test_a_changed_audience_is_the_audience_of_those_who_are_there(
         found = {key: audience.queue_number(key) for key in audience.queues.keys}
         assert numbers.items() <= found.items()
         numbers = found
-    fresh = Audience.of(there.values())
+    fresh = CompiledSubscribers.of(there.values())
     for event in published:
         assert satisfied(audience, event) == satisfied(fresh, event)
     assert len(audience) == len(fresh)

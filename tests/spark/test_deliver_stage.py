@@ -6,12 +6,11 @@ import pytest
 from pyspark.errors import PythonException
 
 from rankcast.language.parser import parse_filter
-from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError
-from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Sliding, TopKWindow, diversity_of
+from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Periodic, Sliding, TopKWindow, diversity_of
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark import Audience, Pipeline, deliver, deliver_outputs, match, top_subscribers
+from rankcast.spark import CompiledSubscribers, Pipeline, deliver, deliver_outputs, match, top_subscribers
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.sources.events import END
 
@@ -69,7 +68,7 @@ def _streamed(frame, folder):
 
 @pytest.fixture(scope="module")
 def audience():
-    return Audience.of(PEOPLE)
+    return CompiledSubscribers.of(PEOPLE)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +108,7 @@ def test_steps_in_between_leave_out_rows_and_change_ranks(spark):
     person = Subscriber(
         "ana", (Subscription("all", parse_filter("rent > 0"), rank=0.5),), deliver=Periodic(1, timedelta(days=1))
     )
-    audience = Audience.of([person])
+    audience = CompiledSubscribers.of([person])
     matches = match(_flats(spark), audience, keep=["rent"])
     (best,) = deliver(matches.selectExpr("* except (rank)", "rent / 1000 as rank"), audience).collect()
     assert (best.rank, best.matched) == (max(RENTS) / 1000, ["all"])

@@ -20,7 +20,7 @@ from rankcast.model.times import NEVER
 from rankcast.spark.delivery import live_state as state_live
 from rankcast.spark.delivery.shard_keys import shard_keys, spark_hash
 from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver, has_watermark
-from rankcast.spark.delivery.stage_input import Kind, packed_plan
+from rankcast.spark.delivery.stage_input import MessageKind, packed_plan
 from rankcast.spark.session import REQUIRED, SparkSetupError
 from spark.packed_deliveries import POLICIES, QUEUES, SECOND, batches_of, collected, expected, packed_of, rows_of
 
@@ -61,7 +61,7 @@ class Stream:
         path.with_suffix(".new").rename(path)
 
     def end(self):
-        self.add([(shard, None, int(Kind.END), b"") for shard in range(self.shards)])
+        self.add([(shard, None, int(MessageKind.END), b"") for shard in range(self.shards)])
 
     def run(self):
         """Process what is there; return all output so far."""
@@ -93,7 +93,7 @@ def test_a_stream_delivers_what_one_shard_delivers_and_goes_on_from_its_checkpoi
     jittered = sorted(rows, key=lambda row: (row[0] + random.randrange(20) * SECOND, row[1]))
     stream = Stream(spark, tmp_path, 3, lateness=lateness)
     first, second, third = batches_of(jittered, 3)
-    rejected = (1, None, int(Kind.REJECTED), b"bad")
+    rejected = (1, None, int(MessageKind.REJECTED), b"bad")
     stream.add([*packed_of(first, 3, random), rejected])
     stream.add(packed_of(second, 3, random))
     stream.run()
@@ -106,7 +106,7 @@ def test_a_stream_delivers_what_one_shard_delivers_and_goes_on_from_its_checkpoi
     notices, late = stream.run()
     assert late == ["too-late"]
     assert notices == expected([*rows, *at_watermark], lateness=lateness // timedelta(microseconds=1))
-    passed = [(row["shard"], bytes(row["data"])) for row in stream.rows if row["kind"] == Kind.REJECTED]
+    passed = [(row["shard"], bytes(row["data"])) for row in stream.rows if row["kind"] == MessageKind.REJECTED]
     assert passed == [(1, b"bad")]
 
 
@@ -117,7 +117,7 @@ def test_time_brings_deliveries_and_changes_without_more_rows_for_the_shard(spar
         shard: packed_plan([QueueChange(0, 0, policy)], version=1, since=0)
         for shard, policy in enumerate((period, every))
     }
-    told_twice = [(shard, None, int(Kind.CHANGES), data) for shard, data in plans.items()] * 2
+    told_twice = [(shard, None, int(MessageKind.CHANGES), data) for shard, data in plans.items()] * 2
     stream = Stream(spark, tmp_path, 2, queues=NoQueues())
     stream.add([*packed_of([(1_001 * SECOND, "a", 0, 0.5, NEVER)], 2), *told_twice])
     stream.add(packed_of([(1_050 * SECOND, "b", 1, 0.5, NEVER)], 2))
@@ -129,13 +129,15 @@ def test_time_brings_deliveries_and_changes_without_more_rows_for_the_shard(spar
 def test_a_table_that_is_no_stream_is_finished_at_its_end(spark):
     rows, random = rows_of(120), Random(9)
     packed = [row for part in batches_of(rows, 3) for row in packed_of(part, 3, random)]
-    passing = [(0, None, int(Kind.REJECTED), b"bad"), (1, None, int(Kind.COUNTS), b"5")]
+    passing = [(0, None, int(MessageKind.REJECTED), b"bad"), (1, None, int(MessageKind.COUNTS), b"5")]
     given = spark.createDataFrame([*packed, *passing], INPUT_SCHEMA).repartition(4)
     found = deliver(given, SparkPolicies(), shards=3).collect()
     assert collected(found, 3) == (expected(rows), [])
-    passed = sorted((row["kind"], bytes(row["data"])) for row in found if row["kind"] in (Kind.REJECTED, Kind.COUNTS))
-    assert (Kind.REJECTED, b"bad") in passed
-    assert (Kind.COUNTS, b"5") in passed
+    passed = sorted(
+        (row["kind"], bytes(row["data"])) for row in found if row["kind"] in (MessageKind.REJECTED, MessageKind.COUNTS)
+    )
+    assert (MessageKind.REJECTED, b"bad") in passed
+    assert (MessageKind.COUNTS, b"5") in passed
 
 
 class TestRefused:

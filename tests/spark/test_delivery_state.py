@@ -18,8 +18,8 @@ from rankcast.spark.delivery import state
 from rankcast.spark.delivery.live_state import live_shard
 from rankcast.spark.delivery.shard_keys import shard_keys
 from rankcast.spark.delivery.stage import Delivery
-from rankcast.spark.delivery.stage_input import Kind, ShardInput
-from rankcast.spark.delivery.state import ShardState, StateError
+from rankcast.spark.delivery.stage_input import MessageKind, ShardInput
+from rankcast.spark.delivery.state import StateError, StoredShard
 from spark.packed_deliveries import QUEUES, SECOND, Policies, batches_of, chunk_of, collected, expected, rows_of, told
 
 
@@ -77,9 +77,11 @@ class Spark:
 
     def batch(self, rows=(), *, end=False, failing=()):
         packed = [
-            {"kind": int(Kind.CHUNK), "data": chunk_of(part, 1).to_bytes()} for part in batches_of(rows, 2) if part
+            {"kind": int(MessageKind.CHUNK), "data": chunk_of(part, 1).to_bytes()}
+            for part in batches_of(rows, 2)
+            if part
         ]
-        packed += [{"kind": int(Kind.END), "data": b""}] * end
+        packed += [{"kind": int(MessageKind.END), "data": b""}] * end
         for failure in (*failing, None):
             handle = Handle(self.committed)
             try:
@@ -285,7 +287,7 @@ class TestDamagedState:
 
     @staticmethod
     def restored(store):
-        found = ShardState(Handle(store))
+        found = StoredShard(Handle(store))
         return found.restored(found.head(), never)
 
 
@@ -304,11 +306,11 @@ def test_input_survives_packing_and_cut_bytes_are_refused(watermark, rows):
 
 def test_the_order_of_rows_of_one_input_does_not_matter():
     rows = rows_of(30)
-    chunks = [(int(Kind.CHUNK), chunk_of(part, 1).to_bytes()) for part in batches_of(rows, 4)]
+    chunks = [(int(MessageKind.CHUNK), chunk_of(part, 1).to_bytes()) for part in batches_of(rows, 4)]
     answers = []
     for order in (chunks, chunks[::-1]):
         shard = Shard.of(Policies().policies(0, 1)[1])
-        outcome = ShardInput(0, [(int(Kind.END), b""), *order]).apply(shard)
+        outcome = ShardInput(0, [(int(MessageKind.END), b""), *order]).apply(shard)
         answers.append([one.to_bytes() for one in outcome.notices])
     assert answers[0] == answers[1]
     assert np.array_equal(outcome.late.time, [])
@@ -325,14 +327,14 @@ def test_to_foresee_the_next_watermark_changes_nothing_but_when_things_happen(se
         shard = Shard.of(Policies().policies(0, 1)[1], lateness=lateness)
         watermark, newest, outcomes[foresees], late = 0, 0, [], []
         for batch in batches_of(rows, batches):
-            packed = [(int(Kind.CHUNK), chunk_of(part, 1).to_bytes()) for part in batches_of(batch, 2) if part]
+            packed = [(int(MessageKind.CHUNK), chunk_of(part, 1).to_bytes()) for part in batches_of(batch, 2) if part]
             outcome = ShardInput(watermark, packed, foresees).apply(shard)
             assert not foresees or shard.watermark >= watermark
             newest = max([newest, *(row[0] for row in batch)])
             watermark = newest // 1000 * 1000 - lateness // 1000 * 1000
             outcomes[foresees] += told_of(outcome)
             late += outcome.late.id.texts()
-        outcomes[foresees] += told_of(ShardInput(watermark, [(int(Kind.END), b"")], foresees).apply(shard))
+        outcomes[foresees] += told_of(ShardInput(watermark, [(int(MessageKind.END), b"")], foresees).apply(shard))
         outcomes[foresees] = sorted(outcomes[foresees]), sorted(late)
     assert outcomes[False] == outcomes[True]
 

@@ -7,17 +7,16 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.demo import command as demo_command
-from rankcast.cli.demo.audience import POLICIES, TELLING
 from rankcast.cli.demo.command import DemoSetupError, run_spark_demo
-from rankcast.cli.demo.figures import Rows, codes_of, list_diversity, save_pictures
-from rankcast.cli.demo.on_spark import run_on_spark
-from rankcast.cli.demo.report import show
+from rankcast.cli.demo.figures import OutcomeRows, codes_of, list_diversity, save_pictures
+from rankcast.cli.demo.on_spark import run_on_spark, show
 from rankcast.cli.main import app
-from rankcast.cli.terminal import console
+from rankcast.cli.output.terminal import console
 from rankcast.hub import Hub
-from rankcast.model.diversity import Diversity
+from rankcast.model.policies import Diversity
 from rankcast.ranking.diversity import list_diversity as by_pairs
 from rankcast.samples.feeds import flats
+from rankcast.samples.people import POLICIES, TELLING
 
 EVENTS, SUBSCRIBERS = 600, 24
 
@@ -57,7 +56,7 @@ def test_figures_add_up_over_policies_and_named_people(told):
 
 def test_list_diversity_is_the_mean_distance_of_pairs(told):
     events = told.events[:40]
-    rows = Rows(np.zeros(40, np.int64), np.arange(40), np.ones(40), np.zeros(40))
+    rows = OutcomeRows(np.zeros(40, np.int64), np.arange(40), np.ones(40), np.zeros(40))
     distance = Diversity(weights=dict.fromkeys(TELLING, 1.0)).distance
     expected = by_pairs([event.attributes for event in events], distance)
     assert list_diversity(rows, codes_of(events, TELLING)) == pytest.approx(expected)

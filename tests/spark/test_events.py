@@ -19,11 +19,11 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import LATEST, TICK
 from rankcast.model.values import ValueType
-from rankcast.ranking.batch import Ranking
+from rankcast.ranking.batch import RankingTable
 from rankcast.spark.matching.stage import rejected_rows
 from rankcast.spark.sources.event_batches import ColumnEvents
+from rankcast.spark.sources.event_values import ORIGINAL, REASON
 from rankcast.spark.sources.events import EventColumns, prepared, with_content_id
-from rankcast.spark.sources.rejected import ORIGINAL, REASON
 from rankcast.storage.events.rows import event_of_row
 from rankcast.testing.strategies import times
 
@@ -249,13 +249,14 @@ def test_a_payload_column_has_attributes_beside_the_columns(spark):
 def test_documents_are_cloudevents_or_plain_events(spark):
     reader = _reader(spark, "value string", EventColumns(document="value", default_source="/kafka"))
     cloud = {"specversion": "1.0", "id": "a", "source": "/s", "type": "t", "time": "2026-03-01T12:00:00Z"}
+    typed = {name: value for name, value in cloud.items() if name != "specversion"}
     texts = [
         json.dumps({**cloud, "data": {"rent": 1}}),
         json.dumps({"id": 5, "time": "2026-03-01T12:00:00Z", "rent": 2}),
-        json.dumps({"event": {**cloud, "data": {"at": "2026-03-01T12:00:00Z"}}, "types": [[["data", "at"], "time"]]}),
+        json.dumps({"$event": {**typed, "data": {"at": {"$time": "2026-03-01T12:00:00Z"}}}}),
         json.dumps({"id": 5, "rent": 2}),
         json.dumps({"time": "2026-03-01T12:00:00Z"}),
-        json.dumps({"event": cloud, "types": [[["data", "at"], "time"]]}),
+        json.dumps({"$event": {**typed, "at": "2026-03-01T12:00:00Z"}}),
         "no",
         None,
     ]
@@ -265,7 +266,7 @@ def test_documents_are_cloudevents_or_plain_events(spark):
     assert [one.reason.partition(";")[0].partition(":")[0] for one in rejected] == [
         "time",
         "the event has no id",
-        "types",
+        "event",
         "not JSON",
         "the document is null",
     ]
@@ -273,7 +274,7 @@ def test_documents_are_cloudevents_or_plain_events(spark):
 
 def test_arrays_of_numbers_are_vectors(spark):
     wanted = Subscription("1", Filter.of(Constant(True)), relevance=Cosine("item.v", (1.0, 0.0)))
-    ranking = Ranking.of([Subscriber("a", (wanted,))], [0])
+    ranking = RankingTable.of([Subscriber("a", (wanted,))], [0])
     reader = _reader(spark, "id int, time timestamp, item struct<v: array<int>>")
     fields = [("id", pa.int32()), ("time", UTC_TIME), ("item", pa.struct([("v", pa.list_(pa.int32()))]))]
     lists = [{"v": [3, 4]}, {"v": None}, None, {"v": [1, None]}, {"v": []}]

@@ -1,6 +1,5 @@
 """The match stage: who wants which event, as the naive matcher and the ranks of preferences say."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -26,13 +25,13 @@ from rankcast.spark.delivery.payloads import Payload
 from rankcast.spark.matching import shipping
 from rankcast.spark.matching import stage as matching
 from rankcast.spark.matching.chunks import chunks_of
-from rankcast.spark.matching.compiled_subscribers import Audience, QueueKey, loaded
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, QueueKey, loaded
 from rankcast.spark.matching.shipping import SavedAudience, _packed
 from rankcast.spark.matching.stage import match, ranked
 from rankcast.spark.sources.event_batches import OpenEvents
+from rankcast.spark.sources.event_contents import typed_document
 from rankcast.spark.sources.events import EventColumns
 from rankcast.storage.events.files import write_events
-from rankcast.storage.events.typed import event_to_record
 from rankcast.testing.strategies import VECTOR, events, subscribers, times, vectors
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -90,8 +89,8 @@ def _rows(frame):
 @given(_crowds())
 def test_random_events_and_subscribers(spark, crowd):
     people, published = crowd
-    documents = spark.createDataFrame([(json.dumps(event_to_record(one)),) for one in published], "value string")
-    found = match(documents.repartition(3), Audience.of(people), columns=EventColumns(document="value"))
+    documents = spark.createDataFrame([(typed_document(one),) for one in published], "value string")
+    found = match(documents.repartition(3), CompiledSubscribers.of(people), columns=EventColumns(document="value"))
     assert sorted(_rows(found), key=_key) == sorted(_expected(people, published), key=_key)
 
 
@@ -100,7 +99,7 @@ def test_feeds_in_columns(spark, feed, tmp_path):
     people, published = list(feed.subscribers(40, seed=3)), list(feed.events(300, seed=4))
     write_events(tmp_path / "events.parquet", published)
     frame = spark.read.parquet(str(tmp_path / "events.parquet"))
-    found = match(frame, Audience.of(people))
+    found = match(frame, CompiledSubscribers.of(people))
     assert sorted(_rows(found), key=_key) == sorted(_expected(people, published), key=_key)
 
 
@@ -116,7 +115,9 @@ def _person(name, *texts, deliver=None, **options):
 def test_columns_of_the_events_can_be_kept(spark):
     frame = _flats(spark, [(1, NOON, "Porto", 700, 3), (2, None, "Porto", 1, 4), (3, NOON, "Faro", 5, 6)])
     found = match(
-        frame, Audience.of([_person("ana", "rent < 800"), _person("ben", "city = 'Faro'")]), keep=["k", "city"]
+        frame,
+        CompiledSubscribers.of([_person("ana", "rent < 800"), _person("ben", "city = 'Faro'")]),
+        keep=["k", "city"],
     )
     assert sorted((row.id, row.subscriber, row.k, row.city) for row in found.collect()) == [
         ("1", "ana", 3, "Porto"),
@@ -124,15 +125,15 @@ def test_columns_of_the_events_can_be_kept(spark):
         ("3", "ben", 6, "Faro"),
     ]
     with pytest.raises(InvalidEventError, match="keep: matches have a column 'id' of their own"):
-        match(frame, Audience.of([]), keep=["id"])
+        match(frame, CompiledSubscribers.of([]), keep=["id"])
     with pytest.raises(InvalidEventError, match="keep: the events have no column 'nope'"):
-        match(frame, Audience.of([]), keep=["nope"])
+        match(frame, CompiledSubscribers.of([]), keep=["nope"])
 
 
 def test_a_stream_is_matched_as_a_table_is(spark, tmp_path):
     frame = _flats(spark, [(1, NOON, "Porto", 700, 3), (2, NOON, "Faro", 900, 4)])
     frame.write.parquet(str(tmp_path / "in"))
-    audience = Audience.of([_person("ana", "rent < 800")])
+    audience = CompiledSubscribers.of([_person("ana", "rent < 800")])
     stream = match(spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in")), audience)
     query = stream.writeStream.format("memory").queryName("matched_stream").trigger(availableNow=True).start()
     query.awaitTermination()
@@ -143,7 +144,7 @@ def test_pieces_are_small_when_events_match_a_lot(spark, monkeypatch):
     monkeypatch.setattr(matching, "MATCHES", 100)
     monkeypatch.setattr(matching, "FIRST_EVENTS", 8)
     monkeypatch.setattr(matching, "FEWEST_EVENTS", 2)
-    audience = Audience.of([_person(str(at), "rent > 0") for at in range(25)])
+    audience = CompiledSubscribers.of([_person(str(at), "rent > 0") for at in range(25)])
     frame = _flats(spark, [(at, NOON, "Porto", 1, 1) for at in range(30)])
     reader = matching.prepared(frame)[1]
     pieces = list(matching.matched_pieces(iter(frame.toArrow().to_batches()), reader, audience))
@@ -167,9 +168,9 @@ def test_an_audience_is_saved_and_mapped_back(tmp_path):
         _person("ana", "rent < 800", "rent < 500", deliver=Sliding(3, 10)),
         Subscriber("ben", (Subscription("x", parse_filter("true"), relevance=near),), Periodic(1, timedelta(hours=1))),
     ]
-    audience = Audience.of(people)
+    audience = CompiledSubscribers.of(people)
     audience.save(tmp_path / "a")
-    again = Audience.load(tmp_path / "a", verify=True)
+    again = CompiledSubscribers.load(tmp_path / "a", verify=True)
     _same(audience, again)
     assert (len(again), again.subscribers) == (3, 2)
     assert again.queues.names_of(0) == ["0", "1"]
@@ -185,7 +186,7 @@ def test_a_host_without_the_folder_unpacks_what_came_with_the_task(tmp_path, mon
         def __init__(self, value):
             self.value = value
 
-    audience = Audience.of([_person("ana", "rent < 800")])
+    audience = CompiledSubscribers.of([_person("ana", "rent < 800")])
     audience.save(tmp_path / "driver")
     content = Broadcast(_packed(tmp_path / "driver"))
     ship = SavedAudience(str(tmp_path / "driver"), shipping._mark(tmp_path / "driver"), content)
@@ -204,7 +205,7 @@ def test_a_subscriber_of_several_periods_has_one_queue_and_ranks_as_it_is_at_the
     late = Subscription("a", parse_filter("rent > 0"), 0.75, active_from=NOON)
     other = Subscription("b", parse_filter("rent > 0"), 0.5, active_from=NOON)
     people = [Subscriber("ana", (early,)), Subscriber("ana", (other, late))]
-    audience = Audience.of(people)
+    audience = CompiledSubscribers.of(people)
     assert audience.queues.keys == [QueueKey("ana")]
     assert audience.queues.names_of(0) == ["a", "b"]
     frame = _flats(spark, [(1, NOON - timedelta(1), "x", 1, 1), (2, NOON, "x", 1, 1)])
@@ -214,7 +215,7 @@ def test_a_subscriber_of_several_periods_has_one_queue_and_ranks_as_it_is_at_the
 
 def _chunks(people, published, shards, carried=None):
     """The audience of some people, their rows of some events, and these in chunks."""
-    audience = Audience.of(people)
+    audience = CompiledSubscribers.of(people)
     batch = OpenEvents(np.arange(len(published)), published, carried)
     rows = ranked(batch, audience, *batch.matched(audience.reader))
     table = batch.table(audience.queues.wanted_content)
@@ -257,10 +258,10 @@ def test_more_subscriptions_than_a_mask_has_bits_are_a_set():
 
 def test_a_shard_refuses_the_chunks_of_other_subscribers(tmp_path):
     people = [_person("ana", "rent > 0"), _person("ben", "rent > 0")]
-    audience, other = Audience.of(people), Audience.of(people[::-1])
+    audience, other = CompiledSubscribers.of(people), CompiledSubscribers.of(people[::-1])
     mark = audience.queues.fingerprint
     audience.save(tmp_path / "a")
-    assert mark == Audience.load(tmp_path / "a").queues.fingerprint != other.queues.fingerprint
+    assert mark == CompiledSubscribers.load(tmp_path / "a").queues.fingerprint != other.queues.fingerprint
     shard = Shard.of(audience.queues.policies_of(0, 1), version=mark)
     ((_, _, chunk),) = _chunks(people, [FLAT], 1)[2]
     shard.take(replace(chunk, version=mark))

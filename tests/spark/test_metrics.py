@@ -8,8 +8,16 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from rankcast.spark.metrics import ENDS, BatchMetrics, Counts, JsonLines, Metrics, SubscriberUpdates, batch_metrics
-from rankcast.spark.progress import Progress
+from rankcast.spark.metrics import (
+    ENDS,
+    BatchMetrics,
+    Counts,
+    JsonLines,
+    Metrics,
+    QueryProgress,
+    SubscriberUpdates,
+    batch_metrics,
+)
 
 REPORT = {
     "id": "q",
@@ -100,7 +108,7 @@ def test_the_listener_tells_the_batches_of_a_running_query(spark, tmp_path):
 
 
 def test_progress_sums_up_and_shows_the_newest_batches():
-    progress = Progress()
+    progress = QueryProgress()
     for number in range(20):
         progress(batch_metrics({**REPORT, "batchId": number}, COUNTS))
     progress(BatchMetrics("q", 20, datetime(2026, 3, 1, tzinfo=UTC), 0, Counts(), 0.1))  # nothing came

@@ -9,12 +9,11 @@ import pytest
 
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidSubscriptionError, InvalidValueError
-from rankcast.model.notifying import Gathered, OnDemand
-from rankcast.model.policies import Continuous, Sliding
+from rankcast.model.policies import Continuous, Gathered, OnDemand, Sliding
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.delivery.live_state import PREFIX, base_folder
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.stage import match
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
@@ -127,10 +126,12 @@ def test_subscribers_come_from_a_table_of_the_same_shape(spark):
 
 
 def test_an_audience_whose_notifications_need_a_hub_can_be_matched_but_not_delivered_to(spark, tmp_path):
-    audience = Audience.of([_person("ana", "rent < 800"), _person("ben", "rent > 0", notify=Gathered(timedelta(1)))])
+    audience = CompiledSubscribers.of(
+        [_person("ana", "rent < 800"), _person("ben", "rent > 0", notify=Gathered(timedelta(1)))]
+    )
     assert match(_flats(spark, 700), audience).count() == 2
     audience.save(tmp_path / "audience")
-    for one in (audience, Audience.load(tmp_path / "audience")):
+    for one in (audience, CompiledSubscribers.load(tmp_path / "audience")):
         with pytest.raises(InvalidSubscriptionError, match=r"subscriber 'ben': notify: {'every': .*} needs a hub"):
             Pipeline(one)
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from rankcast.model.notifying import AT_ONCE
+from rankcast.model.policies import AT_ONCE
 from rankcast.samples.feeds import FEEDS
 from rankcast.testing.arrivals import arrivals, check_arrivals
 from rankcast.testing.conformance import Case, cases, check

@@ -21,11 +21,8 @@ from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme.assignment_step import Stage
 from rankcast.placement.programme.filter_assignment import Sampling
 from rankcast.placement.programme.slp import placed_by_programme
-from rankcast.spark.placement.keys import keys_of, packed, rows_of, unpacked
-from rankcast.spark.placement.placement import place_table
-from rankcast.spark.placement.rows import Describe
-from rankcast.spark.placement.stages import _Cover, _PackBlocks
-from rankcast.spark.placement.table import SubscriberTable, Terms
+from rankcast.spark.placement.placement import _Cover, _PackBlocks, place_table
+from rankcast.spark.placement.table import Describe, PlacedSubscribers, Terms, keys_of, packed, rows_of, unpacked
 
 SCHEMA = "number long, low array<double>, high array<double>, at array<double>, limit double"
 ROUGH = Sampling(load_sample=3, superinterests=2, guess=1.0, rounds=1, iterations=200)
@@ -191,23 +188,23 @@ def test_wrong_tables_are_refused_on_the_driver(spark):
         ([rows[0], rows[1], (0, [0.0], [1.0], [50.0], 1.0)], "no broker is near enough to subscriber 0: it has"),
     ):
         with pytest.raises(PlacementError, match=said):
-            SubscriberTable.of(spark.createDataFrame(changed, SCHEMA), terms_of(problem))
+            PlacedSubscribers.of(spark.createDataFrame(changed, SCHEMA), terms_of(problem))
     for kinds, said in (
         (SCHEMA.replace("number long", "number double"), "number: a column of double; expected tinyint or smallint or"),
         (SCHEMA.replace("limit double", "limit string"), "limit: a column of string; expected tinyint"),
         (SCHEMA.replace("low array<double>", "low double"), "low: a column of double; expected array<tinyint> or"),
     ):
         with pytest.raises(PlacementError, match=said):
-            SubscriberTable.of(spark.createDataFrame([], kinds), terms_of(problem))
+            PlacedSubscribers.of(spark.createDataFrame([], kinds), terms_of(problem))
     with pytest.raises(PlacementError, match="the table has no rows; expected one for each subscriber"):
-        SubscriberTable.of(spark.createDataFrame([], SCHEMA), terms_of(problem))
+        PlacedSubscribers.of(spark.createDataFrame([], SCHEMA), terms_of(problem))
     for twice in ("number", "Number"):
         table = spark.createDataFrame([(*row, row[0]) for row in rows], f"{SCHEMA}, {twice} long")
         said = f"columns number, low, high, at, limit, {twice}: 2 are called number; expected one of each name"
         with pytest.raises(PlacementError, match=said):
-            SubscriberTable.of(table, terms_of(problem))
+            PlacedSubscribers.of(table, terms_of(problem))
     with pytest.raises(PlacementError, match="columns number, low: high is missing"):
-        SubscriberTable.of(spark.createDataFrame(rows, SCHEMA).select("number", "low"), terms_of(problem))
+        PlacedSubscribers.of(spark.createDataFrame(rows, SCHEMA).select("number", "low"), terms_of(problem))
 
 
 def test_the_example_of_the_guide_works(spark):

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.language.parser import parse_filter
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
-from rankcast.model.policies import Continuous, Sliding
+from rankcast.model.policies import Continuous, Diversity, Sliding
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import microseconds
 from rankcast.spark.delivery.payloads import Payload

@@ -17,15 +17,15 @@ from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, T
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.spark.delivery.stage import BatchDelivery
-from rankcast.spark.delivery.stage_input import Kind
+from rankcast.spark.delivery.stage_input import MessageKind
 from rankcast.spark.delivery.unpacked_rows import UnpackTask
 from rankcast.spark.matching import compiled_subscribers as audiences
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packed_rows import PackTask
 from rankcast.spark.matching.stage import matched_pieces
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
-from rankcast.storage.events.typed import event_to_record
+from rankcast.spark.sources.event_contents import typed_document
 from spark.stages import READER, InMemory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -90,7 +90,7 @@ def streams(draw):
 
 
 def packed(audience, events, shards, size, top=None):
-    texts = [json.dumps(event_to_record(event)) for event in events]
+    texts = [typed_document(event) for event in events]
     parts = [pa.RecordBatch.from_pydict({"value": texts[at : at + size]}) for at in range(0, len(texts), size)]
     tasks = [parts[:2], parts[2:]]
     return [row for task in tasks for row in PackTask(READER, InMemory(audience), shards, top)(iter(task))]
@@ -101,7 +101,10 @@ def outputs(audience, events, shards, size, top=None):
     delivered = list(BatchDelivery(InMemory(audience), shards, 2_000_000)(iter(rows)))
     found = [row for batch in UnpackTask(InMemory(audience), shards)(iter(delivered)) for row in batch.to_pylist()]
     passed = [
-        json.loads(bytes(row["data"])) for batch in rows for row in batch.to_pylist() if row["kind"] == Kind.COUNTS
+        json.loads(bytes(row["data"]))
+        for batch in rows
+        for row in batch.to_pylist()
+        if row["kind"] == MessageKind.COUNTS
     ]
     return [row for row in found if row["kind"] != "counts"], passed
 
@@ -115,8 +118,8 @@ def apart_from_one_on(monkeypatch):
 @given(people(), streams(), st.integers(1, 3), st.integers(1, 6), st.sampled_from((None, TopSubscribers(2))))
 @pytest.mark.usefixtures("apart_from_one_on")
 def test_everything_is_as_if_all_rows_were_sent(everybody, events, shards, size, top):
-    expected, counted = outputs(Audience.of(everybody), events, shards, size, top)
-    found, recounted = outputs(Audience.of(everybody, apart=True), events, shards, size, top)
+    expected, counted = outputs(CompiledSubscribers.of(everybody), events, shards, size, top)
+    found, recounted = outputs(CompiledSubscribers.of(everybody, apart=True), events, shards, size, top)
     assert recounted == counted
     assert found == expected
 
@@ -125,7 +128,7 @@ def test_everything_is_as_if_all_rows_were_sent(everybody, events, shards, size,
 def test_of_one_identity_and_time_one_publication_counts_for_everybody(contents, shards, size):
     everybody = [Subscriber(one.id, one.subscriptions, AllMatches()) for one in crowd(audiences.FEWEST_APART)]
     events = [Event("1", "/s", time=START, data={"x": x, "y": 1}) for x in contents]
-    audience = Audience.of(everybody, apart=True)
+    audience = CompiledSubscribers.of(everybody, apart=True)
     assert len(audience.apart) == len(everybody)
     found, _ = outputs(audience, events, shards, size)
     ranks = {row["subscriber"]: row["rank"] for row in found}
@@ -136,11 +139,11 @@ def test_of_one_identity_and_time_one_publication_counts_for_everybody(contents,
 @given(people(), streams())
 @pytest.mark.usefixtures("apart_from_one_on")
 def test_matches_have_all_rows(everybody, events):
-    texts = [json.dumps(event_to_record(event)) for event in events]
+    texts = [typed_document(event) for event in events]
     batch = pa.RecordBatch.from_pydict({"value": texts})
     for plain, kept in zip(
-        matched_pieces(iter([batch]), READER, Audience.of(everybody)),
-        matched_pieces(iter([batch]), READER, Audience.of(everybody, apart=True)),
+        matched_pieces(iter([batch]), READER, CompiledSubscribers.of(everybody)),
+        matched_pieces(iter([batch]), READER, CompiledSubscribers.of(everybody, apart=True)),
         strict=True,
     ):
         assert all(np.array_equal(one, other) for one, other in zip(plain.rows, kept.rows, strict=True))
@@ -162,18 +165,18 @@ def test_only_those_are_kept_apart_that_are_many_alone_in_their_queue_always_act
         Subscriber("decay", (Subscription("1", EVERYTHING, relevance=near),), decay=Decay(timedelta(1))),
         Subscriber("two", tuple(Subscription(name, EVERYTHING, relevance=near) for name in "12")),
     ]
-    audience = Audience.of([*others, *many], apart=True)
+    audience = CompiledSubscribers.of([*others, *many], apart=True)
     names = {audience.queues.keys[queue].subscriber for queue in audience.ranking.table.queue[audience.apart]}
     assert names == {one.id for one in many}
-    assert len(audience) == len(Audience.of([*others, *many]))
-    assert len(Audience.of(many[1:], apart=True).apart) == 0
-    assert len(Audience.of(many).apart) == 0
+    assert len(audience) == len(CompiledSubscribers.of([*others, *many]))
+    assert len(CompiledSubscribers.of(many[1:], apart=True).apart) == 0
+    assert len(CompiledSubscribers.of(many).apart) == 0
 
 
 def test_what_is_apart_is_saved_and_loaded(tmp_path):
-    audience = Audience.of(crowd(20), apart=True)
+    audience = CompiledSubscribers.of(crowd(20), apart=True)
     audience.save(tmp_path)
-    assert Audience.load(tmp_path).apart.tolist() == audience.apart.tolist() == list(range(20))
+    assert CompiledSubscribers.load(tmp_path).apart.tolist() == audience.apart.tolist() == list(range(20))
 
 
 def test_chunks_have_no_row_for_each_pair():
@@ -181,9 +184,11 @@ def test_chunks_have_no_row_for_each_pair():
     sent = {}
     for apart in (False, True):
         rows = [
-            row for batch in packed(Audience.of(crowd(500), apart=apart), events, 2, 200) for row in batch.to_pylist()
+            row
+            for batch in packed(CompiledSubscribers.of(crowd(500), apart=apart), events, 2, 200)
+            for row in batch.to_pylist()
         ]
-        chunks = [MatchBatch.from_bytes(bytes(row["data"])) for row in rows if row["kind"] == Kind.CHUNK]
+        chunks = [MatchBatch.from_bytes(bytes(row["data"])) for row in rows if row["kind"] == MessageKind.CHUNK]
         assert sum(len(PendingRows.of(chunk).whole().queue) for chunk in chunks) == 200 * 500
         assert sum(len(chunk.queue) for chunk in chunks) == (0 if apart else 200 * 500)
         sent[apart] = sum(len(bytes(row["data"])) for row in rows)
@@ -198,7 +203,7 @@ def test_a_pipeline_gives_the_same_with_and_without(spark):
     assert len(kept.source(spark).current()[1].apart) == 30
     found, expected = (
         one.transform(frame).select("subscriber", "id", "rank", "delivered", "matched").collect()
-        for one in (kept, Pipeline(Audience.of(everybody), shards=2))
+        for one in (kept, Pipeline(CompiledSubscribers.of(everybody), shards=2))
     )
     assert sorted(found) == sorted(expected)
     assert len(found) > 100

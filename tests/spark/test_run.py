@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from crashing_programs import Program
 from rankcast.cli.main import app
 from rankcast.cli.replay import Replay
-from rankcast.model.notifying import Gathered
+from rankcast.model.policies import Gathered
 from rankcast.model.subscriptions import Subscriber
 from rankcast.samples.feeds import DEFAULT_START, feed_named
 from rankcast.spark.subscribers.tables import append_subscribers

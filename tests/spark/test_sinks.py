@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import postgres_server
 from rankcast.model.errors import InvalidFileError, InvalidValueError
 from rankcast.spark.metrics import Counts
-from rankcast.spark.sinks.database_kinds import DatabaseError, is_database
-from rankcast.spark.sinks.databases import DatabaseSink
+from rankcast.spark.sinks.databases import DatabaseError, DatabaseSink, is_database
 from rankcast.spark.sinks.files import FileSink
 from rankcast.spark.sinks.outputs import computed
 from rankcast.spark.sinks.sinks import run_of, sink_of, start_outputs, write_outputs

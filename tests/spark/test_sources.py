@@ -13,8 +13,8 @@ from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 from rankcast.samples.feeds import DEFAULT_START, feed_named
 from rankcast.spark.session import SparkSetupError
+from rankcast.spark.sources.event_values import ORIGINAL, REASON
 from rankcast.spark.sources.parsing import Columns, Documents, Piece, csv_rows, row_of
-from rankcast.spark.sources.rejected import ORIGINAL, REASON
 from rankcast.spark.sources.sources import (
     events_of_messages,
     format_of,
@@ -116,8 +116,7 @@ def test_a_csv_file_without_a_schema_keeps_the_types_of_its_header(spark, tmp_pa
     path.write_text("id,rent:int,posted:time\n1,700,2026-03-01T09:00:00Z\n")
     (row,) = good(read_events(spark, str(path)).events)
     record = json.loads(row["document"])
-    assert record["event"]["data"] == {"rent": 700, "posted": "2026-03-01T09:00:00Z"}
-    assert record["types"] == [[["data", "posted"], "time"]]
+    assert record["$event"]["data"] == {"rent": 700, "posted": {"$time": "2026-03-01T09:00:00Z"}}
 
 
 def test_a_csv_file_that_cannot_be_read_is_rejected_and_the_others_are_read(spark, tmp_path):

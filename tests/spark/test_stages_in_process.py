@@ -1,6 +1,5 @@
 """What the tasks of a pipeline do, called one after the other without Spark: many random cases, in little time."""
 
-import json
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -10,17 +9,17 @@ from msgspec import structs
 
 from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event, Identity
-from rankcast.model.notifying import AT_ONCE
+from rankcast.model.policies import AT_ONCE
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.delivery.stage import BatchDelivery
 from rankcast.spark.delivery.unpacked_rows import UnpackTask
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packed_rows import PackTask
-from rankcast.storage.events.typed import event_to_record
+from rankcast.spark.sources.event_contents import typed_document
 from rankcast.testing.arrivals import Arrived, arrivals, check_arrivals
 from rankcast.testing.conformance import Case, cases, check
-from rankcast.testing.definitions import Delivery
+from rankcast.testing.definitions import ExpectedDelivery
 from spark.stages import READER, InMemory
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,8 +36,8 @@ class InProcess:
         return Arrived(self.deliveries(arrivals, arrivals.lateness // timedelta(microseconds=1)))
 
     def deliveries(self, case, lateness=0):
-        source = InMemory(Audience.of(case.subscribers))
-        texts = [json.dumps(event_to_record(event)) for event in case.events]
+        source = InMemory(CompiledSubscribers.of(case.subscribers))
+        texts = [typed_document(event) for event in case.events]
         parts = [texts[at : at + self.size] for at in range(0, len(texts), self.size)]
         pack, unpack = PackTask(READER, source, self.shards), UnpackTask(source, self.shards)
         packed = [row for part in parts for row in pack(iter([pa.RecordBatch.from_pydict({"value": part})]))]
@@ -46,7 +45,7 @@ class InProcess:
         rows = [row for batch in unpack(iter(delivered)) for row in self._rows(batch)]
         assert sum(row["events"] or 0 for row in rows) == len(case.events)
         return [
-            Delivery(
+            ExpectedDelivery(
                 row["subscriber"],
                 Identity(row["source"], row["id"]),
                 row["rank"],

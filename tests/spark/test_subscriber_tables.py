@@ -15,7 +15,7 @@ from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import Sliding
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import NEVER, microseconds
-from rankcast.spark.subscribers.rows import Reading, RowReader, TableRow
+from rankcast.spark.subscribers.rows import RowReader, RowReading, TableRow
 from rankcast.spark.subscribers.tables import DataFrameTable, FolderTable, append_subscribers
 from rankcast.spark.subscribers.timelines import ALWAYS
 from rankcast.testing.strategies import subscribers
@@ -28,7 +28,7 @@ def rows(*values: dict) -> list[TableRow]:
     return [TableRow("table", at, one) for at, one in enumerate(values, start=1)]
 
 
-def read(*values: dict) -> Reading:
+def read(*values: dict) -> RowReading:
     return RowReader().read(rows(*values))
 
 

@@ -14,10 +14,9 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.ranking.batch import RankedRows
-from rankcast.spark.matching.compiled_subscribers import Audience
-from rankcast.spark.matching.fair_draws import draws
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.stage import match
-from rankcast.spark.matching.top_subscribers import TopSubscribers, top_subscribers
+from rankcast.spark.matching.top_subscribers import TopSubscribers, draws, top_subscribers
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RANKS = (0.25, 0.5, 0.5, 0.5, 1.0)
@@ -25,7 +24,9 @@ RANKS = (0.25, 0.5, 0.5, 0.5, 1.0)
 
 def _audience(ranks=RANKS):
     wanted = parse_filter("x >= 0")
-    return Audience.of(Subscriber(f"s{at}", (Subscription("1", wanted, rank),)) for at, rank in enumerate(ranks))
+    return CompiledSubscribers.of(
+        Subscriber(f"s{at}", (Subscription("1", wanted, rank),)) for at, rank in enumerate(ranks)
+    )
 
 
 def _rows(events, queues, ranks):
@@ -83,7 +84,7 @@ def test_draws_are_deterministic_for_any_text(texts, seed):
 
 def test_a_subscriber_with_several_queues_is_one(monkeypatch):
     audience = _audience((0.5, 0.5, 0.5))
-    monkeypatch.setattr(Audience, "_people", (np.array([0, 0, 1]), np.array([0, 2]), np.arange(2)))
+    monkeypatch.setattr(CompiledSubscribers, "_people", (np.array([0, 0, 1]), np.array([0, 2]), np.arange(2)))
     rows = _rows([0, 0, 0], [0, 1, 2], [0.2, 0.9, 0.5])
     kept = TopSubscribers(1, "relevance").selected(_table(1), rows, audience, np.array([1]))
     assert kept.queue.tolist() == [0, 1]

@@ -19,7 +19,7 @@ from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import EPOCH, NEVER
 from rankcast.spark.subscribers.tables import FolderTable, append_subscribers
 from rankcast.spark.subscribers.timelines import ALWAYS, Revision, Timeline, document_at, timeline_of
-from rankcast.spark.subscribers.version_files import Change
+from rankcast.spark.subscribers.version_files import VersionChange
 from rankcast.spark.subscribers.versions import Versions, schedule
 
 SECOND = 1_000_000
@@ -201,7 +201,7 @@ def test_whoever_comes_without_a_time_comes_at_the_frontier(world: World) -> Non
     world.versions.prepare(1, 20_000)
     (period,) = world.versions.folder.timelines(2)["eva"]
     assert (period.start, period.end) == (20 * SECOND + 1_000, NEVER)
-    assert world.versions.folder.changes(2) == [Change(1, period.start, ALL_MATCHES)]
+    assert world.versions.folder.changes(2) == [VersionChange(1, period.start, ALL_MATCHES)]
     assert world.versions.counts.late_changes == 0
 
 
@@ -210,13 +210,13 @@ def test_whoever_is_gone_leaves_when_events_have_passed_and_comes_back_to_the_sa
     world.versions.prepare(0, None)
     world.say(gone=["ana"], active_from=second(30))
     world.versions.prepare(1, 20_000)
-    assert world.versions.folder.changes(2) == [Change(0, 30 * SECOND, None)]
+    assert world.versions.folder.changes(2) == [VersionChange(0, 30 * SECOND, None)]
     world.say(person("leo", 500))
     world.versions.prepare(2, 40_000)
     assert world.names(3) == {"eva", "leo"}
     world.say(person("ana", 900), active_from=second(60))
     world.versions.prepare(3, 50_000)
-    assert Change(0, 60 * SECOND, ALL_MATCHES) in world.versions.folder.changes(4)
+    assert VersionChange(0, 60 * SECOND, ALL_MATCHES) in world.versions.folder.changes(4)
 
 
 @pytest.mark.parametrize(
@@ -325,8 +325,8 @@ def test_results_do_not_depend_on_when_rows_arrive_as_long_as_they_come_before_t
     """Batch n brings the events of second n; a row for second t arrives at some batch up to t, and drivers die."""
     world = World(tmp_path_factory.mktemp("world"), lateness=timedelta(seconds=lateness))
     everything: dict[str, list[Revision]] = {name: [] for name in NAMES}
-    pending: list[Change] = []
-    done: list[Change] = []
+    pending: list[VersionChange] = []
+    done: list[VersionChange] = []
     seen: dict[tuple[str, int], list[str]] = {}
     version = 0
     for batch in range(10):

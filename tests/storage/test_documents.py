@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.model.errors import InvalidFileError
-from rankcast.storage.documents import DocumentFormat, dumps_document, parse_document
-from rankcast.storage.tokens import MAX_DEPTH
+from rankcast.storage.documents import MAX_DEPTH, DocumentFormat, dumps_document, parse_document
 
 YAML, JSON = DocumentFormat.YAML, DocumentFormat.JSON
 
@@ -100,8 +99,8 @@ def test_yaml_that_is_refused_is_named_with_its_line(text, line, message):
         ('{"a": 1,\n"b": 2', 2, "not JSON"),
         ('{"a": 1,\n\n"a": 2}', 3, "the key 'a' occurs twice"),
         ('{"a": {"b": 1},\n"c": {"b": 1, "b": 2}}', 2, "the key 'b' occurs twice"),
-        ('{"a": 1,\n"b": NaN}', 2, "NaN is not a JSON number"),
-        ('{"a": 1,\n"b": -Infinity}', 2, "-Infinity is not a JSON number"),
+        ('{"a": 1,\n"b": NaN}', 2, "the number 'NaN' is outside the range of float64"),
+        ('{"a": 1,\n"b": -Infinity}', 2, "the number '-Infinity' is outside the range of float64"),
         ('{"a": 1,\n"b": 1e999}', 2, "outside the range of float64"),
         ('{"a": 1,\n"b": 1e999x}', 2, "not JSON: '1e999x' is not a value"),
         ('{"a": 1,\n"b": Infinityx}', 2, "not JSON: 'Infinityx' is not a value"),
@@ -162,6 +161,16 @@ def test_a_part_that_is_not_there_has_the_line_of_what_would_contain_it():
     document = parse_document(YAML_TEXT, YAML, "file")
     missing = ("subscribers", 0, "subscriptions", 1, "id", "x")
     assert document.lines([missing, ("schema",)]) == {missing: 11, ("schema",): 2}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ['"a": "\\ud83d\\ude00"', f'"{"a" * 2_000}": 1', '"a"\t: 1', '"a": "\u2028"', '"a": "\x7f"', '"a":\t1'],
+    ids=["escaped pair", "long key", "tab", "line separator", "delete", "tab after colon"],
+)
+def test_json_that_yaml_does_not_read_has_lines_too(entry):
+    document = parse_document(f'\t{{{entry},\n"b"\n: 1}}', JSON, "file")
+    assert document.lines([("b",), ()]) == {("b",): 2, (): 1}
 
 
 def leaves(value, path=()):

@@ -54,22 +54,24 @@ def line_and_message(problems):
 
 
 class TestJsonLines:
-    def test_each_line_is_an_event(self, read):
-        found, problems = read("flats.jsonl", '{"city": "Porto"}\n\n{"city": "Braga"}\r\n')
-        assert payloads(found) == [{"city": "Porto"}, {"city": "Braga"}]
+    @pytest.mark.parametrize(
+        ("content", "expected"),
+        [
+            ('{"n": 1}\n\n{"n": 2}\r\n', [("1", "x.jsonl", {"n": 1}), ("3", "x.jsonl", {"n": 2})]),
+            ('\n{"n": 1}\n', [("2", "x.jsonl", {"n": 1})]),
+            ('{"id": "a", "source": "/x"}', [("a", "/x", {})]),
+            ('{"id": 17}', [("17", "x.jsonl", {})]),
+            ('\ufeff{"n": 1}\n', [("1", "x.jsonl", {"n": 1})]),
+            (
+                '{"specversion": "1.0", "id": "1", "source": "/x", "type": "flat", "data": {"n": 5}}',
+                [("1", "/x", {"n": 5})],
+            ),
+        ],
+    )
+    def test_each_line_is_an_event_with_its_own_id_and_source_or_those_of_its_place(self, read, content, expected):
+        found, problems = read("x.jsonl", content)
+        assert [(event.id, event.source, event.data or {}) for event in found] == expected
         assert problems == []
-
-    def test_an_event_without_id_and_source_gets_its_line_and_the_files_name(self, read):
-        (event,), _ = read("flats.jsonl", '\n{"city": "Porto"}\n')
-        assert (event.id, event.source) == ("2", "flats.jsonl")
-
-    def test_an_event_keeps_its_own_id_and_source(self, read):
-        (event,), _ = read("flats.jsonl", '{"id": "a", "source": "/x"}')
-        assert (event.id, event.source) == ("a", "/x")
-
-    def test_a_whole_number_is_an_id_too(self, read):
-        (event,), _ = read("flats.jsonl", '{"id": 17}')
-        assert event.id == "17"
 
     def test_cloud_events_are_read(self, read):
         document = {"specversion": "1.0", "id": "1", "source": "/x", "type": "flat", "data": {"rent": 5}}
@@ -110,19 +112,11 @@ class TestJsonLines:
         assert "is the file cut off?" in message
         assert "'{\"n\": 2'" in message
 
-    def test_a_line_beyond_the_bound_is_skipped(self, read):
-        long = b'{"a": "' + b"x" * MAX_LINE_BYTES + b'"}'
-        found, problems = read("flats.jsonl", b'{"n": 1}\n' + long + b'\n{"n": 3}\n')
-        assert payloads(found) == [{"n": 1}, {"n": 3}]
+    @pytest.mark.parametrize("rest", [b'"}\n{"n": 3}\n', b""])
+    def test_a_line_beyond_the_bound_is_skipped(self, read, rest):
+        found, problems = read("flats.jsonl", b'{"n": 1}\n{"a": "' + b"x" * MAX_LINE_BYTES * (1 if rest else 2) + rest)
+        assert payloads(found) == ([{"n": 1}, {"n": 3}] if rest else [{"n": 1}])
         assert line_and_message(problems) == (2, f"the line is longer than {MAX_LINE_BYTES:,} bytes; skipped")
-
-    def test_a_last_line_beyond_the_bound_is_skipped(self, read):
-        found, problems = read("flats.jsonl", b'{"n": 1}\n' + b"x" * (2 * MAX_LINE_BYTES))
-        assert (len(found), len(problems)) == (1, 1)
-
-    def test_a_byte_order_mark_is_no_part_of_the_first_event(self, read):
-        found, problems = read("flats.jsonl", b'\xef\xbb\xbf{"n": 1}\n')
-        assert (payloads(found), problems) == ([{"n": 1}], [])
 
     def test_a_second_event_with_one_identity_is_set_aside(self, read):
         found, problems = read("flats.jsonl", '{"id": "a", "n": 1}\n{"id": "a", "n": 2}\n{"id": "a", "source": "/x"}')
@@ -140,72 +134,57 @@ class TestJsonLines:
 
 
 class TestJson:
-    def test_a_list_of_objects(self, read):
-        found, problems = read("flats.json", '[\n{"n": 1},\n{"n": 2}]')
-        assert payloads(found) == [{"n": 1}, {"n": 2}]
-        assert [event.id for event in found] == ["1", "2"]
-        assert problems == []
-
-    def test_one_object_on_several_lines(self, read):
-        found, _ = read("flats.json", '{\n"n":\n1}')
-        assert payloads(found) == [{"n": 1}]
-
-    def test_json_lines_when_the_first_line_is_an_object(self, read):
-        found, problems = read("flats.json", '{"n": 1}\n{"n": 2}\n{"n":')
-        assert payloads(found) == [{"n": 1}, {"n": 2}]
-        assert problems[0].line == 3
-
-    def test_a_bad_element_is_set_aside_with_its_line(self, read):
-        found, problems = read("flats.json", '[\n{"n": 1},\n{"n": 9223372036854775808},\n7,\n{"n": 4}]')
-        assert payloads(found) == [{"n": 1}, {"n": 4}]
-        assert [problem.line for problem in problems] == [3, 4]
-
-    def test_broken_syntax_makes_the_file_unusable(self, read):
-        with pytest.raises(InvalidFileError, match=r"flats.json:2: not JSON"):
-            read("flats.json", '[{"n": 1},\n{"n" 2}]')
-
-    def test_an_empty_file_has_no_events(self, read):
-        assert read("flats.json", "\n") == ([], [])
+    @pytest.mark.parametrize(
+        ("content", "expected", "lines"),
+        [
+            ('[\n{"n": 1},\n{"n": 2}]', [("1", 1), ("2", 2)], []),
+            ('{\n"n":\n1}', [("1", 1)], []),
+            ('{"n": 1}\n{"n": 2}\n{"n":', [("1", 1), ("2", 2)], [3]),
+            ('[\n{"n": 1},\n{"n": 9223372036854775808},\n7,\n{"n": 4}]', [("1", 1), ("4", 4)], [3, 4]),
+            ("\n", [], []),
+        ],
+        ids=["list", "one object", "JSON lines", "bad elements", "empty"],
+    )
+    def test_a_document_is_a_list_an_object_or_json_lines(self, read, content, expected, lines):
+        found, problems = read("flats.json", content)
+        assert [(event.id, event.data["n"]) for event in found] == expected
+        assert [problem.line for problem in problems] == lines
 
 
 class TestCsv:
-    def test_the_header_names_types(self, read):
-        text = (
-            "id,city:string,rent:int,posted:time,furnished:bool,score:float\n"
-            "a,Porto,700,2026-03-01T12:00:00Z,true,0.5\n"
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (
+                "id,city:string,rent:int,posted:time,furnished:bool,score:float\n"
+                "a,Porto,700,2026-03-01T12:00:00Z,true,0.5\n",
+                {"id": "a", "city": "Porto", "rent": 700, "posted": NOON, "furnished": True, "score": 0.5},
+            ),
+            ("declared,rooms\n700,2\n", {"declared": 700, "rooms": "2"}),
+            (
+                "time,expirytime,type\n2026-03-01T12:00:00Z,2026-03-02,flat\n",
+                {"time": NOON, "expirytime": datetime(2026, 3, 2, tzinfo=UTC), "type": "flat"},
+            ),
+            ("data.type,address.city\nflat,Porto\n", {"data.type": "flat", "address.city": "Porto"}),
+            ('city,rent:int,note\n,,""\n', {}),
+            ("dc:title:string\nx\n", {"dc:title": "x"}),
+            ("\ufeffa,b\n1,2\n", {"a": "1", "b": "2"}),
+        ],
+        ids=["types", "types of the schema", "envelope", "hidden by the envelope", "empty cells", "colon", "mark"],
+    )
+    def test_the_header_names_attributes_and_types(self, read, text, expected):
+        (event,), problems = read(
+            "flats.csv", text, Schema({"declared": ValueType.INT}) if "declared" in text else None
         )
-        (event,), problems = read("flats.csv", text)
+        given = {"id": "2", "source": "flats.csv", "specversion": "1.0", "type": event.type}
+        assert event.attributes == {**given, **expected}
         assert problems == []
-        assert event.id == "a"
-        assert event.data == {"city": "Porto", "rent": 700, "posted": NOON, "furnished": True, "score": 0.5}
-
-    def test_a_column_without_a_type_has_that_of_the_schema_or_is_text(self, read):
-        schema = Schema({"rent": ValueType.INT})
-        (event,), _ = read("flats.csv", "rent,rooms\n700,2\n", schema)
-        assert event.data == {"rent": 700, "rooms": "2"}
-
-    def test_envelope_columns_have_the_envelopes_types(self, read):
-        (event,), _ = read("flats.csv", "time,expirytime,type\n2026-03-01T12:00:00Z,2026-03-02,flat\n")
-        assert (event.time, event.expires, event.type) == (NOON, datetime(2026, 3, 2, tzinfo=UTC), "flat")
-
-    def test_a_payload_column_may_have_an_envelopes_name(self, read):
-        (event,), _ = read("flats.csv", "data.type,address.city\nflat,Porto\n")
-        assert event.attributes["data.type"] == "flat"
-        assert event.attributes["address.city"] == "Porto"
-
-    def test_an_empty_cell_is_a_missing_attribute_even_in_quotes(self, read):
-        (event,), _ = read("flats.csv", 'city,rent:int,note\n,,""\n')
-        assert event.data == {}
 
     def test_quoted_cells_may_hold_commas_quotes_and_line_ends(self, read):
         found, problems = read("flats.csv", 'a,b\n"x, ""y""\r\nz",2\n3,"4"\n5 " 6,7\n')
         assert payloads(found) == [{"a": 'x, "y"\r\nz', "b": "2"}, {"a": "3", "b": "4"}, {"a": '5 " 6', "b": "7"}]
         assert [event.id for event in found] == ["2", "4", "5"]
         assert problems == []
-
-    def test_a_type_after_a_name_with_a_colon(self, read):
-        (event,), _ = read("flats.csv", "dc:title:string\nx\n")
-        assert event.data == {"dc:title": "x"}
 
     @pytest.mark.parametrize(
         ("bad", "message"),
@@ -254,10 +233,6 @@ class TestCsv:
     def test_no_records_are_no_events(self, read, content):
         assert read("flats.csv", content) == ([], [])
 
-    def test_a_byte_order_mark_is_no_part_of_the_header(self, read):
-        (event,), _ = read("flats.csv", b"\xef\xbb\xbfa,b\n1,2\n")
-        assert event.data == {"a": "1", "b": "2"}
-
     def test_a_bad_bool_or_time_is_named(self, read):
         _, problems = read("flats.csv", "b:bool,t:time\nyes,\n,soon\n")
         assert [problem.message.partition(";")[0] for problem in problems] == [
@@ -274,9 +249,36 @@ class TestAnyFormat:
         assert [problem.line for problem in problems] == [2, 3]
         assert problems[0].message == "required attribute missing: rent"
 
-    def test_a_missing_file(self, tmp_path):
-        with pytest.raises(InvalidFileError, match=r"nowhere.csv: cannot be read: No such file"):
-            read_events(tmp_path / "nowhere.csv")
+    @pytest.mark.parametrize(
+        ("name", "make", "message"),
+        [
+            ("nowhere.csv", None, "nowhere.csv: cannot be read: No such file"),
+            ("nowhere", None, "nowhere: cannot be read: No such file"),  # not that the suffix is unknown
+            ("x.csv", Path.mkdir, "x.csv: no event files are in it; expected some of .jsonl"),
+            ("x.txt", Path.touch, "x.txt: the suffix '.txt' is not that of an event file"),
+            ("x.parquet.gz", Path.touch, "x.parquet.gz: Parquet is compressed inside"),
+        ],
+    )
+    def test_what_cannot_be_read_is_refused_before_the_first_event(self, tmp_path, name, make, message):
+        if make is not None:
+            make(tmp_path / name)
+        with pytest.raises(InvalidFileError) as caught:
+            read_events(tmp_path / name)
+        assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(message)
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("x.jsonl", '{"a": 1}'.encode("utf-16"), "the file is UTF-16; expected UTF-8"),
+            ("x.csv", '{"a": 1}'.encode("utf-16"), "the file is UTF-16; expected UTF-8"),
+            ("x.jsonl.gz", b"not compressed", "the compressed data is damaged"),
+            ("x.jsonl.gz", gzip.compress(b'{"a": 1}\n', mtime=0)[:12], "the compressed data is damaged"),
+            ("x.json", b'[{"n": 1},\n{"n" 2}]', "x.json:2: not JSON"),
+        ],
+    )
+    def test_content_that_cannot_be_used_makes_the_file_unusable(self, read, name, content, message):
+        with pytest.raises(InvalidFileError, match=message):
+            read(name, content)
 
     def test_a_folder_is_its_event_files_by_name(self, tmp_path):
         texts = {"b.csv": "a:int\n2\n", "a.jsonl": '{"a": 1}\n{"a"\n', "c.json": '[{"a": 3}]', "_x.json": "{}"}
@@ -293,11 +295,6 @@ class TestAnyFormat:
             (str(tmp_path / "e.parquet"), None),
         ]
 
-    def test_a_folder_without_event_files(self, tmp_path):
-        (tmp_path / "x.csv").mkdir()
-        with pytest.raises(InvalidFileError, match=r"x.csv: no event files are in it; expected some of .jsonl"):
-            read_events(tmp_path / "x.csv")
-
     def test_a_folder_within_a_folder_is_set_aside_wherever_it_leads(self, tmp_path):
         (tmp_path / "a.jsonl").write_text('{"a": 1}')
         (tmp_path / "loop.csv").symlink_to(tmp_path)
@@ -312,33 +309,14 @@ class TestAnyFormat:
         (problem,) = check_file(tmp_path)
         assert problem.message == "cannot be read: Permission denied"
 
-    def test_an_unknown_suffix(self, tmp_path):
-        (tmp_path / "x.txt").touch()
-        with pytest.raises(InvalidFileError, match=r"the suffix '.txt' is not that of an event file"):
-            read_events(tmp_path / "x.txt")
-
-    def test_that_a_file_is_missing_is_said_before_its_suffix_is_looked_at(self, tmp_path):
-        with pytest.raises(InvalidFileError, match="No such file or directory"):
-            read_events(tmp_path / "nowhere")
-
     def test_a_format_that_is_given_wins_over_the_suffix(self, read):
         found, _ = read("x.txt", "a\n1\n", format=EventFormat.CSV)
         assert payloads(found) == [{"a": "1"}]
-
-    @pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
-    def test_utf_16_is_refused_at_once(self, read, name):
-        with pytest.raises(InvalidFileError, match="the file is UTF-16; expected UTF-8"):
-            read(name, '{"a": 1}'.encode("utf-16"))
 
     @pytest.mark.parametrize(("name", "text"), [("x.jsonl.gz", '{"a": 1}\n'), ("x.csv.gz", "a:int\n1\n")])
     def test_compressed_files_are_read(self, read, name, text):
         found, problems = read(name, gzip.compress(text.encode()))
         assert (payloads(found), problems) == ([{"a": 1}], [])
-
-    @pytest.mark.parametrize("content", [b"not compressed", gzip.compress(b'{"a": 1}\n', mtime=0)[:12]])
-    def test_a_file_that_is_not_compressed_data_is_unusable(self, read, content):
-        with pytest.raises(InvalidFileError, match="the compressed data is damaged"):
-            read("x.jsonl.gz", content)
 
     def test_damage_in_the_middle_ends_the_events_with_a_problem(self, read):
         lines = b"".join(b'{"n": %d, "hash": %d}\n' % (n, hash((n, n))) for n in range(20_000))
@@ -349,11 +327,6 @@ class TestAnyFormat:
         line, message = line_and_message(problems)
         assert line == len(found)
         assert message.startswith("nothing can be read after this line: the compressed data is damaged")
-
-    def test_parquet_is_not_compressed_again(self, tmp_path):
-        (tmp_path / "x.parquet.gz").touch()
-        with pytest.raises(InvalidFileError, match="Parquet is compressed inside"):
-            read_events(tmp_path / "x.parquet.gz")
 
 
 def unique_events(content=None):

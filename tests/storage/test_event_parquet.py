@@ -122,7 +122,7 @@ def test_envelope_columns_go_to_the_envelope(read):
             pa.ListArray.from_arrays(
                 [0, 1, 2, 3], pa.Array.from_buffers(pa.string(), 3, pa.array([b"x", b"\xff", b"z"]).buffers())
             ),
-            "a: a list with a text that is not UTF-8",
+            "a: not UTF-8: byte 0xff at offset 0",
         ),
     ],
 )

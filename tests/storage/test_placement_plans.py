@@ -6,13 +6,8 @@ from dataclasses import replace
 import pytest
 
 from rankcast.model.errors import InvalidFileError
-from rankcast.storage.placement_plans import (
-    PlacementPlan,
-    PlannedBroker,
-    load_placement_plan,
-    plan_document,
-    save_placement_plan,
-)
+from rankcast.placement.named.plan import PlacementPlan, PlannedBroker
+from rankcast.storage.placement_plans import VERSION, load_placement_plan, save_placement_plan
 
 BOX = ((0.0, 5.0), (1.0, 2.0))
 PLAN = PlacementPlan(
@@ -34,8 +29,8 @@ SAMPLED = replace(PLAN, events=((1.0, 2.0), (3.0, 4.0)), weights=(0.5, 1.5), wor
 
 @pytest.mark.parametrize("plan", [PLAN, SAMPLED], ids=["uniform", "sampled"])
 def test_a_saved_plan_loads_back_equal(tmp_path, plan):
-    save_placement_plan(tmp_path / "plan.json", plan)
-    assert load_placement_plan(tmp_path / "plan.json") == plan
+    save_placement_plan(tmp_path / "plan.json", plan.document())
+    assert PlacementPlan.from_document(load_placement_plan(tmp_path / "plan.json")) == plan
 
 
 def test_everything_is_the_volume_of_all_ranges_or_the_weight_of_all_events():
@@ -44,7 +39,7 @@ def test_everything_is_the_volume_of_all_ranges_or_the_weight_of_all_events():
 
 
 def broken(change):
-    document = json.loads(json.dumps(plan_document(SAMPLED)))
+    document = json.loads(json.dumps({"version": VERSION, **SAMPLED.document()}))
     change(document)
     return document
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from rankcast.cli.main import app
 from rankcast.covering.topk.cover_set import Change, CoverSet
-from rankcast.covering.topk.poset import Poset, Walk
+from rankcast.covering.topk.poset import Poset, PosetWalk
 from rankcast.model.errors import UnknownIdError
 from rankcast_lab.bench import covering, covering_top_k
 from rankcast_lab.bench.covering_kernels import pairwise_counts
@@ -96,7 +96,7 @@ def test_the_poset_is_measured_and_its_walks_and_ancestors_are_compared():
 
 def test_a_walk_that_loses_a_match_is_found_out(monkeypatch):
     honest = Poset.walk
-    monkeypatch.setattr(Poset, "walk", lambda self, event: Walk(honest(self, event).accepting[1:], 1))
+    monkeypatch.setattr(Poset, "walk", lambda self, event: PosetWalk(honest(self, event).accepting[1:], 1))
     report = covering.run(Settings(workloads=("poset",), subscriptions=(150,)))
     assert [one.engine for one in report.comparisons if not one.equal] == ["walk", "walk"]
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement_builders import line_problem, problems
-from rankcast.placement.greedy.greedy import greedy_online
+from rankcast.placement.greedy import greedy_online
 from rankcast.placement.problem.audit import Rule, verify
 from rankcast_lab.engines.greedy_eviction import Again, greedy_with_eviction
 

@@ -6,9 +6,9 @@ import pytest
 from rankcast.covering import (
     Checking,
     ConflictTable,
+    CoverReason,
     Estimate,
     MinimisedRows,
-    Reason,
     Union,
     covering_row,
     exact_cover,
@@ -47,7 +47,7 @@ class TestThePrintedBoundIsNone:
         for _ in range(100):
             found = exact_cover(table_of(extreme_non_cover(generator, 50, 5, gap=0.005)), 10**5, 100, generator)
             assert not found.covered
-            assert found.reason in (Reason.WITNESS, Reason.SEARCHED)
+            assert found.reason in (CoverReason.WITNESS, CoverReason.SEARCHED)
 
 
 class TestTheExactSearch:
@@ -56,7 +56,7 @@ class TestTheExactSearch:
         made = table_of(partition(np.random.default_rng(1), 310, attributes))
         assert covering_row(made) is None
         found = exact_cover(made, 10**6, 100, np.random.default_rng(1))
-        assert (found.covered, found.reason) == (True, Reason.SEARCHED)
+        assert (found.covered, found.reason) == (True, CoverReason.SEARCHED)
         assert len(found.rows) == 310
 
     def test_and_with_one_part_less_it_is_found_open(self):
@@ -71,6 +71,6 @@ class TestTheExactSearch:
         union, generator = Union(made.schema(closed=True)), np.random.default_rng(1)
         for number, wanted in enumerate(made.filters()):
             answer = union.check(wanted, Checking(), generator)
-            assert answer.reason is not Reason.EXHAUSTED
+            assert answer.reason is not CoverReason.EXHAUSTED
             if not answer.covered:
                 union.add(number, wanted)

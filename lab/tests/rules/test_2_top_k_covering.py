@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankcast.covering.topk.cover_set import Cover
-from rankcast.samples.covering import Ranges
+from rankcast.overlay.simulation.ranges import Ranges
 from rankcast_lab.engines.bulk import forwarded
 from rankcast_lab.studies.covering_top_k import Depth, Sample, depths
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.covering import Checking, Strategy
+from rankcast.covering import Checking, GroupStrategy
 from rankcast_lab.studies import covering_group
 from rankcast_lab.studies.covering_group import Growth, grown
 from rankcast_lab.studies.findings import Settings
@@ -66,7 +66,7 @@ def test_growth_is_the_number_of_active_ones_after_so_many():
     filters, schema = drawn.filters(), drawn.schema(closed=True)
     whole, exhausted = grown(filters, (20, 60), Checking(), schema)
     first, _ = grown(filters[:20], (20,), Checking(), schema)
-    pairwise, _ = grown(filters, (20, 60), Checking(Strategy.PAIRWISE), schema)
+    pairwise, _ = grown(filters, (20, 60), Checking(GroupStrategy.PAIRWISE), schema)
     assert whole[0] == first[0]
     assert whole[1] <= pairwise[1]
     assert exhausted == 0

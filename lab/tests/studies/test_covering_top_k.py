@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.samples.covering import Ranges
+from rankcast.overlay.simulation.ranges import Ranges
 from rankcast_lab.studies.covering_top_k import Depth, Sample, depths, hop_by_hop, over_seeds, sampled
 
 REPRODUCED = {

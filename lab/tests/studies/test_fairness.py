@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quick_studies import quick_study
-from rankcast.samples.covering import Ranges
+from rankcast.overlay.simulation.ranges import Ranges
 from rankcast_lab.studies.fairness import (
     AFTER,
     FULL,

@@ -4,7 +4,7 @@ import pytest
 
 from quick_studies import quick_study
 from rankcast.overlay.routing.strategies import Strategy
-from rankcast.samples.covering import WIDTHS
+from rankcast.overlay.simulation.ranges import WIDTHS
 from rankcast_lab.studies.overlay_covering import SEEDS, Arrival, Case, arrived, cases_of, findings
 from rankcast_lab.studies.parallel import each
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from rankcast.cli.main import app
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.audit import verify
 from rankcast.samples.placement import Workload
 from rankcast_lab.bench.placement_runs import NAMES, SearchBudget, measured

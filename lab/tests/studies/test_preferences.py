@@ -12,8 +12,8 @@ from rankcast.cli.main import app
 from rankcast.delivery.rules.changes import new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.matching.naive import matches
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event, Identity
+from rankcast.model.policies import Diversity
 from rankcast.ranking.diversity import list_diversity
 from rankcast_lab.studies import preferences
 from rankcast_lab.studies.preferences import (

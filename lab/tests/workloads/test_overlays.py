@@ -6,8 +6,8 @@ import numpy as np
 
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.ranges import ranges
 from rankcast.overlay.simulation.topologies import chain
-from rankcast.samples.covering import ranges
 from rankcast_lab.workloads.overlays import Audience, numbers_told
 
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rankcast.cli.streams import printable, write_json
-from rankcast.cli.terminal import progress
+from rankcast.cli.output.streams import printable, write_json
+from rankcast.cli.output.terminal import progress
 from rankcast.model.errors import InvalidFileError, Problem, counted
 from rankcast.model.schema import Schema
 from rankcast.storage.check_file import check_file, is_subscriber_file

@@ -12,16 +12,16 @@ from typing import Any
 from rich.padding import Padding
 from rich.text import Text
 
-from rankcast.cli.notifications import payload
+from rankcast.cli.output.notifications import payload
+from rankcast.cli.output.streams import Problems, one_line, printable, write_json
+from rankcast.cli.output.terminal import console, shown_attributes
 from rankcast.cli.replay import Replay
-from rankcast.cli.streams import Problems, one_line, printable, write_json
-from rankcast.cli.terminal import console, shown_attributes
 from rankcast.delivery.rules.forecast import Forecast
 from rankcast.hub import Match, Outcome
 from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
 from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
-from rankcast.model.errors import InvalidEventError, Problem, UnknownIdError, shown
+from rankcast.model.errors import InvalidEventError, UnknownIdError, shown
 from rankcast.model.events import Event
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
@@ -34,10 +34,8 @@ def explain_event(
     event: str, subscribers: Path, subscriber_id: str, subscription_id: str | None, *, as_json: bool
 ) -> int:
     """Run the command and return its exit code."""
-    problems = Problems()
     loaded = load_subscribers(subscribers)
-    for problem in loaded.problems:
-        problems.add(problem)
+    problems = Problems(loaded.problems)
     subscriber = _chosen(loaded.subscribers, subscriber_id)
     if subscription_id is not None and subscriber.subscription(subscription_id) is None:
         known = ", ".join(repr(subscription.id) for subscription in subscriber.subscriptions)
@@ -74,9 +72,9 @@ def _published_up_to(place: str, schema: Schema | None, replay: Replay, problems
         return event if schema is None else event.conformed(schema)
     file, wanted = _parted(place)
     if not wanted:
-        return _only(file, _events(file, schema, problems))
-    position = _position(file, wanted, _events(file, schema, problems))
-    events = _events(file, schema, Problems(quiet=True))  # they were reported on the way to the position
+        return _only(file, problems.set_aside(read_events(file, schema)))
+    position = _position(file, wanted, problems.set_aside(read_events(file, schema)))
+    events = Problems(quiet=True).set_aside(read_events(file, schema))  # reported on the way to the position
     for earlier in islice(events, position):
         replay.publish(earlier)
     return next(events)
@@ -100,14 +98,6 @@ def _position(file: str, wanted: str, events: Iterator[Event]) -> int:
     if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= count:
         return int(wanted) - 1
     raise UnknownIdError(f"{file}: there is no event {shown(wanted)} among its {count:,} events")
-
-
-def _events(file: str, schema: Schema | None, problems: Problems) -> Iterator[Event]:
-    for item in read_events(file, schema):
-        if isinstance(item, Problem):
-            problems.add(item)
-        else:
-            yield item
 
 
 def _only(file: str, events: Iterator[Event]) -> Event:
@@ -140,19 +130,19 @@ def outcome_to_json(outcome: Outcome, event: Event) -> dict[str, Any]:
     """Return an outcome as a JSON object."""
     return {
         "subscriber": outcome.subscriber,
-        "delivered": outcome.delivered,
-        "verdict": outcome.verdict.value,
-        "rank": outcome.rank,
-        "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook, outcome.competitor),
-        **({"others": [_own_to_json(other) for other in outcome.others]} if outcome.others else {}),
+        **_decision_to_json(outcome),
+        **(
+            {"others": [{"subscription": other.subscription, **_decision_to_json(other)} for other in outcome.others]}
+            if outcome.others
+            else {}
+        ),
         "event": event_to_json(event),
         "subscriptions": [_explanation_to_json(explanation) for explanation in outcome.explanations],
     }
 
 
-def _own_to_json(outcome: Outcome) -> dict[str, Any]:
+def _decision_to_json(outcome: Outcome) -> dict[str, Any]:
     return {
-        "subscription": outcome.subscription,
         "delivered": outcome.delivered,
         "verdict": outcome.verdict.value,
         "rank": outcome.rank,

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from rankcast.cli.streams import complain, write_json
-from rankcast.cli.terminal import progress
+from rankcast.cli.output.streams import complain, write_json
+from rankcast.cli.output.terminal import progress
 from rankcast.model.cloudevents import event_to_json
 from rankcast.model.errors import InvalidValueError, counted
 from rankcast.model.events import Event

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rankcast.cli.streams import complain, complain_of, make_streams_safe
+from rankcast.cli.output.streams import complain, complain_of, make_streams_safe
 from rankcast.model.errors import InvalidFileError, RankcastError
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ SubscriberFile = Annotated[
     Path, typer.Option("--subscribers", "-s", metavar="FILE", help="Subscriber file (.yaml or .json).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of text.")]
+AsOneDocument = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 def _version_text() -> str:
@@ -337,7 +338,7 @@ def cover(
     attributes: Annotated[
         str | None, typer.Option(metavar="A,B", help="The two attributes of the picture; else those named most often.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+    json: AsOneDocument = False,
 ) -> None:
     """Report what the subscriptions of a file reduce to when those that others cover are not forwarded.
 
@@ -400,7 +401,7 @@ def place(
     design: Annotated[
         int | None, typer.Option(metavar="DEGREE", min=2, help="Try a tree of at most so many children, too.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+    json: AsOneDocument = False,
 ) -> None:
     """Decide which broker serves which subscriber: little traffic, short ways, balanced load.
 
@@ -438,7 +439,7 @@ def simulate(
         Path | None, typer.Option(metavar="FILE", help="Draw the network with its loads (.png, .svg, .pdf).")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows of the table of brokers.")] = 10,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+    json: AsOneDocument = False,
 ) -> None:
     """Simulate a network of brokers: what it sends, what each broker must know, and what is delivered.
 
@@ -478,14 +479,12 @@ def demo(
     ] = False,
 ) -> None:
     """Show on a generated feed what subscribers get, and why: on Spark, with pictures of what each policy does."""
-    from rankcast.cli.demo.command import EVENTS, SMALL_EVENTS, run_spark_demo
+    from rankcast.cli.demo.command import EVENTS, SMALL_EVENTS, run_small_demo, run_spark_demo
 
-    if not small:
+    if small:
+        run_small_demo(events or SMALL_EVENTS, seed, as_json=json)
+    else:
         run_spark_demo(events or EVENTS, subscribers, seed, out, as_json=json)
-        return
-    from rankcast.cli.demo.small import run_demo
-
-    run_demo(events or SMALL_EVENTS, seed, as_json=json)
 
 
 @app.command("warm-up", epilog="Example: rankcast warm-up matching delivery")
@@ -509,7 +508,7 @@ def warm_up(
 @app.command(epilog="Example: rankcast version --json")
 def version(json: AsJson = False) -> None:
     """Show the version."""
-    from rankcast.cli.streams import write_json
+    from rankcast.cli.output.streams import write_json
 
     if json:
         write_json({"name": "rankcast", "version": _version_text()})

@@ -10,13 +10,13 @@ from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
 
-from rankcast.cli.notifications import COLUMNS, NotificationLines, Writer, notification_row, notification_writer
+from rankcast.cli.output.notifications import COLUMNS, NotificationLines, Writer, notification_row, notification_writer
+from rankcast.cli.output.streams import Problems, printable
+from rankcast.cli.output.terminal import console, progress, table
 from rankcast.cli.replay import Replay, compile_kernels, few_collections, shown_delivery
-from rankcast.cli.streams import Problems, printable
-from rankcast.cli.terminal import console, progress, table
 from rankcast.hub import Notification
 from rankcast.model.errors import Problem, counted
-from rankcast.model.notifying import OnDemand
+from rankcast.model.policies import OnDemand
 from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.durations import format_duration
 from rankcast.storage.events.files import read_events
@@ -29,10 +29,8 @@ def match_file(
     events: str, subscribers: Path, *, as_json: bool, out: Path | None, limit: int, lateness: timedelta
 ) -> int:
     """Run the command and return its exit code."""
-    problems = Problems()
     loaded = load_subscribers(subscribers)
-    for problem in loaded.problems:
-        problems.add(problem)
+    problems = Problems(loaded.problems)
     compile_kernels(loaded.subscribers)
     replay = Replay(loaded.subscribers, loaded.schema, lateness, tallied=not as_json)
     first: list[Notification] = []
@@ -52,7 +50,7 @@ def match_file(
     problems.close()
     if not as_json:
         _show(replay, first, limit, seconds)
-        if replay.events and replay.tallies and not any(tally.delivered.events for tally in replay.tallies.values()):
+        if replay.events and replay.tallies and not replay.delivered:
             _show_way_on(events, subscribers, next(iter(replay.tallies)))
     return 1 if problems.errors else 0
 
@@ -62,11 +60,8 @@ def _delivered(
 ) -> Iterator[list[Notification]]:
     """Give what is delivered by each event, then by the end of the input."""
     with progress("publishing", quiet=quiet) as bar:
-        for item in bar.over(read_events(events, loaded.schema)):
-            if isinstance(item, Problem):
-                problems.add(item)
-            else:
-                yield replay.publish(item).delivered
+        for event in problems.set_aside(bar.over(read_events(events, loaded.schema))):
+            yield replay.publish(event).delivered
         yield replay.finish()
 
 
@@ -102,13 +97,11 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
     if first:
         shown.print(table("First notifications", COLUMNS, map(notification_row, first)))
         shown.print()
-    matched = sum(tally.matched.events for tally in replay.tallies.values())
-    delivered = sum(tally.delivered.events for tally in replay.tallies.values())
     subscriptions = sum(len(subscriber.subscriptions) for subscriber in subscribers.values())
     shown.print(
         f"{counted(replay.events, 'event')}, {counted(len(subscribers), 'subscriber')}, "
-        f"{counted(subscriptions, 'subscription')}: {counted(matched, 'match', 'matches')}, {delivered:,} delivered, "
-        f"in {seconds:.1f} s"
+        f"{counted(subscriptions, 'subscription')}: {counted(replay.matched, 'match', 'matches')}, "
+        f"{replay.delivered:,} delivered, in {seconds:.1f} s"
     )
 
 

@@ -13,15 +13,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from rankcast.cli.terminal import progress
+from rankcast.cli.output.terminal import progress
 from rankcast.compiling import readiness
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.hub import Hub, Late, Match, Notification, utc_now
 from rankcast.hub.core import MOST_PLAIN
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Event
-from rankcast.model.notifying import Gathered, OnDemand
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, diversity_of
+from rankcast.model.policies import (
+    AllMatches,
+    Continuous,
+    Diversity,
+    Gathered,
+    OnDemand,
+    Periodic,
+    Policy,
+    Sliding,
+    diversity_of,
+)
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
 from rankcast.ranking.diversity import mean_distance
@@ -32,14 +40,14 @@ COLLECTIONS = (20_000, 50, 100)
 
 
 @dataclass(slots=True)
-class Count:
+class RankCount:
     """How many notifications there were, and the sum of their ranks."""
 
     events: int = 0
     ranks: float = 0.0
 
     def add(self, rank: float) -> None:
-        """Count one notification."""
+        """RankCount one notification."""
         self.events += 1
         self.ranks += rank
 
@@ -61,8 +69,8 @@ class Tally:
     content: WantedContent
     stated: Diversity
     events: list[Event] = field(default_factory=list)
-    matched: Count = field(default_factory=Count)
-    delivered: Count = field(default_factory=Count)
+    matched: RankCount = field(default_factory=RankCount)
+    delivered: RankCount = field(default_factory=RankCount)
     waited: timedelta = timedelta(0)
 
     @staticmethod
@@ -72,7 +80,7 @@ class Tally:
         return Tally(WantedContent(frozenset(stated.weights), not stated.weights), stated)
 
     def add(self, notification: Notification) -> None:
-        """Count a notification."""
+        """RankCount a notification."""
         event = notification.event
         self.delivered.add(notification.rank)
         self.events.append(event)
@@ -133,6 +141,16 @@ class Replay:
     def finish(self) -> list[Notification]:
         """End the input: what was kept back is taken in, and open periods and windows deliver what they hold."""
         return self._count(self.hub.finish())
+
+    @property
+    def matched(self) -> int:
+        """How many matches were tallied."""
+        return sum(tally.matched.events for tally in self.tallies.values())
+
+    @property
+    def delivered(self) -> int:
+        """How many notifications were tallied."""
+        return sum(tally.delivered.events for tally in self.tallies.values())
 
     def _count_match(self, match: Match) -> None:
         self._matches.append(match)

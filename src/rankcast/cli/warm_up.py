@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from rankcast.cli.streams import complain, write_json
-from rankcast.cli.terminal import progress
+from rankcast.cli.output.streams import complain, write_json
+from rankcast.cli.output.terminal import progress
 from rankcast.compiling import dispatchers
 from rankcast.compiling.cache import writable
 from rankcast.compiling.readiness import PACKAGES, warm_up

@@ -11,9 +11,10 @@ kernel takes them for, so their types are checked when a table is made: nothing 
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,7 +25,19 @@ from rankcast.compiling.intrinsics import pointer
 carray: Callable[..., Array] = borrowed("numba", "carray")
 
 Kinds: TypeAlias = Mapping[str, tuple[type[np.generic], int]]
-"""The type of every array of a table, and how many columns it has (0 for an array of one dimension), in order."""
+"""The type of every array of a table, and how many columns it has (0 for an array of one dimension, ANY for as many as
+the kernel is told), in order."""
+
+ANY = -1
+
+
+def positions(kinds: Kinds) -> Any:
+    """Return the places of the arrays in a table, by their names: to kernels, constants.
+
+    >>> positions({"queue": (np.int64, 0), "rank": (np.float64, 0)}).rank
+    1
+    """
+    return namedtuple("Positions", kinds)(*range(len(kinds)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +53,8 @@ class KernelArguments:
         held = []
         addresses = np.zeros(2 * len(kinds), np.int64)
         for at, ((name, (kind, columns)), array) in enumerate(zip(kinds.items(), arrays, strict=True)):
-            if array.dtype != kind or array.shape[1:] != ((columns,) if columns else ()):
+            shape = array.shape[1:] if columns == ANY else (columns,) if columns else ()
+            if array.dtype != kind or array.shape[1:] != shape or array.ndim != 1 + bool(columns):
                 expected = f"{np.dtype(kind)}{[columns] if columns else ''}"
                 raise ValueError(f"{name}: elements are {array.dtype}{list(array.shape[1:])}; expected {expected}")
             held.append(np.ascontiguousarray(array))

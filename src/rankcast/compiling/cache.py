@@ -3,7 +3,7 @@
 A file is named after all that its code depends on: the bytecode of the kernel and of every kernel that it reaches, the
 constants they use, the signature, the processor and the versions of Python, numba and LLVM. So no code is ever stale,
 processes that write at the same time cannot mix up each other's files, and several processors may share a folder. A
-kernel's files from before it was changed are removed when it is compiled anew.
+kernel's files from before it was changed are removed when it is compiled again.
 
 Files are looked for in every folder of `places` and written to the first that can be written to: where
 `NUMBA_CACHE_DIR` says, beside the source, in the user's cache, or in a temporary folder. So code that was compiled when

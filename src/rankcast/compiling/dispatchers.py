@@ -191,8 +191,12 @@ def _described(value: object, name: str, seen: set[Kernel]) -> Iterator[bytes]:
         yield value.__name__.encode()
     elif isinstance(value, int | float | np.generic):
         yield repr((type(value), value)).encode()
+    elif isinstance(value, tuple):
+        yield repr(value).encode()
+        for at, part in enumerate(value):
+            yield from _described(part, f"{name}[{at}]", seen)
     elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
         yield repr((value.__qualname__, value._fields)).encode()
     else:
-        expected = "a kernel, a module, a number or a NamedTuple: kernels are cached by those"
+        expected = "a kernel, a module, a number, a tuple or a NamedTuple: kernels are cached by those"
         raise TypeError(f"{name} is {value!r}; expected {expected}")

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from rankcast.covering.group.active import ActiveSet
     from rankcast.covering.group.conflicts import (
         ConflictTable,
+        CoverReason,
         Decision,
         Estimate,
         MinimisedRows,
-        Reason,
         covered_rows,
         covering_row,
         exact_cover,
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
         quick_decision,
         random_cover,
     )
-    from rankcast.covering.group.cover import Answer, Checking, Strategy, Union
+    from rankcast.covering.group.cover import Answer, Checking, GroupStrategy, Union
     from rankcast.covering.relation import Relation, covers
     from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
-    from rankcast.covering.topk.order import Group, Order, Ranking
+    from rankcast.covering.topk.order import BoxColumns, Order, Ranking
     from rankcast.covering.topk.poset import Poset
 
 __all__ = [
     "ActiveSet",
     "Answer",
+    "BoxColumns",
     "Change",
     "Checking",
     "ConflictTable",
     "Cover",
+    "CoverReason",
     "CoverSet",
     "Decision",
     "Estimate",
-    "Group",
+    "GroupStrategy",
     "MinimisedRows",
     "Order",
     "Poset",
     "Ranking",
-    "Reason",
     "Relation",
-    "Strategy",
     "Union",
     "covered_rows",
     "covering_row",
@@ -78,7 +78,7 @@ __getattr__, __dir__ = loading(
             "Decision",
             "Estimate",
             "MinimisedRows",
-            "Reason",
+            "CoverReason",
             "covered_rows",
             "covering_row",
             "exact_cover",
@@ -89,8 +89,8 @@ __getattr__, __dir__ = loading(
             "quick_decision",
             "random_cover",
         ),
-        "rankcast.covering.group.cover": ("Answer", "Checking", "Strategy", "Union"),
-        "rankcast.covering.topk.order": ("Group", "Order", "Ranking"),
+        "rankcast.covering.group.cover": ("Answer", "Checking", "GroupStrategy", "Union"),
+        "rankcast.covering.topk.order": ("BoxColumns", "Order", "Ranking"),
         "rankcast.covering.topk.poset": ("Poset",),
         "rankcast.covering.relation": ("Relation", "covers"),
         "rankcast.covering.topk.cover_set": ("Change", "Cover", "CoverSet"),

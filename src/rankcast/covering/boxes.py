@@ -18,11 +18,11 @@ from itertools import islice, product
 from math import prod
 from typing import Protocol, TypeAlias
 
-from rankcast.covering.lines import Line
+from rankcast.covering.lines import NumberLine
 from rankcast.model.filters import Filter
-from rankcast.model.intervals import Domain
 from rankcast.model.schema import Schema
 from rankcast.model.values import Value
+from rankcast.model.valuesets.intervals import Domain
 
 Box: TypeAlias = dict[int, tuple[int, int]]
 """Ranges [start, end) of labels by the number of their attribute; attributes that are not named are free."""
@@ -56,7 +56,7 @@ class Space:
     def __init__(self, schema: Schema | None = None) -> None:
         self.schema = schema
         self.names: list[str] = []
-        self.lines: list[Line] = []
+        self.lines: list[NumberLine] = []
         self.keepers: list[LabelKeeper] = []
         self._number_of: dict[str, int] = {}
 
@@ -117,10 +117,10 @@ class Space:
         if number is None:
             number = self._number_of[name] = len(self.lines)
             self.names.append(name)
-            self.lines.append(Line.of(name, self.schema))
+            self.lines.append(NumberLine.of(name, self.schema))
         return number
 
-    def _line(self, name: str) -> Line:
+    def _line(self, name: str) -> NumberLine:
         return self.lines[self._number(name)]
 
 

@@ -2,13 +2,13 @@
 
 The line begins with "missing" and goes on with bools, numbers, strings and times, each in its order; a declared
 attribute has only the family of its type, and no "missing" when it is required. A place is a cut of
-`rankcast.model.intervals` in its family. Between two different cuts there is always a value, over integers too, where
-cuts are written in one way only; so ranges of places are all that covering has to compare, and `x < a` conflicts with
-`x >= b` exactly when a <= b.
+`rankcast.model.valuesets.intervals` in its family. Between two different cuts there is always a value, over integers
+too, where cuts are written in one way only; so ranges of places are all that covering has to compare, and `x < a`
+conflicts with `x >= b` exactly when a <= b.
 
 Places get integer labels in their order. A new place takes the middle between its neighbours, or a long step at either
 end of its family, so that labels stay as they are while places are added; when there is no room left, all of them are
-given anew, and `moves` tells whoever keeps labels how they changed.
+given again, and `moves` tells whoever keeps labels how they changed.
 Cost: a bisection per cut; new labels for all about once in 2**18 places that come in ascending order.
 """
 
@@ -20,10 +20,10 @@ from typing import TypeAlias
 
 from sortedcontainers import SortedDict
 
-from rankcast.model.intervals import END, START, Cut, Domain, IntervalSet
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.values import FAMILY_OF_TYPE, Family, Value
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.intervals import END, START, Cut, Domain, IntervalSet
+from rankcast.model.valuesets.sets import ValueSet
 
 Place: TypeAlias = tuple[int, Cut]
 """The position of a family on the line, and a cut in it."""
@@ -36,13 +36,13 @@ STEP = 2**44
 """How far a place at the end of its family lies from its neighbour: room for some 40 places between the two."""
 
 MANY = 32
-"""Places that come together beyond which all labels are given anew: one after the other they would use up a gap."""
+"""Places that come together beyond which all labels are given again: one after the other they would use up a gap."""
 
 _FAMILIES = (Family.BOOL, Family.NUMBER, Family.STRING, Family.TIME)
 _TRUE: Cut = (0, 1, 0)
 
 
-class Line:
+class NumberLine:
     """The places of one attribute that filters have named so far, with their labels."""
 
     def __init__(self, families: tuple[Family, ...] = _FAMILIES, *, may_be_missing: bool = True) -> None:
@@ -55,12 +55,12 @@ class Line:
         """How labels changed, old and new in order, since whoever keeps labels last emptied this."""
 
     @staticmethod
-    def of(attribute: str, schema: Schema | None) -> Line:
+    def of(attribute: str, schema: Schema | None) -> NumberLine:
         """Return the line of an attribute; what is not declared may be anything."""
         declared = None if schema is None else schema.attributes.get(attribute) or ENVELOPE_TYPES.get(attribute)
         if schema is None or declared is None:
-            return Line()
-        return Line((FAMILY_OF_TYPE[declared],), may_be_missing=attribute not in schema.required)
+            return NumberLine()
+        return NumberLine((FAMILY_OF_TYPE[declared],), may_be_missing=attribute not in schema.required)
 
     def add(self, values: ValueSet) -> list[tuple[Place, Place]]:
         """Give the places of a value set their labels, and return it as ranges of places; labels of others may move."""

@@ -14,7 +14,7 @@ from enum import Enum
 
 from rankcast.model.filters import Conjunction, Filter
 from rankcast.model.schema import Schema
-from rankcast.model.valuesets import EVERYTHING
+from rankcast.model.valuesets.sets import EVERYTHING
 
 MAX_PIECES = 2_000
 """Pieces of a conjunction examined before "is it covered by this disjunction?" is given up as undecided."""

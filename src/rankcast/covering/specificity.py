@@ -30,12 +30,12 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.covering.boxes import Box
-from rankcast.covering.lines import FIRST, LAST, Line
+from rankcast.covering.lines import FIRST, LAST, NumberLine
 from rankcast.covering.relation import covers, surely_covers
 from rankcast.covering.rows import hull
 from rankcast.model.filters import Filter
-from rankcast.model.patterns import ANY_ONE, ANY_TEXT
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.patterns import ANY_ONE, ANY_TEXT
+from rankcast.model.valuesets.sets import ValueSet
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -319,13 +319,13 @@ def _shapes(filters: Sequence[Filter]) -> list[_Shape]:
             for name, accepted in conjunction:
                 values[name].append(accepted)
     numbers = {name: number for number, name in enumerate(values)}
-    lines = [Line() for _ in values]
+    lines = [NumberLine() for _ in values]
     for line, sets in zip(lines, values.values(), strict=True):
         line.add_all(sets)
     return [_shape(wanted, numbers, lines) for wanted in filters]
 
 
-def _shape(wanted: Filter, numbers: Mapping[str, int], lines: Sequence[Line]) -> _Shape:
+def _shape(wanted: Filter, numbers: Mapping[str, int], lines: Sequence[NumberLine]) -> _Shape:
     ranges: list[Mapping[int, Array]] = []
     hulls: list[Box] = []
     sure: list[Box] = []

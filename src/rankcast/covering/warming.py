@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from rankcast.covering.group.active import ActiveSet
-from rankcast.covering.group.cover import Checking, Strategy
+from rankcast.covering.group.cover import Checking, GroupStrategy
 from rankcast.covering.topk.cover_set import Cover, CoverSet
 from rankcast.covering.topk.order import Ranking
 from rankcast.covering.topk.poset import Poset
@@ -28,7 +28,7 @@ def warm_up() -> None:
         for (x, y), (u, v) in zip(low.tolist(), high.tolist(), strict=True)
     ]
     sets = [CoverSet(cover, 2, ranking) for cover, ranking in product(Cover, Ranking)]
-    checks = [Checking(strategy, printed_bound=printed) for strategy, printed in product(Strategy, (False, True))]
+    checks = [Checking(strategy, printed_bound=printed) for strategy, printed in product(GroupStrategy, (False, True))]
     actives, poset = [ActiveSet(checking) for checking in checks], Poset()
     for number, wanted in enumerate(filters):
         poset.add(number, wanted)

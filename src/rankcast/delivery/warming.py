@@ -15,8 +15,7 @@ from rankcast.delivery.rules.diverse_selection import selection_of_arrays
 from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.shards import Shard
-from rankcast.model.diversity import Diversity
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.times import NEVER
 
 _DIVERSITIES = (Diversity(0.5, {"c": 1.0}), Diversity(0.5, {}))

@@ -6,13 +6,12 @@ notifications every time. That is what makes a log of commands enough to bring a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from rankcast.delivery.stream.lateness import ReorderingState
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import Subscriber, SubscriberId
 from rankcast.model.times import EARLIEST
@@ -20,7 +19,7 @@ from rankcast.serving.results import Notification
 from rankcast.serving.subscriber_state import SubscriberRecord
 
 
-class Publish(Struct, frozen=True):
+class PublishEvent(Struct, frozen=True):
     """An event at `now`; `closed` when nothing more comes at that instant; `next_id` what it numbers events from."""
 
     event: Event
@@ -30,28 +29,28 @@ class Publish(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class PublishMany:
+class PublishEvents:
     """Several events, one after the other."""
 
-    publishes: tuple[Publish, ...]
+    publishes: tuple[PublishEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribe:
+class AddSubscriber:
     """A new subscriber."""
 
     subscriber: Subscriber
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class ChangeSubscriber:
     """A known subscriber as it is from now on."""
 
     subscriber: Subscriber
 
 
 @dataclass(frozen=True, slots=True)
-class Unsubscribe:
+class RemoveSubscriber:
     """The end of a subscriber."""
 
     subscriber: SubscriberId
@@ -69,21 +68,25 @@ class Finish:
     """The end of the input."""
 
 
-Command: TypeAlias = Publish | PublishMany | Subscribe | Update | Unsubscribe | Advance | Finish
+Command: TypeAlias = (
+    PublishEvent | PublishEvents | AddSubscriber | ChangeSubscriber | RemoveSubscriber | Advance | Finish
+)
 
 
 @dataclass(frozen=True, slots=True)
 class HubState:
     """Everything a hub remembers, subscribers in the order they came, identities from the one to be forgotten first.
 
-    `waiting` are events kept back until nothing earlier can come, and `late` counts those that came too late.
+    `waiting` are events kept back until nothing earlier can come, each with its time, in the order in which they are
+    given back, and `late` counts those that came too late.
     """
 
     latest: datetime = EARLIEST
     next_id: int = 1
     seen: tuple[tuple[Identity, datetime], ...] = ()
     subscribers: tuple[SubscriberRecord, ...] = ()
-    waiting: ReorderingState[Event] = field(default_factory=ReorderingState)
+    watermark: datetime = EARLIEST
+    waiting: tuple[tuple[datetime, Event], ...] = ()
     late: int = 0
 
 
@@ -97,7 +100,7 @@ class Journal(Protocol):
     def keep_state(self, state: HubState) -> None:
         """Write down the state; the commands before it are no longer needed."""
 
-    def check(self, command: Publish) -> None:
+    def check(self, command: PublishEvent) -> None:
         """Raise InvalidEventError for an event that cannot be written down."""
 
     def record(self, *commands: Command) -> int:

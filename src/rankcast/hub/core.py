@@ -21,17 +21,17 @@ from typing import assert_never
 from msgspec import Struct
 
 from rankcast.compiling import readiness
-from rankcast.delivery.stream.lateness import Remembered, Reordering, ReorderingState
+from rankcast.delivery.stream.lateness import PendingEvent, Remembered, Reordering, ReorderingState
 from rankcast.hub.commands import (
+    AddSubscriber,
     Advance,
+    ChangeSubscriber,
     Command,
     Finish,
     HubState,
-    Publish,
-    PublishMany,
-    Subscribe,
-    Unsubscribe,
-    Update,
+    PublishEvent,
+    PublishEvents,
+    RemoveSubscriber,
 )
 from rankcast.hub.results import Late, Match, Notification
 from rankcast.matching.index import FEW, Entry, Index, Run
@@ -81,7 +81,9 @@ class Core:
         few = sum(len(record.subscriber.subscriptions) for record in state.subscribers) <= MOST_PLAIN
         self._kernels = kernels
         self.serving = Serving(columnar=not few if kernels is None else kernels)
-        self._waiting = None if lateness is None else Reordering(lateness, state.waiting)
+        waiting = tuple(PendingEvent(time, event.identity, event) for time, event in state.waiting)
+        kept = ReorderingState(state.watermark, waiting)
+        self._waiting = None if lateness is None else Reordering(lateness, kept)
         self._seen = Remembered(state.seen)
         self._periods: Counter[timedelta] = Counter()
         self._span = timedelta(0) if lateness is None else lateness
@@ -100,20 +102,20 @@ class Core:
         """Change the state as a command says; return what that leads to."""
         done = CommandResult()
         match command:
-            case Publish():
+            case PublishEvent():
                 self._publish(command, done)
-            case PublishMany():
+            case PublishEvents():
                 for one in command.publishes:
                     self._publish(one, done)
             case Advance():
                 self._advance(command.now, done, closed=True)
             case Finish():
                 self._finish(done)
-            case Subscribe():
+            case AddSubscriber():
                 self.subscribe((command.subscriber,))
-            case Update():
+            case ChangeSubscriber():
                 self._update(command)
-            case Unsubscribe():
+            case RemoveSubscriber():
                 self._remove(command.subscriber)
             case _:
                 assert_never(command)
@@ -150,7 +152,7 @@ class Core:
         beyond = max(reached - event.time - waiting.lateness, waiting.watermark - event.time)
         return Late(event, event.time + beyond)
 
-    def _publish(self, command: Publish, done: CommandResult) -> None:
+    def _publish(self, command: PublishEvent, done: CommandResult) -> None:
         event = command.event
         self.next_id = command.next_id
         if self._waiting is None:
@@ -202,7 +204,7 @@ class Core:
         if served.matches:
             done.matches += served.matches
 
-    def _update(self, command: Update) -> None:
+    def _update(self, command: ChangeSubscriber) -> None:
         """Let a subscriber be as it is from now on: what its queues hold is matched and ranked again, or leaves."""
         state = self.subscribers[command.subscriber.id]
         self._count_periods(state, -1)
@@ -228,7 +230,8 @@ class Core:
         """Return everything that is remembered."""
         waiting: ReorderingState[Event] = ReorderingState() if self._waiting is None else self._waiting.state()
         records = tuple(self.serving.records())
-        return HubState(self.latest, self.next_id, self._seen.state(), records, waiting, self.late)
+        held = tuple((pending.time, pending.item) for pending in waiting.waiting)
+        return HubState(self.latest, self.next_id, self._seen.state(), records, waiting.watermark, held, self.late)
 
     def is_known(self, identity: Identity) -> bool:
         """Whether an event of this identity was published, as far as the hub remembers."""

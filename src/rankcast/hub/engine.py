@@ -36,16 +36,16 @@ from rankcast.compiling import readiness
 from rankcast.delivery.stream.lateness import check_lateness
 from rankcast.hub.background import run_in_background
 from rankcast.hub.commands import (
+    AddSubscriber,
     Advance,
+    ChangeSubscriber,
     Command,
     Finish,
     HubState,
     Journal,
-    Publish,
-    PublishMany,
-    Subscribe,
-    Unsubscribe,
-    Update,
+    PublishEvent,
+    PublishEvents,
+    RemoveSubscriber,
 )
 from rankcast.hub.core import CommandResult, Core
 from rankcast.hub.explaining import outcome
@@ -81,8 +81,7 @@ from rankcast.model.errors import (
     shown,
 )
 from rankcast.model.events import Event, Identity
-from rankcast.model.notifying import AT_ONCE, Notify
-from rankcast.model.policies import ALL_MATCHES, AllMatches, Policy, check_attributes
+from rankcast.model.policies import ALL_MATCHES, AT_ONCE, AllMatches, Notify, Policy, check_attributes
 from rankcast.model.relevance import Decay
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import (
@@ -301,7 +300,7 @@ class Hub:
         with self._lock:
             checked = [self._checked_newcomer(subscriber) for subscriber in made]
             if checked:
-                self._done(*map(Subscribe, checked))
+                self._done(*map(AddSubscriber, checked))
         return tuple(checked)
 
     def add(self, subscriber: Subscriber, *, callback: Callback | None = None) -> Subscriber:
@@ -313,7 +312,7 @@ class Hub:
         check_callback("callback", callback)
         with self._lock:
             subscriber = self._checked_newcomer(subscriber)
-            self._done(Subscribe(subscriber))
+            self._done(AddSubscriber(subscriber))
             self._set_callback(subscriber.id, callback)
             return subscriber
 
@@ -342,7 +341,7 @@ class Hub:
     ) -> Subscriber:
         """Change what is given of a subscriber, from the next instant on; nothing delivered is taken back.
 
-        A `Subscriber` takes the place of the one with its id. What is held is matched and ranked anew; events that
+        A `Subscriber` takes the place of the one with its id. What is held is matched and ranked again; events that
         match no subscription any more are dropped.
         """
         changes: dict[str, Any] = {
@@ -361,7 +360,7 @@ class Hub:
             given |= {} if isinstance(decay, Unchanged) else {"decay": decay}
             after = self._checked(structs.replace(before, **given))
             preference_ranks(after)
-            self._done(Update(after))
+            self._done(ChangeSubscriber(after))
             return after
 
     def unsubscribe(self, subscriber: str, subscription: str | None = None) -> None:
@@ -369,7 +368,7 @@ class Hub:
         with self._lock:
             state = self._state(subscriber)
             if subscription is None:
-                self._done(Unsubscribe(state.subscriber.id))
+                self._done(RemoveSubscriber(state.subscriber.id))
                 self._set_callback(state.subscriber.id, None)
                 return
             check_id("subscription", subscription)
@@ -377,7 +376,7 @@ class Hub:
                 raise UnknownIdError(f"subscriber {shown(subscriber)} has no subscription {shown(subscription)}")
             left = tuple(kept for kept in state.subscriber.subscriptions if kept.id != subscription)
             priorities = tuple(kept for kept in state.subscriber.priorities if subscription not in kept)
-            self._done(Update(structs.replace(state.subscriber, subscriptions=left, priorities=priorities)))
+            self._done(ChangeSubscriber(structs.replace(state.subscriber, subscriptions=left, priorities=priorities)))
 
     def publish(self, event: Event | Mapping[str, Any], now: datetime | None = None) -> list[Notification]:
         """Publish an event; return everything that is delivered by now: what was due before, then in the order of
@@ -406,7 +405,7 @@ class Hub:
         given = list(events)  # whatever comes of that comes before them
         rejected: list[RejectedEvent] = []
         with self._lock:
-            publishes: list[Publish] = []
+            publishes: list[PublishEvent] = []
             next_id, taken = self._core.next_id, set[Identity]()
             for index, event in enumerate(given):
                 try:
@@ -419,7 +418,7 @@ class Hub:
                 publishes.append(one)
                 taken.add(one.event.identity)
                 next_id = one.next_id + (one.event.id == str(one.next_id))
-            done = self._done(PublishMany(tuple(publishes))) if publishes else None
+            done = self._done(PublishEvents(tuple(publishes))) if publishes else None
         try:
             return Published([] if done is None else self._handed_over(done), tuple(rejected))
         except CallbackError as error:
@@ -432,13 +431,13 @@ class Hub:
         now: datetime | None,
         next_id: int,
         taken: Collection[Identity] = (),
-    ) -> Publish:
+    ) -> PublishEvent:
         """Return the command of an event; what has no time of its own gets the hub's, which never goes back."""
         moment = self._now(now)
         if now is None and moment < self._core.latest:
             moment = self._core.latest
         made, next_id = self._event(event, moment, next_id, taken)
-        return Publish(made, moment, now is None, next_id)
+        return PublishEvent(made, moment, now is None, next_id)
 
     def advance(self, now: datetime | None = None) -> list[Notification]:
         """Let time pass without an event; return what is delivered up to now, `now` itself included."""
@@ -504,9 +503,9 @@ class Hub:
         """Apply commands; only the last of several may lead to anything but a change of subscribers."""
         if len(commands) == 1:
             return self._core.apply(commands[0])
-        for is_new, some in groupby(commands[:-1], lambda one: isinstance(one, Subscribe)):
+        for is_new, some in groupby(commands[:-1], lambda one: isinstance(one, AddSubscriber)):
             if is_new:
-                self._core.subscribe(one.subscriber for one in some if isinstance(one, Subscribe))
+                self._core.subscribe(one.subscriber for one in some if isinstance(one, AddSubscriber))
             else:
                 for command in some:
                     self._core.apply(command)
@@ -562,10 +561,10 @@ class Hub:
                 known = self._core.subscribers.get(subscriber.id)
                 checked = self._checked_newcomer(subscriber) if known is None else self._checked(subscriber)
                 if known is None:
-                    commands.append(Subscribe(checked))
+                    commands.append(AddSubscriber(checked))
                 elif known.subscriber != checked:
                     preference_ranks(checked)
-                    commands.append(Update(checked))
+                    commands.append(ChangeSubscriber(checked))
             if commands:
                 recovered = self._recovered
                 self._done(*commands)

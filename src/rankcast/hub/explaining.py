@@ -10,7 +10,7 @@ from rankcast.hub.core import Core
 from rankcast.hub.results import Late, Outcome, Verdict
 from rankcast.matching.explain import Explanation, explain
 from rankcast.model.events import Event
-from rankcast.model.notifying import Gathered, Notify, OnDemand
+from rankcast.model.policies import Gathered, Notify, OnDemand
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberState
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rankcast.model.expressions import MAX_PATTERN_LENGTH, Constraint, Operator
-from rankcast.model.intervals import END, START, Cut, Domain
-from rankcast.model.strings import prefix_range
 from rankcast.model.times import TICK, format_time
 from rankcast.model.values import Value
+from rankcast.model.valuesets.intervals import END, START, Cut, Domain
+from rankcast.model.valuesets.strings import prefix_range
 
 
 class _Bound(NamedTuple):

@@ -13,12 +13,12 @@ from typing import cast
 from rankcast.language.bounds import bounded, is_prefix
 from rankcast.model.expressions import And, Constant, Constraint, Expression, Not, Operator, Or, all_of
 from rankcast.model.filters import Filter
-from rankcast.model.intervals import END, START, Cut, Domain, IntervalSet
-from rankcast.model.patterns import Pattern, PatternKind
-from rankcast.model.strings import StringSet, prefix_range
 from rankcast.model.times import EARLIEST
 from rankcast.model.values import Value
-from rankcast.model.valuesets import PRESENT, ValueSet
+from rankcast.model.valuesets.intervals import END, START, Cut, Domain, IntervalSet
+from rankcast.model.valuesets.patterns import Pattern, PatternKind
+from rankcast.model.valuesets.sets import PRESENT, ValueSet
+from rankcast.model.valuesets.strings import StringSet, prefix_range
 
 Parts = list[Expression]
 """Expressions that hold together: the parts of an `and`."""

@@ -12,7 +12,7 @@ from rankcast.language.canonical import canonical_expression
 from rankcast.language.literals import format_name, format_value
 from rankcast.model.expressions import PATTERNS, And, Constant, Constraint, Expression, Not, Operator, Or
 from rankcast.model.filters import Conjunction, Filter
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.sets import ValueSet
 
 __all__ = ["format_constraint", "format_expression", "format_filter", "format_value", "format_value_set"]
 

@@ -12,9 +12,9 @@ from datetime import datetime
 
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidValueError
 from rankcast.model.filters import Conjunction, Filter
-from rankcast.model.intervals import Domain, IntervalSet
 from rankcast.model.values import Value, checked_value
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.intervals import Domain, IntervalSet
+from rankcast.model.valuesets.sets import ValueSet
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rankcast.language.printer import format_expression, format_value, format_value_set
-from rankcast.matching.naive import Verdict, judge, negation
+from rankcast.matching.naive import Evaluation, judge, negation
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constraint, Not, Operator
 from rankcast.model.subscriptions import Subscription
 from rankcast.model.times import format_time
 from rankcast.model.values import Value, family_of
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.sets import ValueSet
 
 TRUTH_WORDS = {True: "yes", False: "no", None: "unknown"}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class NeededChange:
     """One attribute that keeps an event from matching: what was seen (None: missing) and what was needed."""
 
     attribute: str
@@ -43,8 +43,8 @@ class Explanation:
     event: Event
     subscription: Subscription
     active: bool
-    verdict: Verdict
-    changes: tuple[Change, ...]
+    verdict: Evaluation
+    changes: tuple[NeededChange, ...]
 
     @property
     def matched(self) -> bool:
@@ -52,7 +52,7 @@ class Explanation:
         return self.active and self.verdict.truth is True
 
     @property
-    def constraints(self) -> tuple[Verdict, ...]:
+    def constraints(self) -> tuple[Evaluation, ...]:
         """The verdicts on the single constraints, in the order they were written.
 
         A constraint under `not` is given with its `not`, so that true always speaks for a match.
@@ -92,10 +92,10 @@ def explain(event: Event, subscription: Subscription) -> Explanation:
     return Explanation(event, subscription, subscription.is_active_at(event.time), verdict, changes)
 
 
-def _fewest_changes(event: Event, subscription: Subscription) -> tuple[Change, ...]:
+def _fewest_changes(event: Event, subscription: Subscription) -> tuple[NeededChange, ...]:
     ways = [
         tuple(
-            Change(name, event.attributes.get(name), values)
+            NeededChange(name, event.attributes.get(name), values)
             for name, values in conjunction
             if not values.accepts(event.attributes.get(name))
         )
@@ -104,7 +104,7 @@ def _fewest_changes(event: Event, subscription: Subscription) -> tuple[Change, .
     return min(ways, key=len, default=())
 
 
-def reason(verdict: Verdict) -> str:
+def reason(verdict: Evaluation) -> str:
     """Say in words what one constraint saw, and by how much it was missed."""
     constraint, value = verdict.expression, verdict.value
     negated = isinstance(constraint, Not)
@@ -133,15 +133,15 @@ def _distance(constraint: Constraint, value: Value) -> str | None:
     return f"{gap:.6g} {side} {format_value(near)}" if isinstance(gap, float) else f"{gap} {side} {format_value(near)}"
 
 
-def _leaves(verdict: Verdict, *, negated: bool) -> Iterator[Verdict]:
+def _leaves(verdict: Evaluation, *, negated: bool) -> Iterator[Evaluation]:
     if not verdict.parts:
         truth = negation(verdict.truth) if negated else verdict.truth
-        yield Verdict(Not(verdict.expression) if negated else verdict.expression, truth, verdict.value)
+        yield Evaluation(Not(verdict.expression) if negated else verdict.expression, truth, verdict.value)
     for part in verdict.parts:
         yield from _leaves(part, negated=negated != isinstance(verdict.expression, Not))
 
 
-def _aligned(verdicts: tuple[Verdict, ...]) -> list[str]:
+def _aligned(verdicts: tuple[Evaluation, ...]) -> list[str]:
     texts = [format_expression(verdict.expression) for verdict in verdicts]
     width = min(max(map(len, texts), default=0), 60)
     return [text.ljust(width) for text in texts]

@@ -20,7 +20,7 @@ import numpy as np
 from rankcast.matching.entries import Entry, checked
 from rankcast.model.filters import Conjunction
 from rankcast.model.values import Value
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.sets import ValueSet
 
 ALIVE = 2**63 - 1
 """When a subscription that is alive died."""

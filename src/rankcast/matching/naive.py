@@ -16,7 +16,7 @@ from rankcast.model.values import Value, family_of
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Evaluation:
     """What the oracle says of an expression and of every part of it.
 
     `value` is what the event has where a constraint looks, None when the attribute is missing.
@@ -25,22 +25,22 @@ class Verdict:
     expression: Expression
     truth: bool | None
     value: Value | None = None
-    parts: tuple[Verdict, ...] = ()
+    parts: tuple[Evaluation, ...] = ()
 
 
-def judge(expression: Expression, attributes: Mapping[str, Value]) -> Verdict:
+def judge(expression: Expression, attributes: Mapping[str, Value]) -> Evaluation:
     """Return the verdict on an expression for an event's attributes."""
     if isinstance(expression, Constraint):
         value = attributes.get(expression.attribute)
-        return Verdict(expression, holds(expression, value), value)
+        return Evaluation(expression, holds(expression, value), value)
     if isinstance(expression, Constant):
-        return Verdict(expression, expression.value)
+        return Evaluation(expression, expression.value)
     if isinstance(expression, Not):
         part = judge(expression.part, attributes)
-        return Verdict(expression, negation(part.truth), parts=(part,))
+        return Evaluation(expression, negation(part.truth), parts=(part,))
     parts = tuple(judge(part, attributes) for part in expression.parts)
     combine = conjunction if isinstance(expression, And) else disjunction
-    return Verdict(expression, combine(part.truth for part in parts), parts=parts)
+    return Evaluation(expression, combine(part.truth for part in parts), parts=parts)
 
 
 def evaluate(expression: Expression, attributes: Mapping[str, Value]) -> bool | None:

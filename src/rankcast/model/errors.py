@@ -8,7 +8,7 @@ changed nothing.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,6 +169,14 @@ class Problem:
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         return f"{place}: {'warning: ' if self.warning else ''}{self.message}"
+
+
+class InvalidPartsError(RankcastError):
+    """Parts of plain data cannot be used; `parts` says what is wrong with each, by the keys and numbers down to it."""
+
+    def __init__(self, parts: Mapping[tuple[str | int, ...], str]) -> None:
+        self.parts = dict(parts)
+        super().__init__("\n".join(self.parts.values()))
 
 
 class InvalidFileError(RankcastError):

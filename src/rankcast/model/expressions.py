@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from rankcast.model.errors import FilterTooLargeError, FilterTypeError, InvalidValueError, shown
-from rankcast.model.patterns import Pattern
 from rankcast.model.values import MAX_NAME_LENGTH, Family, Value, checked_constant, family_of
+from rankcast.model.valuesets.patterns import Pattern
 
 MAX_DEPTH = 200
 """Nesting of and/or/not. People write fewer than ten levels; generated filters nest by mistake, and recursion over the

@@ -31,9 +31,9 @@ from rankcast.model.expressions import (
     Or,
     check_expression,
 )
-from rankcast.model.intervals import Domain, IntervalSet
 from rankcast.model.values import Family, Value
-from rankcast.model.valuesets import DOMAIN_OF_FAMILY, EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet
+from rankcast.model.valuesets.intervals import Domain, IntervalSet
+from rankcast.model.valuesets.sets import DOMAIN_OF_FAMILY, EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet
 
 MAX_CONJUNCTIONS = 256
 """Conjunctions in one filter. Beyond that a subscription is better written as several."""

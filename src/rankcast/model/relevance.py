@@ -1,8 +1,8 @@
 """Relevance functions and decay as subscribers state them: how much an event is wanted by what it holds, and how old.
 
-These are descriptions, checked where they are made; `rankcast.ranking.relevance` and `rankcast.ranking.decay` give them
-their behaviour. A larger score is better. All scores lie in [0, 1] but those of an ideal point without a `reach`, which
-are negated distances.
+These are descriptions, checked where they are made; `rankcast.ranking.relevance` and `rankcast.ranking.relevance` give
+them their behaviour. A larger score is better. All scores lie in [0, 1] but those of an ideal point without a `reach`,
+which are negated distances.
 
 Targets are kept in the order of their attributes' names: equal functions are equal whatever order they were written in,
 and every path adds up in the same order.

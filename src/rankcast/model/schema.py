@@ -21,10 +21,10 @@ from rankcast.model.errors import (
     shown,
 )
 from rankcast.model.expressions import Constraint
-from rankcast.model.intervals import Domain
 from rankcast.model.times import EXPECTED_TIME, parse_time
 from rankcast.model.values import FAMILY_OF_TYPE, INT_MAX, INT_MIN, Value, ValueType, checked_name, type_of
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.intervals import Domain
+from rankcast.model.valuesets.sets import ValueSet
 
 ENVELOPE_TYPES: Mapping[str, ValueType] = {
     "id": ValueType.STRING,

@@ -3,11 +3,14 @@
 A subscription sees events whose time lies in [active_from, active_until): the start belongs to it and the end does not,
 so that a subscription replaced at an instant misses nothing and sees nothing twice. An event without a time is seen
 only by subscriptions without such bounds.
+
+Advertisements: what a publisher is going to publish, and how far it should reach.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple, NewType
@@ -16,9 +19,21 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, shown
+from rankcast.model.events import Event
 from rankcast.model.filters import Filter
-from rankcast.model.notifying import AT_ONCE, Notify, OnDemand, check_notify
-from rankcast.model.policies import ALL_MATCHES, AllMatches, Policy, check_duration, check_policy, diversity_of
+from rankcast.model.policies import (
+    ALL_MATCHES,
+    AT_ONCE,
+    AllMatches,
+    Notify,
+    OnDemand,
+    Policy,
+    check_count,
+    check_duration,
+    check_notify,
+    check_policy,
+    diversity_of,
+)
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, check_relevance
 from rankcast.model.schema import Schema
 from rankcast.model.times import format_time
@@ -293,3 +308,35 @@ def _checked_time(name: str, raw: object) -> datetime:
     if not isinstance(value, datetime):
         raise InvalidSubscriptionError(f"{name}: {shown(raw)} is not a time; expected an aware datetime")
     return value
+
+
+AdvertisementId = NewType("AdvertisementId", str)
+
+NO_SCHEMA = Schema()
+
+
+@dataclass(frozen=True, slots=True)
+class Advertisement:
+    """The events of one source: those in `space`, with the attributes that `schema` declares.
+
+    `k` asks that each event reach only its k best subscribers; None lets it reach every match.
+    """
+
+    id: AdvertisementId
+    source: str
+    space: Filter
+    schema: Schema = NO_SCHEMA
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        check_id("advertisement", self.id)
+        if self.k is not None:
+            check_count("k", self.k, at_least=1)
+
+    def permits(self, event: Event) -> bool:
+        """Whether an event is one of those announced."""
+        return (
+            event.source == self.source
+            and self.space.accepts(event.attributes)
+            and self.schema.required <= event.attributes.keys()
+        )

@@ -19,23 +19,22 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from rankcast.delivery.stream.lateness import Remembered
-from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import InvalidMessageError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
+from rankcast.model.subscriptions import AdvertisementId, SubscriberId, SubscriptionKey
 from rankcast.model.times import LATEST
-from rankcast.overlay.deadlines import Deadlines
 from rankcast.overlay.effects import Effect, Listed, Reason, RefusedError, Rejected, Send
-from rankcast.overlay.leases import Kind, Lease, Leased, Leases, Room
+from rankcast.overlay.leases import Deadlines, Lease, Leased, LeaseKind, Leases, Room
 from rankcast.overlay.links import Inbox, Neighbour
 from rankcast.overlay.local_subscribers import LocalSubscribers
-from rankcast.overlay.publishing import Outcome, Publishing
+from rankcast.overlay.publishing import Publishing, PublishOutcome
 from rankcast.overlay.routing.interests import Source
 from rankcast.overlay.routing.rankings import Scoring
 from rankcast.overlay.routing.state import Routing, Told
 from rankcast.overlay.routing.strategies import Strategy, Weighing
-from rankcast.overlay.wire.form import MAX_BYTES, MAX_PACKET_BYTES, decoded
 from rankcast.overlay.wire.messages import (
+    MAX_BYTES,
+    MAX_PACKET_BYTES,
     Advertise,
     Alive,
     Connect,
@@ -56,6 +55,7 @@ from rankcast.overlay.wire.messages import (
     Weigh,
     Withdraw,
     check_number,
+    decoded,
 )
 
 REMEMBERED = 100_000
@@ -100,7 +100,7 @@ class Broker:
         self.routing = Routing(settings.strategy, settings.weighing)
         self.publishing = Publishing(self.routing, random, self._listens)
         self.leases = Leases()
-        self.desk = LocalSubscribers(lambda name: self.leases.client(Leased(Kind.SUBSCRIBER, name)))
+        self.desk = LocalSubscribers(lambda name: self.leases.client(Leased(LeaseKind.SUBSCRIBER, name)))
         self.neighbours: dict[str, Neighbour] = {}
         self.seen = Remembered()
         self.count_ends = Deadlines()
@@ -270,11 +270,11 @@ class Broker:
             case Subscribe():
                 return self._subscribe(message, link, now)
             case Unsubscribe():
-                return self._give_back(Leased(Kind.SUBSCRIBER, message.subscriber), link)
+                return self._give_back(Leased(LeaseKind.SUBSCRIBER, message.subscriber), link)
             case Advertise():
                 return self._advertise(message, link, now)
             case Unadvertise():
-                return self._give_back(Leased(Kind.ADVERTISEMENT, message.advertisement), link)
+                return self._give_back(Leased(LeaseKind.ADVERTISEMENT, message.advertisement), link)
             case Publish():
                 return self._publish(message, link, now)
             case Renew():
@@ -284,13 +284,13 @@ class Broker:
         return []
 
     def _read(self, message: Read, client: str, now: datetime) -> list[Effect]:
-        self.leases.check(client, Leased(Kind.SUBSCRIBER, message.subscriber))
+        self.leases.check(client, Leased(LeaseKind.SUBSCRIBER, message.subscriber))
         entries = self.desk.read(message.subscriber, message.subscription, now)
         return [Listed(client, message.subscriber, tuple(entries))]
 
     def _subscribe(self, message: Subscribe, client: str, now: datetime) -> list[Effect]:
         subscriber = message.subscriber
-        leased = Leased(Kind.SUBSCRIBER, subscriber.id)
+        leased = Leased(LeaseKind.SUBSCRIBER, subscriber.id)
         size = len(subscriber.subscriptions)
         self.leases.check(client, leased)
         room = Room("subscriptions", self.settings.client_subscriptions, self.settings.subscriptions)
@@ -306,7 +306,7 @@ class Broker:
         return self._sent(told)
 
     def _advertise(self, message: Advertise, client: str, now: datetime) -> list[Effect]:
-        leased = Leased(Kind.ADVERTISEMENT, message.advertisement.id)
+        leased = Leased(LeaseKind.ADVERTISEMENT, message.advertisement.id)
         self.leases.check(client, leased)
         room = Room("advertisements", self.settings.client_advertisements, self.settings.advertisements)
         self.leases.check_room(client, leased, 1, room)
@@ -320,7 +320,7 @@ class Broker:
 
     def _end(self, leased: Leased) -> list[Effect]:
         """End what a client has."""
-        if leased.kind is Kind.SUBSCRIBER:
+        if leased.kind is LeaseKind.SUBSCRIBER:
             gone = self.desk.leave(SubscriberId(leased.id))
             told = self.routing.withdraw(None, [SubscriptionKey(gone.id, one.id) for one in gone.subscriptions])
         else:
@@ -332,7 +332,7 @@ class Broker:
 
     def _publish(self, message: Publish, client: str, now: datetime) -> list[Effect]:
         """Take an event from the client that advertised it."""
-        self.leases.check(client, Leased(Kind.ADVERTISEMENT, message.advertisement))
+        self.leases.check(client, Leased(LeaseKind.ADVERTISEMENT, message.advertisement))
         advertise, event = self._permitting(message.advertisement, message.event.stamped(now), None)
         most = advertise.advertisement.k
         if message.targets is not None:
@@ -378,7 +378,7 @@ class Broker:
         _, event = self._permitting(query.advertisement, query.event, link)
         return self._done(self.publishing.count(link, replace(query, event=event)), now)
 
-    def _done(self, outcome: Outcome, now: datetime) -> list[Effect]:
+    def _done(self, outcome: PublishOutcome, now: datetime) -> list[Effect]:
         """Send and deliver what an event has led to."""
         effects = self._sent(outcome.told)
         if outcome.event is not None:

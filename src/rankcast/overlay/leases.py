@@ -1,4 +1,7 @@
-"""What clients have at a broker, whose it is, and until when without renewal, by the broker's own clock."""
+"""What clients have at a broker, whose it is, and until when without renewal, by the broker's own clock.
+
+When events are waited for no longer: each has at most one end, and the next one is known at once.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from enum import Enum
 from typing import NamedTuple
 
 from rankcast.model.errors import shown
+from rankcast.model.events import Identity
 from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Reason, RefusedError
 
 
-class Kind(Enum):
+class LeaseKind(Enum):
     """What is leased."""
 
     SUBSCRIBER = "subscriber"
@@ -25,7 +29,7 @@ class Kind(Enum):
 class Leased(NamedTuple):
     """A subscriber or an advertisement by its id."""
 
-    kind: Kind
+    kind: LeaseKind
     id: str
 
 
@@ -60,7 +64,7 @@ class Leases:
         self._held: dict[Leased, Lease] = {}
         self._of_client: dict[str, set[Leased]] = {}
         self._ends: list[tuple[datetime, str, str, Leased]] = []
-        self._sizes: Counter[tuple[str | None, Kind]] = Counter()
+        self._sizes: Counter[tuple[str | None, LeaseKind]] = Counter()
         """Sums of sizes by client, and of all clients (None)."""
 
     def __iter__(self) -> Iterator[tuple[Leased, Lease]]:
@@ -113,7 +117,7 @@ class Leases:
                     del self._sizes[owner, leased.kind]
 
     def renew(self, client: str, now: datetime) -> None:
-        """Let all leases of a client begin anew."""
+        """Let all leases of a client begin again."""
         if client not in self._of_client:
             raise RefusedError(Reason.UNKNOWN, "the client has nothing here that could be renewed")
         for leased in sorted(self._of_client[client], key=lambda one: (one.kind.value, one.id)):
@@ -134,3 +138,49 @@ class Leases:
     def next_end(self) -> datetime | None:
         """When a lease may end."""
         return self._ends[0][0] if self._ends else None
+
+
+class Deadlines:
+    """Ends by event. An end that was replaced or dropped stays in the heap until its turn, and then does not count.
+
+    >>> from datetime import UTC
+    >>> deadlines, one = Deadlines(), Identity("/flats", "1")
+    >>> deadlines.put(one, datetime(2026, 1, 1, tzinfo=UTC))
+    >>> deadlines.ended(datetime(2026, 1, 2, tzinfo=UTC)), deadlines.next
+    ([Identity(source='/flats', id='1')], None)
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[Identity, datetime] = {}
+        self._heap: list[tuple[datetime, Identity]] = []
+
+    def get(self, event: Identity) -> datetime | None:
+        """Return when an event is waited for no longer; None when it is not waited for."""
+        return self._ends.get(event)
+
+    def put(self, event: Identity, end: datetime) -> None:
+        """Wait for an event until then, and no longer than that."""
+        self._ends[event] = end
+        heapq.heappush(self._heap, (end, event))
+
+    def drop(self, event: Identity) -> None:
+        """Wait for an event no more, if it was waited for."""
+        self._ends.pop(event, None)
+
+    def ended(self, now: datetime) -> list[Identity]:
+        """Return the events whose ends have come, in their order, and wait for them no more."""
+        found: list[Identity] = []
+        while self._heap and (self._heap[0][0] <= now or not self._counts(*self._heap[0])):
+            end, event = heapq.heappop(self._heap)
+            if self._counts(end, event):
+                del self._ends[event]
+                found.append(event)
+        return found
+
+    @property
+    def next(self) -> datetime | None:
+        """When the next end comes, or one that no longer counts."""
+        return self._heap[0][0] if self._heap else None
+
+    def _counts(self, end: datetime, event: Identity) -> bool:
+        return self._ends.get(event) == end

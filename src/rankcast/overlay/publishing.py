@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rankcast.matching.naive import evaluate
-from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
 from rankcast.overlay.effects import Reason, RefusedError
 from rankcast.overlay.routing.choosing import chosen, is_relevant, quotas
 from rankcast.overlay.routing.interests import Record, Source
@@ -36,7 +35,7 @@ MOST_COUNTS = 10_000
 
 
 @dataclass(slots=True)
-class Outcome:
+class PublishOutcome:
     """What an event leads to: messages, and the own subscriptions that get it."""
 
     told: Told = field(default_factory=list)
@@ -45,7 +44,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Count:
+class MatchCount:
     """The matches of an event, link by link: `missing` links have not answered.
 
     With a `k` the shares are drawn as soon as all have; without, the sum goes back over the link `source`.
@@ -72,9 +71,9 @@ class Publishing:
         self._routing = routing
         self._random = random
         self._listens = listens
-        self.counts: OrderedDict[Identity, Count] = OrderedDict()
+        self.counts: OrderedDict[Identity, MatchCount] = OrderedDict()
 
-    def publish(self, source: Source, publish: Publish, advertise: Advertise) -> Outcome:
+    def publish(self, source: Source, publish: Publish, advertise: Advertise) -> PublishOutcome:
         """Let an event that its advertisement allows come from a source."""
         if publish.targets is not None:
             return self._to_targets(source, publish, publish.targets)
@@ -84,14 +83,14 @@ class Publishing:
             return self._fairly(source, publish, publish.k)
         return self._to_best(source, publish, publish.k, advertise)
 
-    def count(self, source: str, query: CountQuery) -> Outcome:
+    def count(self, source: str, query: CountQuery) -> PublishOutcome:
         """Begin to count the matches of an event for a neighbour."""
         identity = query.event.identity
         if identity in self.counts:
             raise RefusedError(Reason.REPLAY, f"the matches of event {tuple(identity)} have been asked for before")
         return self._begin(source, query.advertisement, query.event, None)
 
-    def counted(self, link: str, reply: CountReply) -> Outcome:
+    def counted(self, link: str, reply: CountReply) -> PublishOutcome:
         """Take the count of a neighbour in."""
         identity = Identity(reply.source, reply.id)
         count = self.counts.get(identity)
@@ -100,13 +99,13 @@ class Publishing:
         count.counts[link] = reply.count
         return self._noted(count, {link})
 
-    def give_up(self, identity: Identity, links: frozenset[str] | None = None) -> Outcome:
+    def give_up(self, identity: Identity, links: frozenset[str] | None = None) -> PublishOutcome:
         """Wait no more for the counts of some links, or of any; forget one that is complete, and not drawn from."""
         count = self.counts.get(identity)
         if count is not None and not count.missing and links is None:
             del self.counts[identity]
         if count is None or not count.missing:
-            return Outcome()
+            return PublishOutcome()
         return self._noted(count, count.missing if links is None else count.missing & links)
 
     @property
@@ -120,17 +119,17 @@ class Publishing:
         found = self._routing.matching(event, source)
         return {link: records for link, records in found.items() if link is None or self._listens(link)}
 
-    def _to_all(self, source: Source, publish: Publish) -> Outcome:
+    def _to_all(self, source: Source, publish: Publish) -> PublishOutcome:
         found = self._routing.matching(publish.event, source)
-        outcome = Outcome(own=_keys(found.get(None, ())), event=publish.event)
+        outcome = PublishOutcome(own=_keys(found.get(None, ())), event=publish.event)
         is_flooding = self._routing.strategy is Strategy.FLOODING
         for link in self._routing.links:
             if link != source and (is_flooding or link in found):
                 outcome.told.append((link, Publish(publish.advertisement, publish.event)))
         return outcome
 
-    def _to_targets(self, source: Source, publish: Publish, targets: Sequence[SubscriptionKey]) -> Outcome:
-        outcome = Outcome(event=publish.event)
+    def _to_targets(self, source: Source, publish: Publish, targets: Sequence[SubscriptionKey]) -> PublishOutcome:
+        outcome = PublishOutcome(event=publish.event)
         by_link: dict[str, list[SubscriptionKey]] = {}
         for key in targets:
             for record in self._routing.table.named(key):
@@ -143,7 +142,7 @@ class Publishing:
             outcome.told.append((link, Publish(publish.advertisement, publish.event, len(keys), tuple(keys))))
         return outcome
 
-    def _to_best(self, source: Source, publish: Publish, k: int, advertise: Advertise) -> Outcome:
+    def _to_best(self, source: Source, publish: Publish, k: int, advertise: Advertise) -> PublishOutcome:
         found = self._within_reach(publish.event, source)
         records = [one for held in found.values() for one in held if is_relevant(one, publish.event)]
         weights: list[float] | None = None
@@ -153,7 +152,7 @@ class Publishing:
         if advertise.ranking.scoring is Scoring.DIVERSITY:
             return self._to_targets(source, publish, _keys(best))
         shares: dict[str, int] = {}
-        outcome = Outcome(event=publish.event)
+        outcome = PublishOutcome(event=publish.event)
         for record in best:
             if record.source is None:
                 outcome.own.append(record.interest.key)
@@ -163,14 +162,14 @@ class Publishing:
             outcome.told.append((link, Publish(publish.advertisement, publish.event, share)))
         return outcome
 
-    def _fairly(self, source: Source, publish: Publish, k: int) -> Outcome:
+    def _fairly(self, source: Source, publish: Publish, k: int) -> PublishOutcome:
         count = self.counts.get(publish.event.identity)
         if count is None or count.k is not None or count.missing:
             return self._begin(source, publish.advertisement, publish.event, k)
         count.k = k
         return self._drawn(count)
 
-    def _begin(self, source: Source, name: AdvertisementId, event: Event, k: int | None) -> Outcome:
+    def _begin(self, source: Source, name: AdvertisementId, event: Event, k: int | None) -> PublishOutcome:
         found = self._within_reach(event, source)
         has_room = self._has_room()  # else by what is known, rather than not at all
         hiding = {
@@ -179,13 +178,13 @@ class Publishing:
         relevant = {link: _keys(one for one in some if is_relevant(one, event)) for link, some in found.items()}
         own = tuple(relevant.pop(None, ()))
         counts = {link: 0 if link in hiding else len(keys) for link, keys in relevant.items() if link is not None}
-        count = Count(name, event, source, own, counts, set(hiding), k)
+        count = MatchCount(name, event, source, own, counts, set(hiding), k)
         if has_room:
             self.counts[event.identity] = count
         if not hiding:
             return self._noted(count, set())
         query = CountQuery(name, event)
-        return Outcome(told=[(link, query) for link in sorted(hiding)])
+        return PublishOutcome(told=[(link, query) for link in sorted(hiding)])
 
     def _has_room(self) -> bool:
         """Whether another event can be counted: of those complete ones whose share is yet to come, the oldest goes."""
@@ -196,25 +195,25 @@ class Publishing:
             del self.counts[oldest]
         return oldest is not None
 
-    def _noted(self, count: Count, links: set[str]) -> Outcome:
+    def _noted(self, count: MatchCount, links: set[str]) -> PublishOutcome:
         """Take note that nothing more comes from some links; go on when nothing more comes from any."""
         count.missing = count.missing - links
         if count.missing:
-            return Outcome()
+            return PublishOutcome()
         if count.k is not None:
             return self._drawn(count)
         if count.source is None:
-            return Outcome()
+            return PublishOutcome()
         total = min(count.total, MAX_NUMBER - 1)
-        return Outcome(told=[(count.source, CountReply(count.event.source, count.event.id, total))])
+        return PublishOutcome(told=[(count.source, CountReply(count.event.source, count.event.id, total))])
 
-    def _drawn(self, count: Count) -> Outcome:
+    def _drawn(self, count: MatchCount) -> PublishOutcome:
         """Draw the shares of the links and the own subscriptions."""
         self.counts.pop(count.event.identity, None)
         links = sorted(count.counts)
         own, *shares = quotas([len(count.own), *(count.counts[link] for link in links)], count.k or 0, self._random)
         picked = self._random.choice(len(count.own), own, replace=False).tolist() if own else []
-        outcome = Outcome(own=[count.own[at] for at in picked], event=count.event)
+        outcome = PublishOutcome(own=[count.own[at] for at in picked], event=count.event)
         for link, share in zip(links, shares, strict=True):
             if share:
                 outcome.told.append((link, Publish(count.advertisement, count.event, share)))

@@ -6,8 +6,14 @@ from enum import Enum
 
 import numpy as np
 
-from rankcast.placement.greedy.baselines import balance, closest, closest_without_balance
-from rankcast.placement.greedy.greedy import greedy_offline, greedy_online, greedy_without_latency
+from rankcast.placement.greedy import (
+    balance,
+    closest,
+    closest_without_balance,
+    greedy_offline,
+    greedy_online,
+    greedy_without_latency,
+)
 from rankcast.placement.problem.problem import Problem
 from rankcast.placement.problem.solution import Placement
 from rankcast.placement.programme.slp import placed_by_programme

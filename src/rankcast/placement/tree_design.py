@@ -8,7 +8,7 @@ within its latency limit, which stays what it was for the given tree. Leaves sta
 are left out where leaves have different shares of the load.
 
 A given tree with more children somewhere is no start. Then a tree by positions is, if everybody has a leaf within the
-limit there: which brokers are leaves is decided anew, so leaves must not have different shares.
+limit there: which brokers are leaves is decided again, so leaves must not have different shares.
 
 Cost: some milliseconds per move that is tried, beside the local search.
 """
@@ -21,8 +21,8 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.greedy.greedy import greedy_offline
-from rankcast.placement.kernels.growth import measure
+from rankcast.placement.greedy import greedy_offline
+from rankcast.placement.kernels.boxes import measure
 from rankcast.placement.problem.problem import TOLERANCE, Latency, Problem
 from rankcast.placement.problem.solution import Placement
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree

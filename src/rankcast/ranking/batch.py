@@ -19,12 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.compiling.arguments import KernelArguments
 from rankcast.model.times import instant_of
-from rankcast.ranking.batch_kernels import count_relevant, rank_matches, scale_vectors
-from rankcast.ranking.batch_table import Functions, Ranking, RankTable
-from rankcast.ranking.decay import decayed
+from rankcast.ranking.batch_kernels import ARRAYS, count_relevant, rank_matches, scale_vectors
+from rankcast.ranking.batch_table import Functions, RankingTable, RankTable
+from rankcast.ranking.relevance import decayed
 
-__all__ = ["Features", "RankedRows", "Ranking", "rank_batch", "relevant_events"]
+__all__ = ["Features", "RankedRows", "RankingTable", "rank_batch", "relevant_events"]
 
 
 class RankedRows(NamedTuple):
@@ -44,7 +45,7 @@ class RankedRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What relevance functions look at, of a batch of events, by the attributes' numbers in a `Ranking`.
+    """What relevance functions look at, of a batch of events, by the attributes' numbers in a `RankingTable`.
 
     A number is NaN, and the size of a vector -1, where an event has none that counts: missing, not finite or, for
     vectors, without direction. Vectors are divided by their largest element.
@@ -56,9 +57,14 @@ class Features:
     length: Array
     values: Array
 
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays, as kernels take them."""
+        return self.numbers, self.first, self.size, self.length, self.values
+
     @staticmethod
     def of(
-        ranking: Ranking | Functions,
+        ranking: RankingTable | Functions,
         events: int,
         numbers: Mapping[str, Array],
         vectors: Mapping[str, tuple[Array, Array]] | None = None,
@@ -110,7 +116,7 @@ class Features:
 
 
 def rank_batch(
-    ranking: Ranking, offsets: Array, numbers: Array, times: Array, expires: Array, features: Features
+    ranking: RankingTable, offsets: Array, numbers: Array, times: Array, expires: Array, features: Features
 ) -> RankedRows:
     """Rank the matches of a batch: those of event i are the subscriptions numbers[offsets[i]:offsets[i+1]].
 
@@ -128,23 +134,11 @@ def rank_batch(
         np.empty(count + 1, np.int64),
         np.empty(count, np.int64),
     )
-    arguments: list[Array] = [
-        offsets,
-        numbers,
-        _plain(times, np.int64),
-        _plain(expires, np.int64),
-        *table.to_arrays().values(),
-        features.numbers,
-        features.first,
-        features.size,
-        features.length,
-        features.values,
-        np.empty(most, np.int64),
-        np.empty(most, np.bool_),
-        np.empty(count),
-        *rows,
-    ]
-    found = rank_matches(*arguments)
+    room = (np.empty(most, np.int64), np.empty(most, np.bool_), np.empty(count))
+    written = (rows.event, rows.rank, rows.matched_start, rows.matched)
+    arguments = KernelArguments.of(ARRAYS, (*table.to_arrays().values(), *features.arrays, *room, *written))
+    known = (_plain(times, np.int64), _plain(expires, np.int64))
+    found = rank_matches(arguments.addresses, offsets, numbers, *known, rows.queue, rows.score, rows.expires)
     used = int(rows.matched_start[found])
     event, queue, rank, score, expired = (column[:found] for column in rows[:5])
     rows = RankedRows(event, queue, rank, score, expired, rows.matched_start[: found + 1], rows.matched[:used])
@@ -155,10 +149,9 @@ def rank_batch(
 def relevant_events(table: RankTable, features: Features, events: int) -> Array:
     """Return, for each relevance function of a table, how many of the events it gives a relevance to."""
     counts = np.zeros(len(table.kind), np.int64)
-    functions = (table.kind, table.reach, table.part_start, table.part_column)
-    parts = (table.part_value, table.part_scale, table.part_weight)
-    vectors = (features.first, features.size, features.length, features.values)
-    count_relevant(events, *functions, *parts, features.numbers, *vectors, counts)
+    nothing = [np.zeros(0, ARRAYS[name][0]) for name in list(ARRAYS)[len(table.to_arrays()) + len(features.arrays) :]]
+    arguments = KernelArguments.of(ARRAYS, (*table.to_arrays().values(), *features.arrays, *nothing))
+    count_relevant(arguments.addresses, events, counts)
     return counts
 
 
@@ -168,7 +161,7 @@ def _plain(column: Array, dtype: type) -> Array:
     return column if column.flags.writeable else column.copy()
 
 
-def _complete_scores(ranking: Ranking, rows: RankedRows, times: Array) -> None:
+def _complete_scores(ranking: RankingTable, rows: RankedRows, times: Array) -> None:
     """Work out one by one the few decayed scores that need whole numbers beyond 2**53."""
     for row in np.flatnonzero(np.isnan(rows.score)).tolist():
         profile = int(ranking.table.profile[rows.matched[rows.matched_start[row]]])

@@ -14,6 +14,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.compiling.arguments import (
+    ANY,
     Kinds,
     bools,
     float64_columns,
@@ -22,13 +23,11 @@ from rankcast.compiling.arguments import (
     int32s,
     int64_columns,
     int64s,
+    positions,
 )
 from rankcast.model.times import EPOCH, LAST_INSTANT, TICK
 from rankcast.ranking.batch_table import CLOSENESS, COSINE, DISTANCE, MAX, MEAN, MIN, NONE
-from rankcast.ranking.decay import LANDMARK
-from rankcast.ranking.relevance import MAX_DISTANCE
-
-"""The expiry of what does not expire."""
+from rankcast.ranking.relevance import LANDMARK, MAX_DISTANCE
 
 _LANDMARK = (LANDMARK - EPOCH) // TICK
 _DAY = 86_400_000_000
@@ -40,15 +39,16 @@ _EXACT_DAYS = EXACT // _DAY - 1
 ROW_QUEUE, ROW_WORD, ROW_EXPIRES, ROW_SCORE = range(4)
 """The lines of the rows of one event: its queues, its word and its expiry there, and the bits of its score."""
 
-EVENT_KINDS: Kinds = {
+ARRAYS: Kinds = {
     "queue": (np.int64, 0),
     "profile": (np.int32, 0),
     "rank": (np.float64, 0),
     "weight": (np.float64, 0),
     "refresh": (np.int64, 0),
     "relevance": (np.int32, 0),
-    "bits": (np.int64, 0),
-    "none": (np.int64, 0),
+    "general_start": (np.int64, 0),
+    "general_end": (np.int64, 0),
+    "general": (np.int64, 0),
     "rank_by": (np.int8, 0),
     "half_life": (np.int64, 2),
     "kind": (np.int8, 0),
@@ -58,12 +58,11 @@ EVENT_KINDS: Kinds = {
     "part_value": (np.float64, 0),
     "part_scale": (np.float64, 0),
     "part_weight": (np.float64, 0),
-    "values": (np.float64, 1),
-    "vector_first": (np.int64, 1),
-    "vector_size": (np.int64, 1),
-    "vector_length": (np.float64, 1),
+    "values": (np.float64, ANY),
+    "vector_first": (np.int64, ANY),
+    "vector_size": (np.int64, ANY),
+    "vector_length": (np.float64, ANY),
     "vector_values": (np.float64, 0),
-    "event": (np.int64, 0),
     "keys": (np.int64, 0),
     "counts": (np.bool_, 0),
     "ranks": (np.float64, 0),
@@ -72,49 +71,41 @@ EVENT_KINDS: Kinds = {
     "out_start": (np.int64, 0),
     "out_matched": (np.int64, 0),
 }
-"""The arrays that `rank_event` is given as a table. `none` is zero for each subscription: none is more general than
-another; `event` has room for four numbers."""
+"""What kernels are given as a table: the fields of a `RankTable`, those of `Features`, room for the matches of one
+event (`keys`, `counts`) and for those of all. Values and vectors have a column for each event."""
 
-_QUEUES, _PROFILES, _RANKS, _WEIGHTS, _REFRESHES, _RELEVANCES, _BITS, _NONE = range(8)
-_RANK_BY, _HALF_LIFE, _KIND, _REACH, _PART_START, _PART_COLUMN, _PART_VALUE, _PART_SCALE, _PART_WEIGHT = range(8, 17)
-_VALUES, _VECTOR_FIRST, _VECTOR_SIZE, _VECTOR_LENGTH, _VECTOR_VALUES = range(17, 22)
-_EVENT, _KEYS, _COUNTS, _OWN_RANKS, _OUT_EVENT, _OUT_RANK, _OUT_START, _OUT_MATCHED = range(22, len(EVENT_KINDS))
+EVENT_ARRAYS: Kinds = {**ARRAYS, "event": (np.int64, 0), "bits": (np.int64, 0)}
+"""What `rank_event` is given: room for four numbers besides, and the bit of each subscription."""
+
+AT = positions(EVENT_ARRAYS)
 _LOWEST = -sys.float_info.max
 
 
 @inlined
-def _relevance(
-    function: int,
-    event: int,
-    kind: Array,
-    reach: Array,
-    part_start: Array,
-    part_column: Array,
-    part_value: Array,
-    part_scale: Array,
-    part_weight: Array,
-    numbers: Array,
-    vector_first: Array,
-    vector_size: Array,
-    vector_length: Array,
-    vector_values: Array,
-) -> float:
-    """Return the relevance of an event, NaN when it has none."""
+def _relevance(table: Array, function: int, event: int, events: int) -> float:
+    """Return the relevance of one of so many events, NaN when it has none."""
+    kind, reach = int8s(table, AT.kind), float64s(table, AT.reach)
+    part_start, part_column = int64s(table, AT.part_start), int32s(table, AT.part_column)
+    part_value, part_scale = float64s(table, AT.part_value), float64s(table, AT.part_scale)
+    part_weight = float64s(table, AT.part_weight)
     first, last = part_start[function], part_start[function + 1]
     if kind[function] == COSINE:
         column = part_column[first]
-        if vector_size[column, event] != last - first:
+        if int64_columns(table, AT.vector_size, events)[column, event] != last - first:
             return math.nan
-        start = vector_first[column, event]
+        start = int64_columns(table, AT.vector_first, events)[column, event]
+        vector_values = float64s(table, AT.vector_values)
         product = 0.0
         for at in range(last - first):
             product += vector_values[start + at] * part_value[first + at]
-        cosine = product / (vector_length[column, event] * reach[function])
+        length = float64_columns(table, AT.vector_length, events)[column, event]
+        cosine = product / (length * reach[function])
         return float(1 + max(-1.0, min(1.0, cosine))) / 2
     total = 0.0
     weights = 0.0
+    values = float64_columns(table, AT.values, events)
     for at in range(first, last):
-        value = numbers[part_column[at], event]
+        value = values[part_column[at], event]
         if math.isnan(value):
             return math.nan
         difference = abs(value - part_value[at]) / part_scale[at]
@@ -193,52 +184,28 @@ def _expires(time: int, stated: int, refresh: int) -> int:
 
 @compiled
 def rank_matches(
-    offsets: Array,
-    numbers: Array,
-    times: Array,
-    stated: Array,
-    queue: Array,
-    profile: Array,
-    rank: Array,
-    weight: Array,
-    refresh: Array,
-    relevance: Array,
-    general_start: Array,
-    general_end: Array,
-    general: Array,
-    rank_by: Array,
-    half_life: Array,
-    kind: Array,
-    reach: Array,
-    part_start: Array,
-    part_column: Array,
-    part_value: Array,
-    part_scale: Array,
-    part_weight: Array,
-    values: Array,
-    vector_first: Array,
-    vector_size: Array,
-    vector_length: Array,
-    vector_values: Array,
-    keys: Array,
-    counts: Array,
-    ranks: Array,
-    out_event: Array,
-    out_queue: Array,
-    out_rank: Array,
-    out_score: Array,
-    out_expires: Array,
-    out_start: Array,
-    out_matched: Array,
+    table: Array, offsets: Array, numbers: Array, times: Array, stated: Array, queues: Array, scores: Array, ends: Array
 ) -> int:
     """Write one row per event and queue, by event and within one by queue; return how many.
 
-    `keys` and `counts` have room for the matches of one event, `ranks` and the columns for those of all.
+    Queues, scores and when the events expire are written to columns of the caller, the rest to those of the table.
     """
+    queue, profile, relevance = int64s(table, AT.queue), int32s(table, AT.profile), int32s(table, AT.relevance)
+    rank, weight, refresh = float64s(table, AT.rank), float64s(table, AT.weight), int64s(table, AT.refresh)
+    general_start, general_end = int64s(table, AT.general_start), int64s(table, AT.general_end)
+    general, rank_by, half_life = (
+        int64s(table, AT.general),
+        int8s(table, AT.rank_by),
+        int64_columns(table, AT.half_life, 2),
+    )
+    keys, counts, ranks = int64s(table, AT.keys), bools(table, AT.counts), float64s(table, AT.ranks)
+    out_event, out_rank = int64s(table, AT.out_event), float64s(table, AT.out_rank)
+    out_start, out_matched = int64s(table, AT.out_start), int64s(table, AT.out_matched)
+    events = len(offsets) - 1
     rows = 0
     used = 0
     out_start[0] = 0
-    for event in range(len(offsets) - 1):
+    for event in range(events):
         size = offsets[event + 1] - offsets[event]
         in_order = True
         for at in range(size):
@@ -258,22 +225,7 @@ def rank_matches(
                 at += 1
                 value = 1.0
                 if relevance[number] != NONE:
-                    value = _relevance(
-                        relevance[number],
-                        event,
-                        kind,
-                        reach,
-                        part_start,
-                        part_column,
-                        part_value,
-                        part_scale,
-                        part_weight,
-                        values,
-                        vector_first,
-                        vector_size,
-                        vector_length,
-                        vector_values,
-                    )
+                    value = _relevance(table, relevance[number], event, events)
                     if math.isnan(value):
                         continue
                 out_matched[used] = number
@@ -288,10 +240,10 @@ def rank_matches(
             how = profile[out_matched[first]]
             total = _combined(rank_by[how], out_matched, ranks, first, used, weight, specific, counts)
             out_event[rows] = event
-            out_queue[rows] = own
+            queues[rows] = own
             out_rank[rows] = total
-            out_score[rows] = _score(total, times[event], half_life[how, 0], half_life[how, 1])
-            out_expires[rows] = _expires(times[event], stated[event], longest)
+            scores[rows] = _score(total, times[event], half_life[how, 0], half_life[how, 1])
+            ends[rows] = _expires(times[event], stated[event], longest)
             rows += 1
             out_start[rows] = used
     return rows
@@ -304,51 +256,12 @@ def rank_event(table: Array, numbers: Array, word: int, time: int, stated: int, 
     The bits of the subscriptions that it matched are added to its word. No subscription is dropped for a more specific
     one.
     """
-    about = int64s(table, _EVENT)
+    about = int64s(table, AT.event)
     offsets, times, expiry = about[:2], about[2:3], about[3:4]
     offsets[0], offsets[1], times[0], expiry[0] = 0, len(numbers), time, stated
-    none = int64s(table, _NONE)
-    starts, matched = int64s(table, _OUT_START), int64s(table, _OUT_MATCHED)
-    count = rank_matches(
-        offsets,
-        numbers,
-        times,
-        expiry,
-        int64s(table, _QUEUES),
-        int32s(table, _PROFILES),
-        float64s(table, _RANKS),
-        float64s(table, _WEIGHTS),
-        int64s(table, _REFRESHES),
-        int32s(table, _RELEVANCES),
-        none,
-        none,
-        none,
-        int8s(table, _RANK_BY),
-        int64_columns(table, _HALF_LIFE, 2),
-        int8s(table, _KIND),
-        float64s(table, _REACH),
-        int64s(table, _PART_START),
-        int32s(table, _PART_COLUMN),
-        float64s(table, _PART_VALUE),
-        float64s(table, _PART_SCALE),
-        float64s(table, _PART_WEIGHT),
-        float64_columns(table, _VALUES, 1),
-        int64_columns(table, _VECTOR_FIRST, 1),
-        int64_columns(table, _VECTOR_SIZE, 1),
-        float64_columns(table, _VECTOR_LENGTH, 1),
-        float64s(table, _VECTOR_VALUES),
-        int64s(table, _KEYS),
-        bools(table, _COUNTS),
-        float64s(table, _OWN_RANKS),
-        int64s(table, _OUT_EVENT),
-        rows[ROW_QUEUE],
-        float64s(table, _OUT_RANK),
-        rows[ROW_SCORE].view(np.float64),
-        rows[ROW_EXPIRES],
-        starts,
-        matched,
-    )
-    bits = int64s(table, _BITS)
+    scores = rows[ROW_SCORE].view(np.float64)
+    count = rank_matches(table, offsets, numbers, times, expiry, rows[ROW_QUEUE], scores, rows[ROW_EXPIRES])
+    starts, matched, bits = int64s(table, AT.out_start), int64s(table, AT.out_matched), int64s(table, AT.bits)
     for row in range(count):
         found = word
         for at in range(starts[row], starts[row + 1]):
@@ -358,42 +271,11 @@ def rank_event(table: Array, numbers: Array, word: int, time: int, stated: int, 
 
 
 @compiled
-def count_relevant(
-    events: int,
-    kind: Array,
-    reach: Array,
-    part_start: Array,
-    part_column: Array,
-    part_value: Array,
-    part_scale: Array,
-    part_weight: Array,
-    values: Array,
-    vector_first: Array,
-    vector_size: Array,
-    vector_length: Array,
-    vector_values: Array,
-    counts: Array,
-) -> None:
+def count_relevant(table: Array, events: int, counts: Array) -> None:
     """Write to how many events each function gives a relevance."""
-    for function in range(len(kind)):
+    for function in range(len(counts)):
         for event in range(events):
-            relevance = _relevance(
-                function,
-                event,
-                kind,
-                reach,
-                part_start,
-                part_column,
-                part_value,
-                part_scale,
-                part_weight,
-                values,
-                vector_first,
-                vector_size,
-                vector_length,
-                vector_values,
-            )
-            counts[function] += not math.isnan(relevance)
+            counts[function] += not math.isnan(_relevance(table, function, event, events))
 
 
 @compiled

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.containers.expectations import Column, Columns, Range, below, check, fail_where
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance
 from rankcast.model.subscriptions import RankBy, Subscriber
 from rankcast.model.times import EARLIEST, LATEST, TICK
@@ -36,6 +37,52 @@ MAX, MIN, MEAN, WEIGHTED_SUM = range(4)
 RANK_BY = {RankBy.MAX: MAX, RankBy.MIN: MIN, RankBy.MEAN: MEAN, RankBy.WEIGHTED_SUM: WEIGHTED_SUM}
 
 DISTANCE, NEARNESS, CLOSENESS, COSINE = range(4)
+
+
+RANKS = "rank table"
+
+FUNCTION_COLUMNS: Columns = {
+    "kind": Column(np.int8, "functions", below(COSINE + 1)),
+    "reach": Column(np.float64, "functions", is_number=True),
+    "part_start": Column(np.int64, "functions", starts="parts"),
+    "part_column": Column(np.int32, "parts", Range()),
+    "part_value": Column(np.float64, "parts", is_number=True),
+    "part_scale": Column(np.float64, "parts", is_positive=True),
+    "part_weight": Column(np.float64, "parts", is_positive=True),
+}
+"""What is expected of relevance functions; `check_functions` has the rest."""
+
+RANK_COLUMNS: Columns = {
+    "queue": Column(np.int64, "subscriptions", below("queues")),
+    "profile": Column(np.int32, "subscriptions", below("profiles")),
+    "rank": Column(np.float64, "subscriptions", is_number=True),
+    "weight": Column(np.float64, "subscriptions", is_number=True),
+    "refresh": Column(np.int64, "subscriptions", Range()),
+    "relevance": Column(np.int32, "subscriptions", below("functions", NONE)),
+    "general_start": Column(np.int64, "subscriptions", below("ends of general ones")),
+    "general_end": Column(np.int64, "subscriptions", below("ends of general ones")),
+    "general": Column(np.int64, "general ones", below("subscriptions")),
+    "rank_by": Column(np.int8, "profiles", below(WEIGHTED_SUM + 1)),
+    "half_life": Column(
+        np.int64, "profiles", width=2, columns={0: below(timedelta.max.days + 1), 1: below(timedelta(1) // TICK)}
+    ),
+    **FUNCTION_COLUMNS,
+}
+"""What is expected of a `RankTable`: subscriptions, profiles and functions that are named exist."""
+
+
+def check_functions(what: str, arrays: Mapping[str, Array], numbers: int, vectors: int) -> None:
+    """Raise unless every relevance function looks at attributes that exist, and divides by no zero.
+
+    The arrays are as `FUNCTION_COLUMNS` expects them.
+    """
+    kind, starts = arrays["kind"], arrays["part_start"]
+    fail_where(starts[1:] == starts[:-1], f"{what}: array part_start: a function without parts")
+    is_cosine = np.repeat(kind == COSINE, np.diff(starts))
+    limits = np.where(is_cosine, vectors, numbers)
+    fail_where(arrays["part_column"] >= limits, f"{what}: array part_column: names no attribute")
+    divides = (kind == COSINE) | (kind == NEARNESS)
+    fail_where(divides & ~(arrays["reach"] > 0), f"{what}: array reach: not above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +126,15 @@ class RankTable:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @staticmethod
-    def from_arrays(arrays: Mapping[str, Array]) -> RankTable:
-        """Return the table of named arrays; raises KeyError when one is missing."""
+    def from_arrays(arrays: Mapping[str, Array], *, queues: int, numbers: int, vectors: int) -> RankTable:
+        """Return the table of named arrays; raise InvalidValueError when they are not one.
+
+        They are about so many queues, and numeric attributes and vectors that relevance functions look at.
+        """
+        general = arrays.get("general")
+        ends = 1 if general is None else len(general) + 1
+        check(RANKS, arrays, RANK_COLUMNS, {"queues": queues, "ends of general ones": ends})
+        check_functions(RANKS, arrays, numbers, vectors)
         return RankTable(**{field.name: np.asarray(arrays[field.name]) for field in fields(RankTable)})
 
     def chosen(self, numbers: Array) -> RankTable:
@@ -122,7 +176,7 @@ class RankTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class RankingTable:
     """A rank table, and the attributes that its relevance functions look at, by their numbers in the table."""
 
     table: RankTable
@@ -130,7 +184,7 @@ class Ranking:
     vectors: tuple[str, ...]
 
     @staticmethod
-    def of(subscribers: Iterable[Subscriber], queues: Iterable[int]) -> Ranking:
+    def of(subscribers: Iterable[Subscriber], queues: Iterable[int]) -> RankingTable:
         """Return the table of some subscribers, given the queue of each of their subscriptions in order.
 
         Raises PriorityCycleError for contradictory priorities.
@@ -139,7 +193,7 @@ class Ranking:
         functions = Functions()
         for subscriber in subscribers:
             subscriptions.add(subscriber, functions)
-        return Ranking(
+        return RankingTable(
             subscriptions.table(np.fromiter(queues, np.int64), functions),
             tuple(functions.numbers),
             tuple(functions.vectors),

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeVar
 
-from rankcast.model.diversity import Diversity
+from rankcast.model.policies import Diversity
 from rankcast.model.values import Value
 
 __all__ = ["Diversity", "diverse_best", "list_diversity", "mean_distance", "most_diverse"]

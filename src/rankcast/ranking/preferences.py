@@ -29,8 +29,7 @@ from rankcast.model.events import Event
 from rankcast.model.relevance import Decay, Relevance
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriptionId
 from rankcast.model.times import LATEST
-from rankcast.ranking.decay import decayed
-from rankcast.ranking.relevance import relevance_of
+from rankcast.ranking.relevance import decayed, relevance_of
 
 
 def preference_ranks(subscriber: Subscriber) -> dict[SubscriptionId, float]:

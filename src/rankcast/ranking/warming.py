@@ -9,8 +9,8 @@ from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
 from rankcast.model.relevance import Closeness, Cosine, Relevance, Target
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.ranking.batch import Features, Ranking, rank_batch, relevant_events
-from rankcast.ranking.batch_kernels import EVENT_KINDS, rank_event
+from rankcast.ranking.batch import Features, RankingTable, rank_batch, relevant_events
+from rankcast.ranking.batch_kernels import EVENT_ARRAYS, rank_event
 
 
 def warm_up() -> None:
@@ -18,11 +18,11 @@ def warm_up() -> None:
     functions: tuple[Relevance, ...] = (Closeness((Target("x", 0.0),)), Cosine("v", (1.0,)))
     everything = Filter.of(Constant(True))
     wanted = [Subscription(SubscriptionId(str(at)), everything, relevance=one) for at, one in enumerate(functions)]
-    ranking = Ranking.of([Subscriber(SubscriberId("1"), tuple(wanted))], [0, 0])
+    ranking = RankingTable.of([Subscriber(SubscriberId("1"), tuple(wanted))], [0, 0])
     starts = np.array([0, 1])
     features = Features.of(ranking, 1, {"x": np.zeros(1)}, {"v": (starts, np.ones(1))})
     rank_batch(ranking, np.array([0, 2]), np.arange(2), np.zeros(1, np.int64), np.ones(1, np.int64), features)
     relevant_events(ranking.table, features, 1)
-    arrays = [np.zeros((4, columns) if columns else 4, kind) for kind, columns in EVENT_KINDS.values()]
+    arrays = [np.zeros((4, abs(columns)) if columns else 4, kind) for kind, columns in EVENT_ARRAYS.values()]
     rows = np.zeros((4, 1), np.int64)
-    rank_event(KernelArguments.of(EVENT_KINDS, arrays).addresses, np.zeros(0, np.int64), 0, 0, 0, rows)
+    rank_event(KernelArguments.of(EVENT_ARRAYS, arrays).addresses, np.zeros(0, np.int64), 0, 0, 0, rows)

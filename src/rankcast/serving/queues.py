@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import Content, content_codes
-from rankcast.delivery.engine.queue_table import Delivered, QueueTable
+from rankcast.delivery.engine.queue_table import DeliveredRows, QueueTable
 from rankcast.delivery.rules.changes import new_queue, renamed_queue
 from rankcast.delivery.rules.queues import Candidate, Queue, step
 from rankcast.delivery.stream.kernels import CODE_BITS
@@ -28,7 +28,7 @@ from rankcast.model.values import Value
 from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 
-class Rows(Struct):
+class ServedRows(Struct):
     """One event in some queues, each named once: the first `size` columns of a table.
 
     Its lines are the queues, the words of the event with what it matched there, when it expires, and the bits of its
@@ -50,27 +50,27 @@ class Rows(Struct):
         queue, word, expires, bits = self.table[:, : self.size]
         return zip(queue.tolist(), word.tolist(), expires.tolist(), bits.view(np.float64).tolist(), strict=True)
 
-    def chosen(self, is_chosen: Array) -> Rows:
+    def chosen(self, is_chosen: Array) -> ServedRows:
         """Return some of the rows."""
         found = np.ascontiguousarray(self.table[:, : self.size][:, is_chosen])
-        return Rows(found, found.shape[1])
+        return ServedRows(found, found.shape[1])
 
-    def joined(self, others: Rows) -> Rows:
+    def joined(self, others: ServedRows) -> ServedRows:
         """Return these rows and others."""
         found = np.concatenate([self.table[:, : self.size], others.table[:, : others.size]], axis=1)
-        return Rows(found, found.shape[1])
+        return ServedRows(found, found.shape[1])
 
     @staticmethod
-    def of(rows: Sequence[tuple[int, int, int, float]]) -> Rows:
+    def of(rows: Sequence[tuple[int, int, int, float]]) -> ServedRows:
         """Return rows of (queue, word, expires, score)."""
         table = np.empty((4, len(rows)), np.int64)
         scores = table[ROW_SCORE].view(np.float64)
         for at, row in enumerate(rows):
             table[ROW_QUEUE, at], table[ROW_WORD, at], table[ROW_EXPIRES, at], scores[at] = row
-        return Rows(table, len(rows))
+        return ServedRows(table, len(rows))
 
 
-NO_ROWS = Rows.of(())
+NO_ROWS = ServedRows.of(())
 
 
 class Queues(Protocol):
@@ -82,7 +82,7 @@ class Queues(Protocol):
     def remove(self, queue: int) -> None:
         """End a queue."""
 
-    def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> Delivered:
+    def arrive(self, event: Event | None, rows: ServedRows, time: int, now: int, *, closed: bool) -> DeliveredRows:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
 
     def get(self, queue: int, policy: Policy) -> Queue:
@@ -124,10 +124,10 @@ class SteppedQueues:
         """End a queue."""
         del self._queues[queue]
 
-    def arrive(self, _: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> Delivered:
+    def arrive(self, _: Event | None, rows: ServedRows, time: int, now: int, *, closed: bool) -> DeliveredRows:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
         arriving = {queue: (word, expires, score) for queue, word, expires, score in rows.columns}
-        moment, found = instant_of(now), Delivered([], [], [], [])
+        moment, found = instant_of(now), DeliveredRows([], [], [], [])
         for number in sorted(arriving.keys() | self._due(now)):
             queue, policy = self._queues[number]
             candidate = None
@@ -232,7 +232,7 @@ class ColumnarQueues:
         self._table.put(queue, new_queue(ALL_MATCHES), ALL_MATCHES)
         self._diverse.discard(queue)
 
-    def arrive(self, event: Event | None, rows: Rows, time: int, now: int, *, closed: bool) -> Delivered:
+    def arrive(self, event: Event | None, rows: ServedRows, time: int, now: int, *, closed: bool) -> DeliveredRows:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
         table, size = rows.table, rows.size
         if not self._diverse:

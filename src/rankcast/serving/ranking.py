@@ -4,6 +4,10 @@ Until kernels are loaded matches are ranked one by one, in plain Python. Then th
 batches, for which the subscriptions are lines of a table that grows and shrinks; the arithmetic is the same to the last
 bit. Subscribers for whom only the most specific matches count, or with very many subscriptions, are always ranked one
 by one.
+
+What an event matched in a queue, as the low bits of its word: a mask of positions, or the number of a set of them.
+
+Positions are those of a subscriber's subscriptions; the first 19 have a bit each.
 """
 
 from __future__ import annotations
@@ -18,15 +22,17 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import loaded
 from rankcast.compiling.arguments import KernelArguments
+from rankcast.delivery.stream.batches import SETS
+from rankcast.delivery.stream.kernels import CODE_BITS
+from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Relevance
 from rankcast.model.subscriptions import SubscriptionId
 from rankcast.model.times import NEVER, TICK, instant_of, microseconds
 from rankcast.ranking.batch import Features
-from rankcast.ranking.batch_kernels import EVENT_KINDS, ROW_SCORE, rank_event
+from rankcast.ranking.batch_kernels import EVENT_ARRAYS, ROW_SCORE, rank_event
 from rankcast.ranking.batch_table import LONGEST, NONE, RANK_BY, Functions
-from rankcast.serving.matched_codes import WIDEST, MatchedCodes
-from rankcast.serving.queues import Rows
+from rankcast.serving.queues import ServedRows
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberState
 
 SPARE = 64
@@ -42,9 +48,8 @@ _LINE = {
     "refresh": np.int64,
     "relevance": np.int32,
     "bits": np.int64,
-    "none": np.int64,
 }
-"""What is known of each subscription, as the first arrays of `EVENT_KINDS`."""
+"""What is known of each subscription."""
 
 
 class SubscriptionRanking:
@@ -83,7 +88,7 @@ class SubscriptionRanking:
             ranks, weights = owner.preferences.ranks, owner.preferences.weights
             bits = 1 << at if at < WIDEST else 0
             line = (queue.number, profile, ranks[one.id], weights[one.id], refresh, relevance, bits)
-            for name, value in zip(self._lines, line, strict=False):
+            for name, value in zip(self._lines, line, strict=True):
                 self._lines[name][number] = value
             self._one_by_one[number] = special
         self._are_special += special
@@ -149,7 +154,7 @@ class SubscriptionRanking:
             found[queue] = (*found.get(queue, ()), position)
         return found
 
-    def rows(self, event: Event, numbers: Array, word: int, time: int, *, by_kernel: bool) -> Rows:
+    def rows(self, event: Event, numbers: Array, word: int, time: int, *, by_kernel: bool) -> ServedRows:
         """Return the rows of an event of a time that matches some subscriptions; its word has no code yet.
 
         They are there until the next call.
@@ -165,7 +170,7 @@ class SubscriptionRanking:
         plain = self._rows_by_kernel(event, numbers[~special], word, time)
         return plain.joined(rest) if rest.size else plain
 
-    def _rows_one_by_one(self, event: Event, numbers: Sequence[int], word: int, time: int) -> Rows:
+    def _rows_one_by_one(self, event: Event, numbers: Sequence[int], word: int, time: int) -> ServedRows:
         rows: list[tuple[int, int, int, float]] = []
         instant = instant_of(time)
         for queue, positions in self.grouped(numbers).items():
@@ -176,7 +181,7 @@ class SubscriptionRanking:
             expires = queue.expires(event, ranked, instant)
             score = queue.owner.preferences.score(ranked.rank, instant)
             rows.append((queue.number, word | code, microseconds(expires), score))
-        return Rows.of(rows)
+        return ServedRows.of(rows)
 
     def code(self, queue: ServedQueue, matched: tuple[str, ...], positions: tuple[int, ...]) -> int:
         """Return the code of the subscriptions that rank an event, which are among those at some positions."""
@@ -185,7 +190,7 @@ class SubscriptionRanking:
             positions = tuple(at for at in positions if owned[at].id in ranking)
         return self._codes.code(positions)
 
-    def _rows_by_kernel(self, event: Event, numbers: Array, word: int, time: int) -> Rows:
+    def _rows_by_kernel(self, event: Event, numbers: Array, word: int, time: int) -> ServedRows:
         if self._stale or len(numbers) > self._room:
             self._refresh(len(numbers))
         if self._numbers:
@@ -195,12 +200,12 @@ class SubscriptionRanking:
                 written[at] = value if type(value) is float and -math.inf < value < math.inf else _number(value)
         arguments = self._with_vectors(event) if self._vectors else self._without_vectors
         stated = NEVER if event.expires is None else microseconds(event.expires)
-        rows = Rows(self._rows, self._rank_event(arguments.addresses, numbers, word, time, stated, self._rows))
+        rows = ServedRows(self._rows, self._rank_event(arguments.addresses, numbers, word, time, stated, self._rows))
         if self._profiles_decay:
             self._complete_scores(rows, time)
         return rows
 
-    def _complete_scores(self, rows: Rows, time: int) -> None:
+    def _complete_scores(self, rows: ServedRows, time: int) -> None:
         """Work out one by one the few decayed scores that need whole numbers beyond 2**53."""
         scores = rows.table[ROW_SCORE, : rows.size].view(np.float64)
         for row in np.flatnonzero(np.isnan(scores)).tolist():
@@ -234,14 +239,16 @@ class SubscriptionRanking:
             "half_life": np.ascontiguousarray(profiles[:, 1:]),
             **self._functions.arrays(),
             "values": self._values,
+            **dict.fromkeys(("general_start", "general_end", "general"), np.zeros(len(self._one_by_one), np.int64)),
         }
         self._without_vectors = self._arguments(NO_VECTORS)
         self._rank_event = loaded(rank_event)
         self._stale = False
 
     def _arguments(self, vectors: Features) -> KernelArguments:
-        given = (vectors.first, vectors.size, vectors.length, vectors.values)
-        return KernelArguments.of(EVENT_KINDS, (*self._tables.values(), *given, *self._out.values()))
+        names = ("vector_first", "vector_size", "vector_length", "vector_values")
+        given = {**self._tables, **self._out, **dict(zip(names, vectors.arrays[1:], strict=True))}
+        return KernelArguments.of(EVENT_ARRAYS, [given[name] for name in EVENT_ARRAYS])
 
     def _with_vectors(self, event: Event) -> KernelArguments:
         """Return what the kernel is given for an event with vectors."""
@@ -262,3 +269,63 @@ def _longer(column: Array, size: int) -> Array:
     grown = np.zeros(size, column.dtype)
     grown[: len(column)] = column
     return grown
+
+
+CODES = (1 << CODE_BITS) - 1
+WIDEST = SETS.bit_length() - 1
+"""Positions below this one have a bit."""
+
+FEWEST, MOST = SETS // 8, SETS // 2
+"""Sets that are kept before queues are asked which they need, where they need few or very many."""
+
+
+class MatchedCodes:
+    """Codes of sets of positions, those beyond a mask each once."""
+
+    def __init__(self) -> None:
+        self._sets: list[tuple[int, ...]] = []
+        self._codes: dict[tuple[int, ...], int] = {}
+        self._free: list[int] = []
+        self._many = FEWEST
+        self._recent: set[int] = set()
+
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to look which of the sets are still needed."""
+        return len(self._codes) > self._many
+
+    def code(self, positions: tuple[int, ...]) -> int:
+        """Return the code of ascending positions."""
+        if not positions or positions[-1] < WIDEST:
+            mask = 0
+            for position in positions:
+                mask |= 1 << position
+            return mask
+        found = self._codes.get(positions)
+        if found is None:
+            if not self._free and len(self._sets) == SETS:
+                raise InvalidValueError(f"more than {SETS:,} different sets of matching subscriptions are held")
+            at = self._free.pop() if self._free else len(self._sets)
+            self._sets[at : at + 1] = [positions]
+            found = self._codes[positions] = SETS + at
+        self._recent.add(found)
+        return found
+
+    def positions(self, word: int) -> tuple[int, ...]:
+        """Return the positions of a word."""
+        code = word & CODES
+        if code >= SETS:
+            return self._sets[code - SETS]
+        return tuple(bit for bit in range(code.bit_length()) if code >> bit & 1)
+
+    def begin_sweep(self) -> None:
+        """Remember from now on which codes are asked for."""
+        self._recent = set()
+
+    def keep(self, held: set[int]) -> None:
+        """Forget the sets but those of some codes, and those that were asked for since the sweep began."""
+        if self._codes:
+            used = held | self._recent
+            self._codes = {positions: code for positions, code in self._codes.items() if code in used}
+            self._free = [at for at in range(len(self._sets)) if SETS + at not in used]
+            self._many = min(max(2 * len(self._codes), FEWEST), MOST)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from weakref import WeakValueDictionary
 
 from rankcast.delivery.stream.batches import SETS
-from rankcast.model.notifying import AtOnce
+from rankcast.model.policies import AtOnce
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
-from rankcast.serving.matched_codes import MatchedCodes
+from rankcast.serving.ranking import MatchedCodes
 from rankcast.serving.subscriber_state import ServedQueue
 
 NOBODY = SubscriberId("")

@@ -17,20 +17,20 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from itertools import count, repeat
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from msgspec.structs import replace as replaced
 
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import Content, content_for
-from rankcast.delivery.engine.queue_table import Delivered
+from rankcast.delivery.engine.queue_table import DeliveredRows
 from rankcast.delivery.rules.changes import changed_queue, renamed_queue
 from rankcast.delivery.rules.forecast import Forecast, outlook
-from rankcast.delivery.rules.handing_over import current
+from rankcast.delivery.rules.policies import current
 from rankcast.delivery.rules.queues import Candidate, Queue
 from rankcast.delivery.stream.kernels import CODE_BITS
 from rankcast.matching.naive import matches as is_matched
@@ -39,21 +39,20 @@ from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.model.times import LATEST, instant_of, microseconds
 from rankcast.ranking.preferences import Preferences, Ranked
-from rankcast.serving.held_events import HeldEvents
-from rankcast.serving.matched_codes import CODES, MatchedCodes
-from rankcast.serving.queues import NO_ROWS, ColumnarQueues, Queues, Rows, SteppedQueues
-from rankcast.serving.ranking import SubscriptionRanking
+from rankcast.serving.held_events import DISCARDED, HeldEvents, Sweep
+from rankcast.serving.queues import NO_ROWS, ColumnarQueues, Queues, ServedRows, SteppedQueues
+from rankcast.serving.ranking import CODES, MatchedCodes, SubscriptionRanking
 from rankcast.serving.recipients import Recipients
 from rankcast.serving.results import Match, Notification
 from rankcast.serving.subscriber_state import (
     MOST_QUEUES,
     Gathering,
+    HeldEvent,
     QueueState,
     ServedQueue,
     SubscriberRecord,
     SubscriberState,
 )
-from rankcast.serving.sweeping import DISCARDED, Sweep
 
 
 class Served(Struct):
@@ -272,7 +271,7 @@ class Serving:
                 found.append(queue.match(event, ranked))
         return found
 
-    def _without_held(self, rows: Rows, earlier: set[int], now: datetime) -> Rows:
+    def _without_held(self, rows: ServedRows, earlier: set[int], now: datetime) -> ServedRows:
         """Leave out the queues that hold an event of the same identity."""
         return rows.chosen(np.array([not self._holds(queue, earlier, now) for queue in rows.queue.tolist()], bool))
 
@@ -282,7 +281,7 @@ class Serving:
         held = self._queues.get(number, queue.policy).held_at(now)
         return any(_word(one) >> CODE_BITS in events for one in held)
 
-    def _told(self, event: Event, rows: Rows) -> list[Match]:
+    def _told(self, event: Event, rows: ServedRows) -> list[Match]:
         """Return the matches of rows."""
         found = []
         for number, word, _, score in rows.columns:
@@ -304,7 +303,7 @@ class Serving:
         assert found is not None
         return found.rank
 
-    def _finish(self, served: Served, delivered: Delivered, now: datetime, moment: int) -> None:
+    def _finish(self, served: Served, delivered: DeliveredRows, now: datetime, moment: int) -> None:
         """Hand over what was delivered, and what was gathered until now, which is `moment` as queues count."""
         handed: list[Notification] = []
         is_now = True
@@ -322,7 +321,7 @@ class Serving:
             handed.sort(key=_handed_over)
         served.notifications = handed
 
-    def _notifications(self, delivered: Delivered, now: datetime | None) -> list[Notification]:
+    def _notifications(self, delivered: DeliveredRows, now: datetime | None) -> list[Notification]:
         """Return deliveries as notifications to be handed over; all are of this instant, if one is given."""
         queues, words, times, scores = delivered
         subscribers, names, events = self._recipients.subscribers, self._recipients.names, self._events.events
@@ -350,7 +349,7 @@ class Serving:
         self._set_handover(queue.owner)
         return found
 
-    def _in_order(self, delivered: Delivered) -> Delivered:
+    def _in_order(self, delivered: DeliveredRows) -> DeliveredRows:
         """Return deliveries as subscribers came."""
         queues = delivered.queue
         orders = queues if self._recipients.are_in_order else [self._recipients.orders[queue] for queue in queues]
@@ -358,7 +357,7 @@ class Serving:
             return delivered
         places = sorted(range(len(orders)), key=orders.__getitem__)
         rows = list(zip(*delivered, strict=True))
-        return Delivered(*map(list, zip(*(rows[at] for at in places), strict=True)))
+        return DeliveredRows(*map(list, zip(*(rows[at] for at in places), strict=True)))
 
     def _set_handover(self, state: SubscriberState) -> None:
         """Note when a subscriber is handed what is gathered; an older note in the heap no longer counts."""
@@ -459,24 +458,23 @@ class Serving:
 
     def _queue_state(self, queue: ServedQueue) -> QueueState:
         found = self._queue(queue)
-        held = tuple(self.match_of(queue, one) for one in found.held)
-        named = renamed_queue(found, lambda word: self._events[word].identity)  # type: ignore[index]
-        return QueueState(queue.subscription, named, held)
+        matches = [self.match_of(queue, candidate) for candidate in found.held]
+        held = tuple(HeldEvent(match.event, match.rank, match.matched) for match in matches)
+        places = {candidate.identity: place for place, candidate in enumerate(found.held)}
+        return QueueState(queue.subscription, renamed_queue(found, places.__getitem__), held)
 
     def _restore(self, queue: ServedQueue, kept: QueueState) -> None:
         """Let a queue go on from what was kept of it."""
         self._sweep = None  # these events come into the queue without arriving
         positions = {one.id: at for at, one in enumerate(queue.owner.subscriber.subscriptions)}
-        matches = {match.event.identity: match for match in kept.held}
-        held = [(one, matches[one.identity]) for one in kept.queue.held]  # type: ignore[index]
-        for one, match in held:  # all of them first: one that comes in may give others new numbers
-            self._number(match.event, microseconds(one.time))
+        held = list(zip(kept.queue.held, kept.held, strict=True))
+        for candidate, own in held:  # all of them first: one that comes in may give others new numbers
+            self._number(own.event, microseconds(candidate.time))
         words: dict[Identity | int, int] = {}
-        for one, match in held:
-            number = self._number(match.event, microseconds(one.time))
-            words[one.identity] = number << CODE_BITS | self._codes.code(
-                tuple(sorted(positions[name] for name in match.matched))
-            )
+        for candidate, own in held:
+            number = self._number(own.event, microseconds(candidate.time))
+            code = self._codes.code(tuple(sorted(positions[name] for name in own.matched)))
+            words[candidate.identity] = number << CODE_BITS | code
         self._put(self._queues, queue, renamed_queue(kept.queue, words.__getitem__))
 
     def _number(self, event: Event, time: int) -> int:

@@ -10,15 +10,16 @@ from bisect import bisect_right, insort_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rankcast.delivery.rules.handing_over import handed_over
-from rankcast.delivery.rules.queues import Queue
+from rankcast.delivery.rules.changes import AnyQueue
+from rankcast.delivery.rules.policies import handed_over
+from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
-from rankcast.model.notifying import AtOnce, Gathered
-from rankcast.model.policies import Policy
+from rankcast.model.policies import AtOnce, Gathered, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.serving.results import Match, Notification
@@ -30,13 +31,28 @@ MOST_RANKS = 64
 """Combinations of filters whose rank a queue remembers: most subscribers have few subscriptions."""
 
 
+class HeldEvent(NamedTuple):
+    """An event in a queue, with its rank and the subscriptions that brought it there."""
+
+    event: Event
+    rank: float
+    matched: tuple[SubscriptionId, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """A queue, whose it is (None: shared by a subscriber's subscriptions), and the matches of the events in it."""
+    """A queue, whose it is (None: shared by a subscriber's subscriptions), and the events in it, in its order.
+
+    The candidates of the queue are known by their places among these events.
+    """
 
     subscription: SubscriptionId | None
-    queue: Queue
-    held: tuple[Match, ...] = ()
+    queue: AnyQueue
+    held: tuple[HeldEvent, ...] = ()
+
+    def __post_init__(self) -> None:
+        if [candidate.identity for candidate in self.queue.held] != list(range(len(self.held))):
+            raise InvalidValueError("the candidates of a queue are not the events that are with it")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ except ImportError as error:  # pragma: no cover
     raise ImportError("rankcast.spark needs PySpark: pip install 'rankcast[spark]'") from error
 
 from rankcast.spark.delivery.separate_stage import deliver, deliver_outputs
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.stage import match, rejected_rows
 from rankcast.spark.matching.top_subscribers import TopSubscribers, top_subscribers
 from rankcast.spark.pipeline import Pipeline
@@ -20,8 +20,8 @@ from rankcast.spark.sources.events import EventColumns, with_content_id
 from rankcast.spark.subscribers.changing import ChangingSubscribers
 
 __all__ = [
-    "Audience",
     "ChangingSubscribers",
+    "CompiledSubscribers",
     "EventColumns",
     "Pipeline",
     "SparkSetupError",

@@ -34,7 +34,7 @@ from rankcast.model.subscriptions import Subscriber, unique_subscribers
 from rankcast.spark.delivery.live_state import clean
 from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver
 from rankcast.spark.delivery.unpacked_rows import NOTIFICATION, UNPACKED_SCHEMA, UnpackTask
-from rankcast.spark.matching.compiled_subscribers import Audience, needs_hub
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, needs_hub
 from rankcast.spark.matching.packed_rows import PackTask
 from rankcast.spark.matching.shipping import AudienceSource, shipped
 from rankcast.spark.matching.top_subscribers import TopSubscribers
@@ -50,7 +50,13 @@ SHARDS = 4
 NOTIFICATION_COLUMNS = ("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered")
 
 Subscribers: TypeAlias = (
-    str | os.PathLike[str] | Iterable[Subscriber] | DataFrame | Audience | ChangingSubscribers | AudienceSource
+    str
+    | os.PathLike[str]
+    | Iterable[Subscriber]
+    | DataFrame
+    | CompiledSubscribers
+    | ChangingSubscribers
+    | AudienceSource
 )
 
 
@@ -82,11 +88,11 @@ class Pipeline:
         self.top = top
         self.schema = schema
         self._source: AudienceSource | None = None
-        self._audience: Audience | None = None
+        self._audience: CompiledSubscribers | None = None
         self._take(subscribers)
 
     def _take(self, subscribers: Subscribers) -> None:
-        if isinstance(subscribers, Audience):
+        if isinstance(subscribers, CompiledSubscribers):
             if subscribers.needs_hub is not None:
                 raise InvalidSubscriptionError(subscribers.needs_hub)
             self._audience = subscribers
@@ -97,7 +103,9 @@ class Pipeline:
         elif isinstance(subscribers, DataFrame):
             self._take_file(subscribers_of_rows(subscribers))
         elif isinstance(subscribers, Iterable):
-            self._audience = Audience.of(map(self._checked, unique_subscribers(subscribers).values()), apart=True)
+            self._audience = CompiledSubscribers.of(
+                map(self._checked, unique_subscribers(subscribers).values()), apart=True
+            )
         else:
             self._source = subscribers
 
@@ -113,7 +121,7 @@ class Pipeline:
     def _take_file(self, found: SubscriberFile) -> None:
         self.problems = found.problems
         self.schema = self.schema or found.schema
-        self._audience = Audience.of(map(self._checked, found.subscribers), apart=True)
+        self._audience = CompiledSubscribers.of(map(self._checked, found.subscribers), apart=True)
 
     def source(self, spark: SparkSession) -> AudienceSource:
         """Return what tasks get their audience from."""

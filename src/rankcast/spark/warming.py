@@ -16,9 +16,9 @@ from rankcast.model.relevance import Cosine
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.spark.delivery.unpacked_rows import notification_rows
 from rankcast.spark.matching.chunks import UnfilteredRanks, chunks_of
-from rankcast.spark.matching.compiled_subscribers import Audience
-from rankcast.spark.matching.fair_draws import draws
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.stage import ranked
+from rankcast.spark.matching.top_subscribers import draws
 from rankcast.spark.sources.event_batches import OpenEvents
 
 
@@ -37,7 +37,7 @@ def _run(*, deliver: bool) -> None:
     everything = Filter.of(Constant(True))
     plain = Subscription(SubscriptionId("1"), everything)
     near = Subscription(SubscriptionId("1"), everything, relevance=Cosine("v", (1.0,)))
-    audience = Audience.of([Subscriber(SubscriberId("1"), (plain,)), Subscriber(SubscriberId("2"), (near,))])
+    audience = CompiledSubscribers.of([Subscriber(SubscriberId("1"), (plain,)), Subscriber(SubscriberId("2"), (near,))])
     event = Event("1", "/", time=datetime(1970, 1, 1, tzinfo=UTC), data={"v": [1.0]})
     events = OpenEvents(np.zeros(1, np.int64), [event], None)
     table = events.table(audience.queues.wanted_content)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.model.schema import Schema
+from rankcast.storage.documents import first_json_keys
 from rankcast.storage.events.files import EVENT_SUFFIXES, EventFormat, event_format, files_in, read_events
 from rankcast.storage.subscribers.files import SUBSCRIBER_SUFFIXES, load_subscribers
 from rankcast.storage.text_files import DamagedError, check_plain, is_folder, open_bytes, read_bytes, unreadable
-from rankcast.storage.tokens import Kind, json_tokens, walk
 
 _SUBSCRIBER_KEYS = frozenset(("$schema", "version", "schema", "subscribers"))
 _HEAD_BYTES = 64 * 1024
@@ -64,26 +64,5 @@ def is_subscriber_file(path: str | os.PathLike[str]) -> bool:
         raise unreadable(path, error) from None
     except DamagedError:
         return False
-    keys = _first_keys(head)
+    keys = first_json_keys(head)
     return bool(keys) and keys <= _SUBSCRIBER_KEYS
-
-
-def _first_keys(head: str) -> set[str]:
-    """Return the keys of the object that a JSON text starts with, as far as they can be read."""
-    keys: set[str] = set()
-    depth = 0
-    try:
-        for key, token, _ in walk(json_tokens(head, ""), ""):
-            if token.kind is Kind.END:
-                depth -= 1
-                if depth == 0:
-                    break
-                continue
-            if depth == 0 and token.kind is not Kind.MAPPING:
-                break
-            if depth == 1 and isinstance(key, str):
-                keys.add(key)
-            depth += token.kind is not Kind.SCALAR
-    except (InvalidFileError, ValueError):  # what is wrong with the text is found when it is read in earnest
-        return keys
-    return keys

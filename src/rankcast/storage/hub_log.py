@@ -1,6 +1,6 @@
 """The file of a durable hub: a log of its inputs and a snapshot of its state, in one SQLite database.
 
-Tables: `inputs` (every input since the snapshot, numbered without gaps, with its `now`), `snapshots` (at most one, the
+Tables: `inputs` (every input since the snapshot, numbered without gaps), `snapshots` (at most one, the
 state after the input whose number it has) and `about` (what the file says of itself). Nothing here knows what an input
 or a state means: bodies are texts and bytes.
 
@@ -23,25 +23,23 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 from rankcast.model.errors import InvalidFileError, RankcastError
-from rankcast.model.times import instant_of, microseconds
 from rankcast.storage.text_files import invalid_file
 
-FORMAT = 3
-"""Since 3, queues hold what they need and no more; 1 and 2 were never released."""
+FORMAT = 4
+"""The formats before were never released."""
 
 APPLICATION = int.from_bytes(b"Rkct", "big")
 """SQLite's mark of whose file it is, at a fixed place in its first page."""
 
 _TABLES = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE inputs (number INTEGER PRIMARY KEY, now INTEGER, kind TEXT NOT NULL, open TEXT NOT NULL,"
-    " body TEXT NOT NULL, checksum INTEGER NOT NULL)",
+    "CREATE TABLE inputs (number INTEGER PRIMARY KEY, open TEXT NOT NULL, body TEXT NOT NULL,"
+    " checksum INTEGER NOT NULL)",
     "CREATE TABLE snapshots (number INTEGER PRIMARY KEY, body BLOB NOT NULL, checksum INTEGER NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
@@ -60,16 +58,14 @@ class HubLogError(RankcastError):
 
 
 class Row(NamedTuple):
-    """One input: `now` is None where time does not matter, `open` are earlier inputs that were not settled yet."""
+    """One input; `open` are earlier inputs that were not settled yet."""
 
     number: int
-    now: datetime | None
-    kind: str
     open: tuple[int, ...]
     body: str
 
 
-class Snapshot(NamedTuple):
+class LoggedState(NamedTuple):
     """The state after the input of this number."""
 
     number: int
@@ -110,7 +106,7 @@ class HubLog:
             connection.close()
             raise
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> LoggedState | None:
         """Return the snapshot, if there is one."""
         with self._reading():
             found = self._connection.execute("SELECT number, body, checksum FROM snapshots").fetchall()
@@ -119,31 +115,30 @@ class HubLog:
         number, body, checksum = found[-1]
         if not isinstance(body, bytes) or zlib.crc32(body, number & 0xFFFFFFFF) != checksum:
             raise self._damaged(f"the snapshot after input {number} is not what was written")
-        return Snapshot(number, body)
+        return LoggedState(number, body)
 
     def rows(self, after: int) -> Iterator[Row]:
         """Give the inputs after a number, in order."""
         with self._reading():
             cursor = self._connection.execute(
-                "SELECT number, now, kind, open, body, checksum FROM inputs WHERE number > ? ORDER BY number", (after,)
+                "SELECT number, open, body, checksum FROM inputs WHERE number > ? ORDER BY number", (after,)
             )
             for expected, (*stored, checksum) in enumerate(cursor, start=after + 1):
                 if stored[0] != expected:
                     raise self._damaged(f"input {expected} is missing")
                 if _checksum(stored) != checksum:
                     raise self._damaged(f"input {expected} is not what was written")
-                number, now, kind, unsettled, body = stored
-                time = None if now is None else instant_of(now)
-                yield Row(number, time, kind, tuple(map(int, unsettled.split())), body)
+                number, unsettled, body = stored
+                yield Row(number, tuple(map(int, unsettled.split())), body)
 
     def append(self, rows: Iterable[Row]) -> None:
         """Write inputs, all of them or none."""
-        stored = [(row.number, _ticks(row.now), row.kind, " ".join(map(str, row.open)), row.body) for row in rows]
+        stored = [(row.number, " ".join(map(str, row.open)), row.body) for row in rows]
         values = [(*one, _checksum(one)) for one in stored]
         with self._writing():
-            self._connection.executemany("INSERT INTO inputs VALUES (?, ?, ?, ?, ?, ?)", values)
+            self._connection.executemany("INSERT INTO inputs VALUES (?, ?, ?, ?)", values)
 
-    def replace(self, snapshot: Snapshot) -> None:
+    def replace(self, snapshot: LoggedState) -> None:
         """Write a snapshot, and drop the older one and the inputs that it contains."""
         checksum = zlib.crc32(snapshot.body, snapshot.number & 0xFFFFFFFF)
         with self._writing():
@@ -240,10 +235,6 @@ def _reason(error: sqlite3.Error) -> str:
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_FULL:
             return f"cannot be read or written: {error}"
     return f"is damaged: {error}"
-
-
-def _ticks(now: datetime | None) -> int | None:
-    return None if now is None else microseconds(now)
 
 
 def _checksum(values: Iterable[object]) -> int:

@@ -92,7 +92,7 @@ class DamagedError(Exception):
     """The rest of a stream cannot be read; the message says why."""
 
 
-class Line(NamedTuple):
+class FileLine(NamedTuple):
     """One line: `number` counts from 1, `content` keeps its line end, `too_long` says that the content was dropped."""
 
     number: int
@@ -110,7 +110,7 @@ def open_bytes(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
-def read_lines(stream: BinaryIO, file: str) -> Iterator[Line]:
+def read_lines(stream: BinaryIO, file: str) -> Iterator[FileLine]:
     """Return the lines of a stream without a byte order mark; raise DamagedError where reading fails."""
     number = 0
     try:
@@ -121,9 +121,9 @@ def read_lines(stream: BinaryIO, file: str) -> Iterator[Line]:
                 content = content.removeprefix(codecs.BOM_UTF8)
             if len(content) > MAX_LINE_BYTES:
                 _skip_line(stream, content)
-                yield Line(number, b"\n", too_long=True)
+                yield FileLine(number, b"\n", too_long=True)
             else:
-                yield Line(number, content)
+                yield FileLine(number, content)
     except (EOFError, zlib.error, OSError) as error:
         raise _damaged(error) from None
 

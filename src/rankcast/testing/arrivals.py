@@ -22,10 +22,10 @@ from msgspec import structs
 from rankcast.hub import Hub, Notification
 from rankcast.hub.results import Late
 from rankcast.model.events import Event, Identity
-from rankcast.model.notifying import AT_ONCE
+from rankcast.model.policies import AT_ONCE
 from rankcast.model.subscriptions import Subscriber, SubscriberId
 from rankcast.testing.conformance import Case, Oracle, cases, delivery_of
-from rankcast.testing.definitions import Delivery
+from rankcast.testing.definitions import ExpectedDelivery
 
 _SECOND = timedelta(seconds=1)
 
@@ -46,7 +46,7 @@ class Arrived:
     `reported` is None for an engine that reports only some of them.
     """
 
-    deliveries: Sequence[Delivery]
+    deliveries: Sequence[ExpectedDelivery]
     late: Collection[int] = ()
     reported: Sequence[tuple[Identity, datetime]] | None = None
 

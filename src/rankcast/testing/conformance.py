@@ -22,13 +22,12 @@ from rankcast.matching.index import Index
 from rankcast.matching.naive import matches
 from rankcast.matching.segments.builder import Entry
 from rankcast.model.events import Event, Identity
-from rankcast.model.notifying import Gathered, OnDemand
+from rankcast.model.policies import Gathered, OnDemand
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription, SubscriptionId
 from rankcast.model.times import LATEST
-from rankcast.ranking.decay import decayed
 from rankcast.ranking.preferences import added, preference_ranks
-from rankcast.ranking.relevance import relevance_of
-from rankcast.testing.definitions import Delivery, Offer, due, gathered, listed
+from rankcast.ranking.relevance import decayed, relevance_of
+from rankcast.testing.definitions import ExpectedDelivery, Offer, due, gathered, listed
 from rankcast.testing.strategies import VECTOR, events, notified_subscribers, policies_with, subscribers, vectors
 
 
@@ -48,7 +47,7 @@ class Case:
 class Engine(Protocol):
     """What the suite needs of an engine."""
 
-    def deliveries(self, case: Case) -> Iterable[Delivery]:
+    def deliveries(self, case: Case) -> Iterable[ExpectedDelivery]:
         """Replay a case and return every delivery, in any order."""
 
 
@@ -67,7 +66,7 @@ def check(engine: Engine, case: Case) -> None:
 class Oracle:
     """The definitions, literally: slow, with the whole history at hand."""
 
-    def deliveries(self, case: Case) -> list[Delivery]:
+    def deliveries(self, case: Case) -> list[ExpectedDelivery]:
         """Return what every subscriber is due."""
         return _due(case, self._matching)
 
@@ -81,7 +80,7 @@ class IndexEngine:
     def __init__(self, *, incremental: bool = False) -> None:
         self.incremental = incremental
 
-    def deliveries(self, case: Case) -> list[Delivery]:
+    def deliveries(self, case: Case) -> list[ExpectedDelivery]:
         """Match the events by the index."""
         owned = [(subscriber.id, one) for subscriber in case.subscribers for one in subscriber.subscriptions]
         entries = [
@@ -105,7 +104,7 @@ class HubEngine:
     def __init__(self, *, kernels: bool | None = None) -> None:
         self._kernels = kernels
 
-    def deliveries(self, case: Case) -> list[Delivery]:
+    def deliveries(self, case: Case) -> list[ExpectedDelivery]:
         """Publish the events one after the other."""
         hub = Hub(case.subscribers, kernels=self._kernels)
         notes: list[Notification] = []
@@ -124,14 +123,14 @@ def _read(hub: Hub, case: Case, at: datetime) -> list[Notification]:
     return [note for one in readers for name in one.policies for note in hub.read(one.id, name, at)]
 
 
-def delivery_of(note: Notification) -> Delivery:
+def delivery_of(note: Notification) -> ExpectedDelivery:
     """Return a hub's notification as the suite compares it."""
-    return Delivery(
+    return ExpectedDelivery(
         note.subscriber, note.event.identity, note.rank, note.matched, note.time, note.subscription, note.gathered
     )
 
 
-def _due(case: Case, matching: Callable[[Subscriber, Event], list[Subscription]]) -> list[Delivery]:
+def _due(case: Case, matching: Callable[[Subscriber, Event], list[Subscription]]) -> list[ExpectedDelivery]:
     return [
         delivery
         for subscriber in case.subscribers
@@ -145,7 +144,7 @@ def _due_to(
     name: SubscriptionId | None,
     case: Case,
     matching: Callable[[Subscriber, Event], list[Subscription]],
-) -> list[Delivery]:
+) -> list[ExpectedDelivery]:
     """Return what one queue is due: the subscriber's or, with a name, that of a subscription with its own policy.
 
     Offers compete by their scores; what is delivered has the rank.
@@ -163,7 +162,7 @@ def _due_to(
             rank = ranks[event.identity] = _rank(subscriber, matched, event)
             score = rank if subscriber.decay is None else decayed(rank, event.time, subscriber.decay)
             names = tuple(subscription.id for subscription in matched)
-            delivery = Delivery(subscriber.id, event.identity, score, names, event.time, name)
+            delivery = ExpectedDelivery(subscriber.id, event.identity, score, names, event.time, name)
             expires = min(event.expires or LATEST, _refresh(matched, event.time))
             offers.append(Offer(delivery, event.time, expires, tuple(event.attributes.items())))
     if isinstance(subscriber.notify, OnDemand):

@@ -10,16 +10,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding
+from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import EPOCH, LATEST
 from rankcast.model.values import Value
 
 
-class Delivery(NamedTuple):
+class ExpectedDelivery(NamedTuple):
     """One event delivered to one subscriber at one instant, by its policy or by that of one subscription.
 
     `gathered` is when it is handed over, for subscribers whose notifications are gathered. An entry of a list that is
@@ -38,13 +37,13 @@ class Delivery(NamedTuple):
 class Offer(NamedTuple):
     """An event that could be delivered."""
 
-    delivery: Delivery
+    delivery: ExpectedDelivery
     time: datetime
     expires: datetime
     attributes: tuple[tuple[str, Value], ...] = ()
 
 
-def due(policy: Policy, offers: list[Offer]) -> list[Delivery]:
+def due(policy: Policy, offers: list[Offer]) -> list[ExpectedDelivery]:
     """Return what a policy delivers of some offers, until the end of time."""
     if isinstance(policy, AllMatches):
         return [_delivered(offer, offer.time) for offer in offers if offer.expires > offer.time]
@@ -59,12 +58,12 @@ def due(policy: Policy, offers: list[Offer]) -> list[Delivery]:
     return _counted(policy.k, policy.window, policy.diversity, offers)
 
 
-def gathered(every: timedelta, deliveries: list[Delivery]) -> list[Delivery]:
+def gathered(every: timedelta, deliveries: list[ExpectedDelivery]) -> list[ExpectedDelivery]:
     """Return deliveries with the end of the half-open period in which they fall."""
     return [one._replace(gathered=EPOCH + ((one.time - EPOCH) // every + 1) * every) for one in deliveries]
 
 
-def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[Delivery]:
+def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDelivery]:
     """Return the list that is read on demand at an instant, after everything of that instant has arrived."""
     seen = [offer for offer in offers if offer.time <= at]
     if isinstance(policy, AllMatches):
@@ -90,7 +89,7 @@ def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[Delivery]:
     return [_delivered(offer, at) for offer in _top(valid, policy.k, policy.diversity)]
 
 
-def _delivered(offer: Offer, at: datetime) -> Delivery:
+def _delivered(offer: Offer, at: datetime) -> ExpectedDelivery:
     return offer.delivery._replace(time=at)
 
 
@@ -134,7 +133,7 @@ def _distance(first: Offer, second: Offer, diversity: Diversity) -> float:
     return 1 - alike / total if total else 0.0
 
 
-def _continuous(k: int, offers: list[Offer]) -> list[Delivery]:
+def _continuous(k: int, offers: list[Offer]) -> list[ExpectedDelivery]:
     delivered: list[Offer] = []
     for offer in _valid(offers):
         valid = [one for one in delivered if one.expires > offer.time]
@@ -143,9 +142,9 @@ def _continuous(k: int, offers: list[Offer]) -> list[Delivery]:
     return [_delivered(offer, offer.time) for offer in delivered]
 
 
-def _periodic(policy: Periodic, offers: list[Offer]) -> list[Delivery]:
+def _periodic(policy: Periodic, offers: list[Offer]) -> list[ExpectedDelivery]:
     epoch, period = datetime(1970, 1, 1, tzinfo=UTC), policy.period
-    found: list[Delivery] = []
+    found: list[ExpectedDelivery] = []
     for number in sorted({(offer.time - epoch) // period for offer in offers}):
         end = epoch + (number + 1) * period
         inside = [offer for offer in offers if (offer.time - epoch) // period == number and offer.expires > end]
@@ -153,9 +152,9 @@ def _periodic(policy: Periodic, offers: list[Offer]) -> list[Delivery]:
     return found
 
 
-def _timed(k: int, window: timedelta, diversity: Diversity | None, offers: list[Offer]) -> list[Delivery]:
+def _timed(k: int, window: timedelta, diversity: Diversity | None, offers: list[Offer]) -> list[ExpectedDelivery]:
     ends = {offer: min(offer.time + window, offer.expires) for offer in offers}
-    found: dict[Identity, Delivery] = {}
+    found: dict[Identity, ExpectedDelivery] = {}
     for instant in sorted({*ends.values(), *(offer.time for offer in offers)} - {LATEST}):
         living = [offer for offer in offers if offer.time <= instant < ends[offer]]
         for offer in _top(living, k, diversity):
@@ -168,9 +167,9 @@ def _valid(offers: list[Offer]) -> list[Offer]:
     return [offer for offer in offers if offer.expires > offer.time]
 
 
-def _sliding(policy: Sliding, offers: list[Offer]) -> list[Delivery]:
+def _sliding(policy: Sliding, offers: list[Offer]) -> list[ExpectedDelivery]:
     """The most recent that have not expired, looked at when one arrives."""
-    found: dict[Identity, Delivery] = {}
+    found: dict[Identity, ExpectedDelivery] = {}
     window: list[Offer] = []
     for arriving in _valid(offers):
         window = [offer for offer in (*window, arriving) if offer.expires > arriving.time][-policy.window :]
@@ -179,9 +178,9 @@ def _sliding(policy: Sliding, offers: list[Offer]) -> list[Delivery]:
     return list(found.values())
 
 
-def _counted(k: int, window: int, diversity: Diversity | None, offers: list[Offer]) -> list[Delivery]:
+def _counted(k: int, window: int, diversity: Diversity | None, offers: list[Offer]) -> list[ExpectedDelivery]:
     """The most recent, of which some may have expired, looked at when one arrives and when one expires in between."""
-    found: dict[Identity, Delivery] = {}
+    found: dict[Identity, ExpectedDelivery] = {}
     recent: list[Offer] = []
 
     def look(instant: datetime) -> None:

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
-from rankcast.model.notifying import OnDemand
+from rankcast.model.policies import OnDemand
+from rankcast.model.subscriptions import Advertisement, AdvertisementId
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
 from rankcast.overlay.routing.strategies import Strategy
@@ -23,7 +23,7 @@ from rankcast.overlay.simulation.simulator import START, Simulation
 from rankcast.overlay.simulation.topologies import random_tree
 from rankcast.overlay.wire.messages import Advertise
 from rankcast.testing.conformance import Case
-from rankcast.testing.definitions import Delivery
+from rankcast.testing.definitions import ExpectedDelivery
 
 _FOREVER = timedelta(days=365_000)
 
@@ -36,7 +36,7 @@ class OverlayEngine:
         self.brokers = brokers
         self.seed = seed
 
-    def deliveries(self, case: Case) -> Iterable[Delivery]:
+    def deliveries(self, case: Case) -> Iterable[ExpectedDelivery]:
         """Let everybody subscribe and publish the events one after the other."""
         random = np.random.default_rng(self.seed)
         found: list[Deliver] = []
@@ -74,6 +74,8 @@ def _read(overlay: Simulation, case: Case, at: datetime) -> list[Deliver]:
     return [entry for one in readers for name in one.policies for entry in overlay.read(one.id, name)]
 
 
-def delivery_of(one: Deliver) -> Delivery:
+def delivery_of(one: Deliver) -> ExpectedDelivery:
     """Return a broker's delivery as the suite compares it."""
-    return Delivery(one.subscriber, one.event.identity, one.rank, one.matched, one.time, one.subscription, one.gathered)
+    return ExpectedDelivery(
+        one.subscriber, one.event.identity, one.rank, one.matched, one.time, one.subscription, one.gathered
+    )

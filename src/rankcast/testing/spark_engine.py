@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import instant_of
-from rankcast.storage.events.typed import event_to_record
+from rankcast.spark.sources.event_contents import typed_document
 from rankcast.testing.arrivals import Arrivals, Arrived, late_by
 from rankcast.testing.conformance import Case
-from rankcast.testing.definitions import Delivery
+from rankcast.testing.definitions import ExpectedDelivery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ class SparkEngine:
     """How many places an event of a stream may be away from where its time puts it."""
     seed: int = 0
 
-    def deliveries(self, case: Case) -> list[Delivery]:
+    def deliveries(self, case: Case) -> list[ExpectedDelivery]:
         """Run the pipeline on the events of a case, each at its own time."""
         events = [event for event in case.events if event.time is not None]
         chooser = random.Random(self.seed)
@@ -65,7 +65,7 @@ class SparkEngine:
         return self._on_table(replace(arrivals, events=tuple(chooser.sample(arrivals.events, len(arrivals.events)))))
 
     def _on_table(self, arrivals: Arrivals) -> Arrived:
-        rows = [(_document(event),) for event in arrivals.events]
+        rows = [(typed_document(event),) for event in arrivals.events]
         frame = self.spark.createDataFrame(rows, f"{_COLUMN} string").repartition(self.partitions)
         return self._arrived(self._pipeline(arrivals).outputs(frame).toArrow())
 
@@ -77,7 +77,7 @@ class SparkEngine:
         parts = [arriving[start:end] for start, end in zip((0, *cuts), (*cuts, len(arriving)), strict=True)]
         with tempfile.TemporaryDirectory() as folder:
             for at, part in enumerate(parts):
-                lines = [json.dumps({_COLUMN: _document(event)}) for event in part]
+                lines = [json.dumps({_COLUMN: typed_document(event)}) for event in part]
                 if at == len(parts) - 1:
                     lines.append(json.dumps({END: True}))
                 _written(Path(folder) / "in" / f"{at}.json", lines, at)
@@ -120,12 +120,12 @@ class SparkEngine:
         notifications = table.filter(pc.equal(table["kind"], "notification"))
         return Arrived(self._deliveries(notifications), reported=reported)
 
-    def _deliveries(self, table: pa.Table) -> list[Delivery]:
+    def _deliveries(self, table: pa.Table) -> list[ExpectedDelivery]:
         delivered = table["delivered"].cast("int64").to_pylist()
         names = ("subscriber", "source", "id", "rank", "matched", "subscription")
         rows = zip(*(table[name].to_pylist() for name in names), delivered, strict=True)
         return [
-            Delivery(
+            ExpectedDelivery(
                 SubscriberId(subscriber),
                 Identity(source, name),
                 rank,
@@ -135,10 +135,6 @@ class SparkEngine:
             )
             for subscriber, source, name, rank, matched, own, micros in rows
         ]
-
-
-def _document(event: Event) -> str:
-    return json.dumps(event_to_record(event))
 
 
 def _latest(arriving: Sequence[Event]) -> timedelta:

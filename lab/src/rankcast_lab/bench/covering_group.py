@@ -16,8 +16,8 @@ from functools import partial
 import numpy as np
 
 from rankcast.covering.group.active import ActiveSet
-from rankcast.covering.group.conflicts import ConflictTable, Reason, exact_cover
-from rankcast.covering.group.cover import Checking, Strategy
+from rankcast.covering.group.conflicts import ConflictTable, CoverReason, exact_cover
+from rankcast.covering.group.cover import Checking, GroupStrategy
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast_lab.bench.covering_grids import random_case, wrong_answer, wrong_answer_for_filters
@@ -83,7 +83,7 @@ def _measure_partitions(settings: Settings, report: Report) -> None:
             drawn = partition(generator, PARTS, attributes)
             sides = (drawn.tested.lows[0], drawn.tested.highs[0], drawn.rows.lows, drawn.rows.highs)
             found = exact_cover(ConflictTable.closed(*sides), PARTITION_BUDGET, 0, generator)
-            decided += found.covered and found.reason is Reason.SEARCHED
+            decided += found.covered and found.reason is CoverReason.SEARCHED
             most = max(most, found.work)
         report.figures.append(Figure(case, "rows looked at, at most", most, "rows"))
         report.require(f"{case}: decided", Bound.AT_LEAST, PARTITIONS, decided)
@@ -95,7 +95,7 @@ def _measure_comparison(name: str, attributes: int, settings: Settings, report: 
     settings.say(case)
     drawn = comparison(np.random.default_rng(settings.seed), count, attributes, RANGES[name])
     filters, schema = drawn.filters(), drawn.schema(closed=True)
-    checkings = {"pairwise": Checking(Strategy.PAIRWISE), "group": Checking()}
+    checkings = {"pairwise": Checking(GroupStrategy.PAIRWISE), "group": Checking()}
     for checking in checkings.values():
         active_set(filters[:50], schema, checking)  # compiles the kernels
     ways = {engine: partial(active_set, filters, schema, checking) for engine, checking in checkings.items()}

@@ -14,10 +14,10 @@ from functools import partial
 
 import numpy as np
 
-from rankcast.covering.topk.poset import Poset, Walk
+from rankcast.covering.topk.poset import Poset, PosetWalk
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
-from rankcast.samples.covering import ranges
+from rankcast.overlay.simulation.ranges import ranges
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import timed
@@ -87,7 +87,7 @@ def _remove(poset: Poset, filters: Sequence[Filter], gone: Sequence[int]) -> Non
         poset.remove(number, filters[number])
 
 
-def _walk(poset: Poset, events: Sequence[Mapping[str, Value]]) -> list[Walk]:
+def _walk(poset: Poset, events: Sequence[Mapping[str, Value]]) -> list[PosetWalk]:
     return [poset.walk(event) for event in events]
 
 

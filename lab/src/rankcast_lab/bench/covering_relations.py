@@ -14,7 +14,7 @@ import numpy as np
 from rankcast.covering.relation import relation
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
-from rankcast.samples.covering import ranges
+from rankcast.overlay.simulation.ranges import ranges
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import best_of_each

@@ -22,7 +22,7 @@ from rankcast.arrays import Array
 from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
 from rankcast.covering.topk.order import Order
 from rankcast.model.filters import Filter
-from rankcast.samples.covering import Ranges, ranges
+from rankcast.overlay.simulation.ranges import Ranges, ranges
 from rankcast_lab.bench.covering_kernels import pairwise_counts
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row

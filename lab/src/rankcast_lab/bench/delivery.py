@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from rankcast.delivery.engine.queue_table import QueueTable, Rows
+from rankcast.delivery.engine.queue_table import ArrivalRows, QueueTable
 from rankcast.delivery.rules.changes import new_queue
 from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, step
 from rankcast.model.events import Identity
@@ -71,7 +71,7 @@ class Work:
     seed: int
     expiring: bool
 
-    def batch(self, number: int) -> Rows:
+    def batch(self, number: int) -> ArrivalRows:
         """Return a batch, always the same for its number."""
         generator = np.random.default_rng((self.seed, number))
         count = self.queues * self.rows
@@ -81,7 +81,7 @@ class Work:
         time = (position + queue * STAGGER % WINDOW) * SPACING
         life = generator.integers(1, LONGEST_LIFE * SPACING, count) if self.expiring else None
         expires = np.full(count, NEVER) if life is None else time + life
-        return Rows(queue, position * self.queues + queue, time, expires, generator.random(count))
+        return ArrivalRows(queue, position * self.queues + queue, time, expires, generator.random(count))
 
 
 class Steps:
@@ -149,7 +149,7 @@ def _measure(case: str, policy: Policy, work: Work, settings: Settings, report: 
     )
 
 
-def _arrivals(rows: Rows, queues: int) -> Iterator[tuple[int, Candidate]]:
+def _arrivals(rows: ArrivalRows, queues: int) -> Iterator[tuple[int, Candidate]]:
     """Give the rows of the first queues as the step functions take them."""
     own = rows.queue < queues
     for queue, event, time, expires, score in zip(*(column[own].tolist() for column in rows), strict=True):

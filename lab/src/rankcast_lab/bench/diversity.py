@@ -22,12 +22,11 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import Content, Contents, attribute_code, value_code
-from rankcast.delivery.engine.queue_table import QueueTable, Rows
+from rankcast.delivery.engine.queue_table import ArrivalRows, QueueTable
 from rankcast.delivery.rules.diverse_selection import selected_by_kernel, selection_arrays, selection_of_arrays
 from rankcast.delivery.rules.queues import Candidate
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
-from rankcast.model.policies import Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.policies import Diversity, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.times import EPOCH, NEVER, TICK, microseconds
 from rankcast.ranking.diversity import diverse_best
 from rankcast_lab.bench.delivery import SPACING, STAGGER, Steps
@@ -116,7 +115,7 @@ class Work:
     known: Array = field(default_factory=lambda: np.zeros((0, len(NAMES)), np.int64))
     first: int = 0
 
-    def batch(self, number: int) -> tuple[Rows, Contents]:
+    def batch(self, number: int) -> tuple[ArrivalRows, Contents]:
         """Return the next batch; events are numbered by their position and queue."""
         generator = np.random.default_rng((self.seed, number))
         count = self.queues * BATCH_ROWS
@@ -124,7 +123,7 @@ class Work:
         position = np.tile(np.arange(start, start + BATCH_ROWS), self.queues)
         queue = np.repeat(np.arange(self.queues), BATCH_ROWS)
         time = (position + queue * STAGGER % WINDOW) * SPACING
-        rows = Rows(queue, position * self.queues + queue, time, np.full(count, NEVER), generator.random(count))
+        rows = ArrivalRows(queue, position * self.queues + queue, time, np.full(count, NEVER), generator.random(count))
         self.known = np.concatenate([self.known, generator.integers(0, VALUES, (count, len(NAMES)))])
         gone = max(0, len(self.known) - (2 * WINDOW + BATCH_ROWS) * self.queues)
         self.known, self.first = self.known[gone:], self.first + gone
@@ -177,7 +176,7 @@ def _measure_queues(case: str, policy: Policy, work: Work, settings: Settings, r
     )
 
 
-def _arrivals(rows: Rows, work: Work, queues: int) -> Iterator[tuple[int, Candidate]]:
+def _arrivals(rows: ArrivalRows, work: Work, queues: int) -> Iterator[tuple[int, Candidate]]:
     """Give the rows of the first queues as the step functions take them."""
     own = rows.queue < queues
     for queue, event, time, _, score in zip(*(column[own].tolist() for column in rows), strict=True):

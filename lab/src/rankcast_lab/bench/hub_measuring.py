@@ -145,8 +145,7 @@ def one_match(scale: float, _: Path) -> Once:
 
 def match_one(scale: float, _: Path) -> Once:
     """Match a dict of 30 strings with the index, one per call."""
-    from rankcast.matching.index import Index  # noqa: PLC0415
-    from rankcast.matching.segments.builder import Entry  # noqa: PLC0415 (other cases do not need it)
+    from rankcast.matching.index import Entry, Index  # noqa: PLC0415 (other cases do not need it)
 
     draw = random.Random(1)
     texts = [

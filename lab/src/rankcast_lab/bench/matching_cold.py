@@ -1,7 +1,7 @@
 """`rankcast bench matching-cold`: from the start of a process to the first match of a saved index.
 
 The index is saved once. New processes then import rankcast, load the kernels that earlier ones left in numba's cache,
-map the index, with its checksums verified or not, and match one event. The first process of all may have to compile;
+map the index, with its checksum verified or not, and match one event. The first process of all may have to compile;
 it is reported apart. The clock is the wall's, from before the process is started until its answer has arrived.
 """
 
@@ -68,7 +68,7 @@ def _measure(work: Work, path: Path, settings: Settings, report: Report) -> None
     event = work.source.event_mappings()[0]
     truth = match_brute_force(work, 1)
     for way in ("verify", "trust"):
-        settings.say(f"{work.name}: starting processes that {way} the files")
+        settings.say(f"{work.name}: starting processes that {way} the file")
         took, answer = timed(lambda way=way: _first_match(path, way, event), perf_counter)  # type: ignore[misc]
         if way == "verify":
             report.figures.append(Figure(work.name, "very first process, which may compile", took, "s"))

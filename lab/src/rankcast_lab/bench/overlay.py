@@ -24,9 +24,9 @@ from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.effects import Deliver
 from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.ranges import CORES, EDGES, Ranges, ranges
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import chain
-from rankcast.samples.covering import CORES, EDGES, Ranges, ranges
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import timed

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.placement.algorithms import Algorithm, place
-from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.audit import Audit, Rule, verify
 from rankcast.placement.problem.problem import TOLERANCE, Problem
 from rankcast.placement.problem.solution import Placement

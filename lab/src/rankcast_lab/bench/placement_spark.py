@@ -23,8 +23,8 @@ from rankcast.placement.problem.solution import Placement
 from rankcast.placement.programme.assignment_step import Stage
 from rankcast.placement.programme.slp import ProgrammedPlacement, placed_by_programme
 from rankcast.samples.placement import Workload
-from rankcast.spark.placement.stages import LEAST_DEMANDS, SparkStage, fitted_by_spark, stage_of
-from rankcast.spark.placement.table import SubscriberTable, Terms
+from rankcast.spark.placement.placement import LEAST_DEMANDS, SparkStage, fitted_by_spark, stage_of
+from rankcast.spark.placement.table import PlacedSubscribers, Terms
 from rankcast_lab.bench.memory import MEGABYTE
 from rankcast_lab.bench.placement_runs import check_workloads
 from rankcast_lab.bench.placement_spark_table import OWN, drawn, terms_of, write_table
@@ -122,7 +122,7 @@ def placed_and_timed(
 ) -> tuple[ProgrammedPlacement, Problem]:
     """Do what `place_table` does, with every stage measured; return the problem, too."""
     with watch.part(READING):
-        table = SubscriberTable.of(frame, terms)
+        table = PlacedSubscribers.of(frame, terms)
 
     def timed_stage(problem: Problem, members: Array, brokers: Array) -> Stage:
         with watch.part(DEMANDS):

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.shipping import shipped
 from rankcast.spark.memory import give_back
 from rankcast_lab.bench.memory import MEGABYTE
@@ -101,7 +101,7 @@ class _Pipelines:
         self.events = folder / "events"
         work.write_events(self.events)
         self.say(f"{self.case}: building the index")
-        self.source = shipped(Audience.of(work.audience_members()), spark, folder / "audience")
+        self.source = shipped(CompiledSubscribers.of(work.audience_members()), spark, folder / "audience")
         self.plain = folder / "plain.parquet"
         give_back()
 

@@ -28,7 +28,7 @@ from rankcast.delivery.stream.shards import Shard
 from rankcast.model.policies import Policy, Sliding
 from rankcast.model.times import NEVER
 from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver
-from rankcast.spark.delivery.stage_input import Kind
+from rankcast.spark.delivery.stage_input import MessageKind
 
 MATCHES_PER_EVENT = 43
 POLICY = Sliding(10, 100)
@@ -101,7 +101,7 @@ def measure(spark: SparkSession, work: DeliveryWork, folder: Path, *, warm_up: i
     running.awaitTermination()
     progress = [one for one in running.recentProgress if one.numInputRows]
     seconds = [one.durationMs["triggerExecution"] / 1000 for one in progress[warm_up:]]
-    rows = spark.read.parquet(str(folder / "out")).filter(f"kind = {int(Kind.NOTICES)}").collect()
+    rows = spark.read.parquet(str(folder / "out")).filter(f"kind = {int(MessageKind.NOTICES)}").collect()
     found = [(row["shard"], DeliveryBatch.from_bytes(bytes(row["data"]))) for row in rows]
     return DeliveryFigures(
         rows_per_second=work.rows / median(seconds) if seconds else 0.0,
@@ -115,7 +115,7 @@ def _write(work: DeliveryWork, batch: int, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     packed = [(shard, chunk.to_bytes()) for shard, chunk in work.chunks(batch)]
     newest = datetime.fromtimestamp(work.end(batch) / 1_000_000, UTC)
-    columns = [[shard for shard, _ in packed], [newest] * len(packed), [int(Kind.CHUNK)] * len(packed)]
+    columns = [[shard for shard, _ in packed], [newest] * len(packed), [int(MessageKind.CHUNK)] * len(packed)]
     columns.append([data for _, data in packed])
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _FILE, strict=True)]
     pq.write_table(pa.Table.from_arrays(arrays, schema=_FILE), folder / f"{batch:05}.parquet", compression="none")

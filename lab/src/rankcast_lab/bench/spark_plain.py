@@ -19,7 +19,7 @@ from rankcast.delivery.engine.contents import WantedContent
 from rankcast.delivery.stream.shards import Shard
 from rankcast.spark.delivery.unpacked_rows import notification_rows
 from rankcast.spark.matching.chunks import chunks_of
-from rankcast.spark.matching.compiled_subscribers import Audience, loaded
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, loaded
 from rankcast.spark.matching.stage import matched_pieces
 from rankcast.spark.sources.event_reader import EventReader, Leaf
 from rankcast.spark.sources.events import DEFAULT_SOURCE, EventColumns
@@ -67,7 +67,7 @@ def _run_saved(work: SparkWork, audience: Path, events: Path, out: Path) -> Plai
     return run_plain(work, loaded(audience), events, out)
 
 
-def run_plain(work: SparkWork, audience: Audience, events: Path, out: Path) -> PlainRun:
+def run_plain(work: SparkWork, audience: CompiledSubscribers, events: Path, out: Path) -> PlainRun:
     """Take all batches."""
     run, reader, shard = PlainRun(), event_reader(), Shard.of(audience.queues.policies_of(0, 1))
     writer: pq.ParquetWriter | None = None

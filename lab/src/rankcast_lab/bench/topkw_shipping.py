@@ -21,7 +21,7 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.relevance import IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.times import NEVER
-from rankcast.ranking.batch import Features, Ranking, rank_batch
+from rankcast.ranking.batch import Features, RankingTable, rank_batch
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import best_of_each
@@ -37,7 +37,7 @@ def measure(settings: Settings, report: Report) -> None:
     settings.say(f"{case}: packing")
     generator = np.random.default_rng(settings.seed)
     ideals = generator.random((SUBSCRIBERS, 2)).tolist()
-    ranking = Ranking.of(map(_subscriber, range(SUBSCRIBERS), ideals), range(SUBSCRIBERS))
+    ranking = RankingTable.of(map(_subscriber, range(SUBSCRIBERS), ideals), range(SUBSCRIBERS))
     times, expires = np.arange(EVENTS, dtype=np.int64), np.full(EVENTS, NEVER)
     features = Features.of(ranking, EVENTS, {"x": generator.random(EVENTS), "y": generator.random(EVENTS)})
     engines = {
@@ -67,7 +67,7 @@ def _events(times: Array) -> EventTable:
     return EventTable.of(times, Ragged.of_texts(["/s"] * len(times)), Ragged.of_texts(map(str, times.tolist())))
 
 
-def _rows(ranking: Ranking, times: Array, expires: Array, features: Features) -> MatchBatch:
+def _rows(ranking: RankingTable, times: Array, expires: Array, features: Features) -> MatchBatch:
     """Return a chunk with a row for every event and queue."""
     offsets = np.arange(len(times) + 1, dtype=np.int64) * len(ranking.table)
     numbers = np.tile(np.arange(len(ranking.table)), len(times))
@@ -76,7 +76,7 @@ def _rows(ranking: Ranking, times: Array, expires: Array, features: Features) ->
     return MatchBatch(_events(times), rows.queue, rows.event, rows.score, rows.expires, matched)
 
 
-def _dense(ranking: Ranking, times: Array, expires: Array, features: Features) -> MatchBatch:
+def _dense(ranking: RankingTable, times: Array, expires: Array, features: Features) -> MatchBatch:
     """Return a chunk with none of them written down."""
     only = np.ones(len(ranking.table), np.int32)
     none = np.zeros(0, np.int32)

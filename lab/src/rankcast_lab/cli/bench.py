@@ -287,8 +287,8 @@ def hub(
 
     The memory of queues is measured only by name (memory-topkw, memory-sliding) and at full scale takes very long.
     """
-    from rankcast.cli.streams import write_json
-    from rankcast.cli.terminal import console, table
+    from rankcast.cli.output.streams import write_json
+    from rankcast.cli.output.terminal import console, table
     from rankcast_lab.bench.hub import QUICK_SCALE, HubSettings, run, to_json
 
     with told(quiet=json) as say:
@@ -346,7 +346,7 @@ def told(*, quiet: bool) -> Iterator[Say]:
     """Give a function that takes a word on what is being done; a terminal's standard error shows it."""
     import sys
 
-    from rankcast.cli.terminal import console
+    from rankcast.cli.output.terminal import console
 
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
@@ -357,7 +357,7 @@ def told(*, quiet: bool) -> Iterator[Say]:
 
 def _finish(report: Report, *, as_json: bool) -> None:
     """Show a report; answers that differ are an error."""
-    from rankcast.cli.streams import complain, write_json
+    from rankcast.cli.output.streams import complain, write_json
 
     if as_json:
         write_json(report.to_json())
@@ -370,7 +370,7 @@ def _finish(report: Report, *, as_json: bool) -> None:
 
 
 def _show(report: Report) -> None:
-    from rankcast.cli.terminal import console, table
+    from rankcast.cli.output.terminal import console, table
 
     shown = console()
     right = "right"

@@ -38,7 +38,7 @@ def study(
 
     A statement that does not hold is a result, not an error: the exit code is 0.
     """
-    from rankcast.cli.streams import complain, write_json
+    from rankcast.cli.output.streams import complain, write_json
     from rankcast.plotting import figure_class
     from rankcast_lab.cli.bench import told
     from rankcast_lab.studies.findings import Settings
@@ -60,7 +60,7 @@ def study(
 
 
 def _show(outcome: Outcome) -> None:
-    from rankcast.cli.terminal import console, table
+    from rankcast.cli.output.terminal import console, table
     from rankcast_lab.studies.pages import cells
 
     columns = {"Quantity": "wrap", "Published": "right", "Measured": "right", "Holds": "left"}

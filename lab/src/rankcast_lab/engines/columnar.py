@@ -16,8 +16,8 @@ from rankcast.arrays import Array
 from rankcast.matching.encoding.byte_tables import ByteTable
 from rankcast.matching.encoding.cuts import split_integers
 from rankcast.matching.encoding.dimensions import Dimensions
-from rankcast.matching.segments.plan import Sample
-from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows, starts_of
+from rankcast.matching.segments.plan import RowSample
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows, starts_of
 from rankcast.matching.segments.segment import Residues, Segment, make_segment
 from rankcast.model.errors import FilterTypeError
 
@@ -31,7 +31,7 @@ def segment_of_ranges(
     *,
     vocabularies: Mapping[int, Sequence[str]] | None = None,
     numbers: Array | None = None,
-    sample: Sample | None = None,
+    sample: RowSample | None = None,
 ) -> Segment:
     """Return the segment of rows given as columns; `numbers` are the rows' subscriptions, ascending, by default 0.."""
     order = np.argsort(np.array(attributes, object), kind="stable")  # attributes are kept sorted by name
@@ -63,7 +63,7 @@ def segment_of_ranges(
     dimensions = _dimensions(names, starts_of(sizes), keys[:count], rests[:count], strings)
     owners = np.arange(len(row_start) - 1, dtype=np.int32)
     numbers = owners.astype(np.int64) if numbers is None else numbers
-    rows = Rows.of(row_start.astype(np.int64), predicates, owners)
+    rows = SegmentRows.of(row_start.astype(np.int64), predicates, owners)
     return make_segment(dimensions, rows, Residues.none(), numbers, sample)
 
 

@@ -26,7 +26,7 @@ from rankcast.arrays import Array
 from rankcast.covering.boxes import Box
 from rankcast.covering.relation import Relation, relation
 from rankcast.covering.rows import hull
-from rankcast.covering.topk.order import Group, Order
+from rankcast.covering.topk.order import BoxColumns, Order
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast_lab.engines.kernels_relations import CONTAINED, CONTAINS, MEETS, relate_boxes
@@ -47,7 +47,7 @@ class RelationTable:
 
     def __init__(self, schema: Schema | None = None) -> None:
         self._order = Order(schema=schema)
-        self._all = Group(self._order)
+        self._all = BoxColumns(self._order)
 
     def __len__(self) -> int:
         return len(self._order)

@@ -8,7 +8,7 @@ distance to the ideal point, then newer. Distances are those of `rankcast.rankin
 Three queues with one meaning: the exact one (the default), the k-skyband (exact, without a raw window, slow), and the
 paper's bounded queue, which is right with a probability only, and only on independent scores. With k = 0 nothing is
 delivered, with a window of at most k everything on arrival; in a window without end nothing ever leaves, so all three
-are the k best. Time windows are not here: use the queues of `rankcast.delivery.rules.timed`.
+are the k best. Time windows are not here: use the queues of `rankcast.delivery.rules.policies`.
 
 Paper: top-k/w publish/subscribe. Cost of the exact queue: one distance per event and subscription in vector registers,
 plus the work on the few events that pass a subscription's threshold; see `topkw_dense_exact`. Memory per subscription:

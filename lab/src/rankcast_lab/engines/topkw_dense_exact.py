@@ -239,7 +239,7 @@ def rebuild(
     order: Array,
     spare: Array,
 ) -> tuple[int, float]:
-    """Fill the entries anew from the window at the places [start, stop); return their number and the threshold."""
+    """Fill the entries again from the window at the places [start, stop); return their number and the threshold."""
     squared = scratch[: stop - start]
     squares(columns, start, stop, ideal, weights, scales, plain, squared)
     threshold = math.inf if len(squared) <= capacity else search_threshold(squared, k, capacity, threshold, len(ideal))

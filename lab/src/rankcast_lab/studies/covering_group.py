@@ -25,9 +25,9 @@ import numpy as np
 from rankcast.covering.group.active import ActiveSet
 from rankcast.covering.group.conflicts import (
     ConflictTable,
+    CoverReason,
     Estimate,
     MinimisedRows,
-    Reason,
     exact_cover,
     minimised_cover_set,
     open_share,
@@ -35,7 +35,7 @@ from rankcast.covering.group.conflicts import (
     quick_decision,
     random_cover,
 )
-from rankcast.covering.group.cover import Checking, Strategy
+from rankcast.covering.group.cover import Checking, GroupStrategy
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.plotting import BLUE, GREEN, ORANGE, RED, tidy
@@ -145,7 +145,7 @@ def settled_quickly(settings: Settings, generator: np.random.Generator) -> dict[
         settings.say(f"scenario {name}")
         tables = [table_of(draw(generator, rows, m)) for m in SCENARIO_ATTRIBUTES for rows in ROWS for _ in range(runs)]
         settled = [quick_decision(table) for table in tables]
-        reason = Reason.ONE_COVERS if covered else Reason.ROWS_LEFT
+        reason = CoverReason.ONE_COVERS if covered else CoverReason.ROWS_LEFT
         shares[name] = sum(one is not None and one.reason is reason for one in settled) / len(settled)
     return shares
 
@@ -265,7 +265,7 @@ def _growth(settings: Settings, name: str, attributes: int) -> Growth:
         filters = drawn.filters()
         for way in WAYS:
             settings.say(f"comparison, {name} ranges, m={attributes}, {way}, seed {seed}")
-            checking = Checking(Strategy.PAIRWISE) if way == "pairwise" else Checking()
+            checking = Checking(GroupStrategy.PAIRWISE) if way == "pairwise" else Checking()
             schema = drawn.schema(closed=way != "group, open")
             found, used_up = grown(filters, marks, checking, schema)
             sizes[way].append(found)

@@ -35,10 +35,9 @@ from rankcast.arrays import Array
 from rankcast.compiling import compiled
 from rankcast.delivery.rules.changes import new_queue
 from rankcast.delivery.rules.diverse_selection import diverse_selection, selected_by_kernel, selection_arrays
-from rankcast.delivery.rules.queues import Candidate, step
-from rankcast.model.diversity import Diversity
+from rankcast.delivery.rules.queues import Candidate, Queue, step
 from rankcast.model.events import Identity
-from rankcast.model.policies import Sliding
+from rankcast.model.policies import Diversity, Sliding
 from rankcast.model.values import Value
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, mark_numbers, tidy
 from rankcast.ranking.diversity import diverse_best
@@ -294,7 +293,8 @@ def window(first: int) -> list[int]:
 
 def slid() -> list[list[int]]:
     """Return what sliding delivery makes of the four events, match by match."""
-    queue, found = new_queue(Sliding(k=2, window=3, diversity=HALF)), []
+    queue: Queue = new_queue(Sliding(k=2, window=3, diversity=HALF))
+    found = []
     for event, rank in enumerate(FILM_RANKS, start=1):
         now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=event)
         queue, delivered = step(queue, Candidate(Identity("films", str(event)), now, rank, content=_film(event)), now)

@@ -25,10 +25,10 @@ from rankcast.arrays import Array
 from rankcast.model.errors import counted
 from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.routing.strategies import Strategy, Weighing
+from rankcast.overlay.simulation.ranges import Ranges, ranges
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import chain
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
-from rankcast.samples.covering import Ranges, ranges
 from rankcast_lab.studies.findings import Finding, Outcome, Picture, Settings
 from rankcast_lab.studies.parallel import each
 from rankcast_lab.workloads.overlays import NAME, Audience, subscriber_of

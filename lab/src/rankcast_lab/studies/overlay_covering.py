@@ -17,9 +17,9 @@ import numpy as np
 
 from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.ranges import CORES, EDGES, WIDTHS, ranges
 from rankcast.overlay.simulation.topologies import chain
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, mark_numbers, tidy
-from rankcast.samples.covering import CORES, EDGES, WIDTHS, ranges
 from rankcast_lab.engines.bulk import forwarded
 from rankcast_lab.studies.covering_top_k import (
     ANCESTOR_AT_MOST,

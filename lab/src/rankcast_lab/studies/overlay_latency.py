@@ -22,10 +22,10 @@ import numpy as np
 from rankcast.model.errors import counted
 from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.ranges import ranges
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import DELAY, chain
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, tidy
-from rankcast.samples.covering import ranges
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
 from rankcast_lab.workloads.overlays import Audience
 

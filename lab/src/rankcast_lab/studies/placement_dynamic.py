@@ -3,7 +3,7 @@
 The paper names this as future work and measures nothing. Interests move: newcomers are drawn from hot spots in other
 places than those who leave. After each step all three ways hold the same subscribers, and the linear programme on a
 sample of them is the yardstick of all three: nothing but arrivals and departures; improvement that may move a hundredth
-of the subscribers per step; and planning anew whenever the ratio has grown by a tenth since the last plan, which is
+of the subscribers per step; and planning again whenever the ratio has grown by a tenth since the last plan, which is
 adopted if it has less traffic.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from rankcast.placement.dynamic.drift import measured_yardstick, replanned
 from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.dynamic.improvement import improve
-from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.boxes import corners
 from rankcast.placement.problem.problem import Problem
 from rankcast.placement.problem.solution import Placement
@@ -28,11 +28,11 @@ from rankcast.plotting import BLUE, GREEN, ORANGE, tidy
 from rankcast.samples.placement import DELAY, Workload, network, problem_on
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
 
-ALONE, IMPROVED, REPLANNED = "arrivals alone", "improved", "planned anew"
+ALONE, IMPROVED, REPLANNED = "arrivals alone", "improved", "planned again"
 LOOKS = {ALONE: (ORANGE, "s"), IMPROVED: (BLUE, "o"), REPLANNED: (GREEN, "^")}
 WORKLOAD = Workload.HOT_SPOTS
 TURNOVER, BUDGET, LIMIT = 0.1, 0.01, 1.1
-"""Of all subscribers, how many are replaced and how many improvement may move per step; and the drift to plan anew."""
+"""Of all subscribers, how many are replaced and how many improvement may move per step; and the drift to plan again."""
 
 MOVES_PER_SUBSCRIBER = 5
 
@@ -57,7 +57,7 @@ def run(settings: Settings) -> Outcome:
             f"{subscribers:,} subscribers on {brokers} brokers, workload {WORKLOAD.value}; {TURNOVER:.0%} are replaced "
             f"in each of {steps} steps, by others whose hot spots are elsewhere. All three start from one plan "
             f"by local search; a new plan is one, too. Improvement may move {BUDGET:.0%} of all per step, planning "
-            f"anew moves whom it likes and happens when the ratio is {LIMIT:g} times that of the last plan; "
+            f"again moves whom it likes and happens when the ratio is {LIMIT:g} times that of the last plan; "
             "a plan that has no less traffic is not adopted.",
             "Nothing is published to compare with.",
         ),

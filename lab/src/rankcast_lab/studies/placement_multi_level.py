@@ -107,7 +107,7 @@ def drawn_problem(workload: Workload, count: int, latency: Latency, settings: Se
 
 
 def _tight_draw(number: int, settings: Settings) -> Draw:
-    """Draw a network, a tree and subscribers anew, with little room or none to spare, and ask every algorithm."""
+    """Draw a network, a tree and subscribers again, with little room or none to spare, and ask every algorithm."""
     settings.say(f"tight latency, draw {number + 1}")
     brokers, degree = (QUICK_BROKERS, QUICK_DEGREE) if settings.quick else (BROKERS, DEGREE)
     count = QUICK_DRAWN_SUBSCRIBERS if settings.quick else DRAWN_SUBSCRIBERS

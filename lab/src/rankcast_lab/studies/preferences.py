@@ -39,13 +39,12 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import MISSING, Contents, value_code
-from rankcast.delivery.engine.queue_table import Deliveries, QueueTable, Rows
+from rankcast.delivery.engine.queue_table import ArrivalRows, Deliveries, QueueTable
 from rankcast.matching.index import Index
 from rankcast.matching.segments.builder import Entry
-from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.filters import Filter
-from rankcast.model.policies import Continuous, Periodic, Policy, Sliding
+from rankcast.model.policies import Continuous, Diversity, Periodic, Policy, Sliding
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import NEVER
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
@@ -289,7 +288,7 @@ def results(reader: Reader, wanted: Sequence[Case], random: np.random.Generator)
     count = len(reader.films)
     events = np.concatenate([orders[case.scenario] for case in wanted])
     times = np.tile(np.arange(count, dtype=np.int64) * SECOND, len(wanted))
-    rows = Rows(
+    rows = ArrivalRows(
         np.repeat(np.arange(len(wanted)), count), events, times, np.full(len(events), NEVER), reader.ranks[events]
     )
     contents = Contents.of({at: film.attributes() for at, film in enumerate(reader.films)})

@@ -102,7 +102,7 @@ def run(settings: Settings) -> Outcome:
             "its counts are shown for comparison of the two queues only.",
             f"Ticket sale: visitors are shown the price of the moment, the same for {VIEWS} visitors on average; it "
             f"goes up with each of {seats:,} seats that is sold and down with one in ten that is returned, and the "
-            "next show starts anew. The subscriber wants the k cheapest offers of the window. A counter is the same "
+            "next show starts again. The subscriber wants the k cheapest offers of the window. A counter is the same "
             "at its plainest: a number that only goes up, of which the lowest are wanted.",
             "Published as reasonable, since the counts of both queues are alike. By event, the bounded queue misses "
             "and wrongly delivers far more than its 0.1% on sessions. On the sale it collapses: while prices climb "

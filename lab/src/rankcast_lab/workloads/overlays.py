@@ -12,18 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
+from rankcast.model.subscriptions import (
+    Advertisement,
+    AdvertisementId,
+    Subscriber,
+    SubscriberId,
+    Subscription,
+    SubscriptionId,
+    SubscriptionKey,
+)
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
 from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking
+from rankcast.overlay.simulation.ranges import Ranges
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import Topology
 from rankcast.overlay.wire.messages import Advertise
-from rankcast.samples.covering import Ranges
 
 NAME = AdvertisementId("ranges")
 SOURCE = "/ranges"

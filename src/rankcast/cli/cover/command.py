@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TypeAlias
 
-from rankcast.cli.cover.picture import Shown, draw_file
-from rankcast.cli.streams import Problems, complain, write_json
-from rankcast.cli.terminal import Progress, console, progress, table
+from rankcast.cli.cover.picture import draw_file
+from rankcast.cli.output.streams import Problems, complain, write_json
+from rankcast.cli.output.terminal import Progress, console, progress, table
 from rankcast.covering.group.active import ActiveSet
-from rankcast.covering.group.cover import Checking, Strategy
+from rankcast.covering.group.cover import Checking, GroupStrategy
 from rankcast.covering.topk.cover_set import Cover, CoverSet
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError, counted, shown
@@ -43,18 +42,18 @@ KERNEL_FILTERS = (
 SHOWN_SUPPORT = 4
 """Names of those that cover one, in a line."""
 
-Covered: TypeAlias = dict[int, tuple[int, ...]]
-"""Covered subscriptions, and which forwarded ones cover each."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What one strategy leaves: who is covered, and by whom. `exhausted` counts checks that were given up."""
+    """What one strategy leaves: who is covered, and by which forwarded ones.
+
+    `exhausted` counts checks that were given up.
+    """
 
     strategy: str
     k: int | None
     total: int
-    covered: Covered
+    covered: dict[int, tuple[int, ...]]
     exhausted: int
     seconds: float
 
@@ -90,10 +89,8 @@ class Asked:
 
 def cover_file(asked: Asked) -> int:
     """Run the command and return its exit code."""
-    problems = Problems()
     loaded = load_subscribers(asked.file)
-    for problem in loaded.problems:
-        problems.add(problem)
+    problems = Problems(loaded.problems)
     problems.close()
     names, filters = _subscriptions(loaded)
     _compile_kernels(asked.strategies)
@@ -101,9 +98,8 @@ def cover_file(asked: Asked) -> int:
     with progress("covering", total=total, quiet=asked.as_json) as bar:
         found = [reduced(strategy, filters, loaded.schema, asked.k, bar) for strategy in asked.strategies]
     if asked.plot is not None:
-        panels = [Shown(one.title, one.covered) for one in found]
         with progress("drawing", quiet=asked.as_json):
-            draw_file(asked.plot, panels, names, filters, loaded.schema, asked.attributes)
+            draw_file(asked.plot, found, names, filters, loaded.schema, asked.attributes)
     if asked.as_json:
         write_json(_document(asked, found, names))
     else:
@@ -146,28 +142,20 @@ def _compile_kernels(strategies: Sequence[str]) -> None:
 def reduced(strategy: str, filters: Sequence[Filter], schema: Schema | None, k: int, bar: Progress) -> Reduction:
     """Work out what a strategy leaves of some filters."""
     started = perf_counter()
-    work = _by_top_k if strategy in BY_TOP_K else _by_group
-    covered, exhausted = work(strategy, lambda: bar.over(filters), schema, k)
+    is_top_k = strategy in BY_TOP_K
+    made: CoverSet | ActiveSet = (
+        CoverSet(BY_TOP_K[strategy], k, schema=schema)
+        if is_top_k
+        else ActiveSet(Checking(GroupStrategy(strategy)), schema)
+    )
+    for number, wanted in enumerate(bar.over(filters)):
+        made.add(number, wanted)
+    if isinstance(made, CoverSet):
+        covered, exhausted = {number: made.hiding(number) for number in made.hidden.tolist()}, 0
+    else:
+        covered, exhausted = {number: made.support(number) for number in made.passive}, made.exhausted
     named = k if strategy in ("rank", "ancestor") else None
     return Reduction(strategy, named, len(filters), covered, exhausted, perf_counter() - started)
-
-
-def _by_top_k(
-    strategy: str, filters: Callable[[], Iterable[Filter]], schema: Schema | None, k: int
-) -> tuple[Covered, int]:
-    made = CoverSet(BY_TOP_K[strategy], k, schema=schema)
-    for number, wanted in enumerate(filters()):
-        made.add(number, wanted)
-    return {number: made.hiding(number) for number in made.hidden.tolist()}, 0
-
-
-def _by_group(
-    strategy: str, filters: Callable[[], Iterable[Filter]], schema: Schema | None, _k: int
-) -> tuple[Covered, int]:
-    made = ActiveSet(Checking(Strategy(strategy)), schema)
-    for number, wanted in enumerate(filters()):
-        made.add(number, wanted)
-    return {number: made.support(number) for number in made.passive}, made.exhausted
 
 
 def _document(asked: Asked, found: Sequence[Reduction], names: Sequence[str]) -> dict[str, object]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from rankcast.model.errors import InvalidValueError, shown
 from rankcast.model.filters import Filter
-from rankcast.model.intervals import END, START, Domain, IntervalSet
 from rankcast.model.schema import Schema
+from rankcast.model.valuesets.intervals import END, START, Domain, IntervalSet
 from rankcast.plotting import BLUE, GREEN, ORANGE, PURPLE, RED, save_picture, tidy
+
+if TYPE_CHECKING:
+    from rankcast.cli.cover.command import Reduction
 
 Border: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 """What part of the plane is drawn: from where to where, across and up."""
@@ -41,15 +43,7 @@ LINE = 0.006
 """The width of a single value, as a share of the panel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One panel: a title, and who is covered by whom."""
-
-    title: str
-    covered: Mapping[int, tuple[int, ...]]
-
-
-class Look(NamedTuple):
+class RectangleStyle(NamedTuple):
     """How a rectangle is drawn; `whole`: the two attributes are all that its filter asks for."""
 
     colour: str
@@ -69,7 +63,7 @@ class Rectangle(NamedTuple):
 
 def draw_file(
     path: Path,
-    panels: Sequence[Shown],
+    panels: Sequence[Reduction],
     names: Sequence[str],
     filters: Sequence[Filter],
     schema: Schema | None,
@@ -152,7 +146,7 @@ def _border(rectangles: Sequence[Rectangle]) -> Border:
 
 def _draw_panel(
     axes: Any,
-    panel: Shown,
+    panel: Reduction,
     names: Sequence[str],
     rectangles: Sequence[Sequence[Rectangle]],
     border: Border,
@@ -162,12 +156,12 @@ def _draw_panel(
     axes.set_ylim(*border[1])
     active = [number for number in range(len(names)) if number not in panel.covered]
     labels = Labels(axes, border) if len(names) <= MOST_LABELS else None
-    looks: dict[Look, list[Corners]] = defaultdict(list)
+    looks: dict[RectangleStyle, list[Corners]] = defaultdict(list)
     for number in [*active, *sorted(panel.covered)]:
         covered = number in panel.covered
         colour = FADED if covered else COLOURS[number % len(COLOURS)] if labels is not None else BLUE
         for one in rectangles[number]:
-            looks[Look(colour, covered, one.whole)].append(_drawn(one, border))
+            looks[RectangleStyle(colour, covered, one.whole)].append(_drawn(one, border))
         if labels is not None and rectangles[number]:
             place = _visible(_drawn(rectangles[number][0], border), border)
             labels.write(names[number], place, "#707070" if covered else colour, covered=covered)
@@ -200,7 +194,7 @@ def _visible(corners: Corners, border: Border) -> Corners:
     return max(left, first), min(right, last), max(bottom, lowest), min(top, highest)
 
 
-def _draw_rectangles(axes: Any, look: Look, drawn: Sequence[Corners], *, many: bool) -> None:
+def _draw_rectangles(axes: Any, look: RectangleStyle, drawn: Sequence[Corners], *, many: bool) -> None:
     """Draw rectangles that look alike, at once: thousands one by one would take minutes."""
     from matplotlib.collections import PolyCollection  # noqa: PLC0415 (an extra)
 

@@ -9,34 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from rankcast.arrays import Array
 from rankcast.model.events import Event
 from rankcast.plotting import BLUE, ORANGE, mark_numbers, save_picture, tidy
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class OutcomeRows:
     """Matches or notifications: the number of the subscriber, that of the event, the rank, the seconds it waited."""
 
-    subscriber: Ints
-    event: Ints
-    rank: Floats
-    waited: Floats
+    subscriber: Array
+    event: Array
+    rank: Array
+    waited: Array
 
-    def of(self, subscribers: Ints) -> Rows:
+    def of(self, subscribers: Array) -> OutcomeRows:
         """Return the rows of some subscribers."""
         own = np.isin(self.subscriber, subscribers)
-        return Rows(self.subscriber[own], self.event[own], self.rank[own], self.waited[own])
+        return OutcomeRows(self.subscriber[own], self.event[own], self.rank[own], self.waited[own])
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -71,11 +68,11 @@ class Figures:
         }
 
 
-def read_rows(folder: Path, subscribers: Sequence[str]) -> Rows:
+def read_rows(folder: Path, subscribers: Sequence[str]) -> OutcomeRows:
     """Return the rows that Spark wrote, with subscribers as their numbers."""
     table = pq.read_table(folder)
     numbers = pc.index_in(table["subscriber"], value_set=pa.array(subscribers, pa.string()))
-    return Rows(
+    return OutcomeRows(
         numbers.to_numpy().astype(np.int64),
         table["event"].to_numpy().astype(np.int64),
         table["rank"].to_numpy(),
@@ -83,7 +80,7 @@ def read_rows(folder: Path, subscribers: Sequence[str]) -> Rows:
     )
 
 
-def codes_of(events: Sequence[Event], attributes: Sequence[str]) -> list[Ints]:
+def codes_of(events: Sequence[Event], attributes: Sequence[str]) -> list[Array]:
     """Return for each attribute the numbers of the events' values; -1 is a missing one."""
     found = []
     for name in attributes:
@@ -95,7 +92,7 @@ def codes_of(events: Sequence[Event], attributes: Sequence[str]) -> list[Ints]:
     return found
 
 
-def list_diversity(rows: Rows, codes: Sequence[Ints]) -> float:
+def list_diversity(rows: OutcomeRows, codes: Sequence[Array]) -> float:
     """Return the mean over subscribers, of those who have two flats or more, of their list's diversity."""
     if not len(rows):
         return 0.0
@@ -113,7 +110,9 @@ def list_diversity(rows: Rows, codes: Sequence[Ints]) -> float:
     return float(np.mean(1 - alike[several] / pairs[several] / len(codes))) if several.any() else 0.0
 
 
-def figures(name: str, subscribers: Ints, matched: Rows, delivered: Rows, codes: Sequence[Ints]) -> Figures:
+def figures(
+    name: str, subscribers: Array, matched: OutcomeRows, delivered: OutcomeRows, codes: Sequence[Array]
+) -> Figures:
     """Return the figures of some subscribers."""
     offered, got = matched.of(subscribers), delivered.of(subscribers)
     hours = got.waited / 3600
@@ -131,7 +130,7 @@ def figures(name: str, subscribers: Ints, matched: Rows, delivered: Rows, codes:
     )
 
 
-def _mean(values: Floats) -> float:
+def _mean(values: Array) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 

@@ -9,14 +9,15 @@ from time import perf_counter
 
 import numpy as np
 
-from rankcast.cli.place.pictures import Drawn, draw_results
-from rankcast.cli.place.plan import plan_of
-from rankcast.cli.place.problem_files import Named, measured, read_problem
-from rankcast.cli.streams import complain, write_json
-from rankcast.cli.terminal import console, progress, shown_amount, table
+from rankcast.cli.output.streams import complain, write_json
+from rankcast.cli.output.terminal import console, progress, shown_amount, table
+from rankcast.cli.place.pictures import draw_results
+from rankcast.cli.place.problem_files import read_problem
 from rankcast.model.errors import InvalidValueError, counted, shown
 from rankcast.placement.algorithms import FEWEST_MOVES, MOVES_PER_SUBSCRIBER, Algorithm, place
-from rankcast.placement.greedy.greedy import greedy_offline
+from rankcast.placement.greedy import greedy_offline
+from rankcast.placement.named.plan import plan_of
+from rankcast.placement.named.problem import NamedProblem
 from rankcast.placement.problem.audit import Audit, Rule, verify
 from rankcast.placement.problem.problem import TOLERANCE
 from rankcast.placement.problem.solution import Placement
@@ -67,7 +68,7 @@ class Result:
     """
 
     label: str
-    named: Named
+    named: NamedProblem
     placement: Placement
     audit: Audit
     seconds: float | None
@@ -102,8 +103,9 @@ def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, a
         results.extend(_designed(named, wishes.degree, wishes, quiet=as_json))
     best = min(results, key=lambda one: one.order)
     if wishes.out is not None:
-        save_placement_plan(wishes.out, plan_of(best.named, best.label, best.placement, best.audit))
-    pictures = [] if wishes.plots is None else _draw(wishes.plots, results, best)
+        plan = plan_of(best.named, best.label, best.placement, best.audit)
+        save_placement_plan(wishes.out, plan.document())
+    pictures = [] if wishes.plots is None else draw_results(wishes.plots, results, best)
     if as_json:
         documents = [_document(one) for one in results]
         about = {"attributes": list(named.attributes), "notes": [*named.notes, *_remarks(best)]}
@@ -118,7 +120,7 @@ def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, a
     return 0 if best.audit.is_feasible else 1
 
 
-def _placed(named: Named, algorithm: Algorithm, wishes: Wishes, *, quiet: bool) -> Result:
+def _placed(named: NamedProblem, algorithm: Algorithm, wishes: Wishes, *, quiet: bool) -> Result:
     began = perf_counter()
     is_search = algorithm is Algorithm.LOCAL_SEARCH
     with progress(algorithm.value, total=100 if is_search else None, quiet=quiet) as bar:
@@ -137,12 +139,12 @@ def _placed(named: Named, algorithm: Algorithm, wishes: Wishes, *, quiet: bool) 
     return _audited(algorithm.value, named, made, perf_counter() - began, wishes.degree)
 
 
-def _audited(label: str, named: Named, made: Placement, seconds: float | None, degree: int | None) -> Result:
+def _audited(label: str, named: NamedProblem, made: Placement, seconds: float | None, degree: int | None) -> Result:
     is_too_wide = degree is not None and most_children(named.problem.tree)[1] > degree
     return Result(label, named, made, verify(named.problem, made), seconds, degree if is_too_wide else None)
 
 
-def _designed(named: Named, degree: int, wishes: Wishes, *, quiet: bool) -> tuple[Result, Result]:
+def _designed(named: NamedProblem, degree: int, wishes: Wishes, *, quiet: bool) -> tuple[Result, Result]:
     """Choose another tree, too; the given one with as long a search is there to compare."""
     began = perf_counter()
     moves = max(FEWEST_MOVES, MOVES_PER_SUBSCRIBER * len(named.problem)) if wishes.moves is None else wishes.moves
@@ -156,11 +158,15 @@ def _designed(named: Named, degree: int, wishes: Wishes, *, quiet: bool) -> tupl
 
 
 def _document(one: Result) -> dict[str, object]:
-    tree = one.named.problem.tree
+    audit = one.audit
     return {
         "algorithm": one.label,
-        **measured(one.named, one.audit),
-        "most_children": most_children(tree)[1],
+        "traffic": audit.bandwidth,
+        "brokers_per_event": audit.bandwidth / one.named.everything,
+        "load_factor": audit.load_factor,
+        "rms_delay": audit.rms_delay,
+        "violations": [violation.message for violation in audit.violations],
+        "most_children": most_children(one.named.problem.tree)[1],
         "seconds": one.seconds,
     }
 
@@ -185,13 +191,7 @@ def _remarks(best: Result) -> list[str]:
     return [f"a load factor of {least:.3g} can be had: local-search and programme keep the load limit"]
 
 
-def _draw(folder: Path, results: Sequence[Result], best: Result) -> list[Path]:
-    drawn = [Drawn(one.label, one.named.problem, one.placement, one.audit) for one in results]
-    chosen = drawn[[one is best for one in results].index(True)]
-    return draw_results(folder, drawn, chosen, best.named.brokers, best.named.attributes)
-
-
-def _show(named: Named, results: Sequence[Result], best: Result) -> None:
+def _show(named: NamedProblem, results: Sequence[Result], best: Result) -> None:
     problem = named.problem
     columns = {
         "Algorithm": "left",

@@ -7,21 +7,20 @@ a common middle, each up to the largest value that any algorithm has; the smalle
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.cli.terminal import shown_amount
+from rankcast.cli.output.terminal import shown_amount
 from rankcast.model.errors import counted
-from rankcast.placement.problem.audit import Audit
 from rankcast.placement.problem.boxes import corners
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
 from rankcast.plotting import BLUE, ORANGE, RED, save_picture, tidy
+
+if TYPE_CHECKING:
+    from rankcast.cli.place.command import Result
 
 ANGLES = tuple(math.radians(degrees) for degrees in (90, 210, 330))
 ACROSS = 4
@@ -34,31 +33,14 @@ MOST_BOXES = 400
 GREY = "#9A9A9A"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
-    """One result as it is drawn."""
-
-    label: str
-    problem: Problem
-    placement: Placement
-    audit: Audit
-
-    @property
-    def spread(self) -> float:
-        """The standard deviation of the loads of leaves."""
-        return float(self.audit.loads.std())
-
-
-def draw_results(
-    folder: Path, results: Sequence[Drawn], best: Drawn, brokers: Sequence[str], attributes: Mapping[str, Any]
-) -> list[Path]:
+def draw_results(folder: Path, results: Sequence[Result], best: Result) -> list[Path]:
     """Draw all pictures into a folder; return their files."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = math.ceil(len(results) / ACROSS)
     pictures = {
         "triangles": (lambda figure: triangles(figure, results), (3.2 * min(len(results), ACROSS) + 0.4, 3.4 * rows)),
         "loads": (lambda figure: loads(figure, results), (9.0, 1.6 + 0.5 * len(results))),
-        "filters": (lambda figure: filters(figure, best, brokers, tuple(attributes)), (11.0, 7.4)),
+        "filters": (lambda figure: filters(figure, best), (11.0, 7.4)),
     }
     found = []
     for name, (draw, size) in pictures.items():
@@ -67,9 +49,9 @@ def draw_results(
     return found
 
 
-def triangles(figure: Any, results: Sequence[Drawn]) -> None:
+def triangles(figure: Any, results: Sequence[Result]) -> None:
     """Draw a triangle for each result."""
-    values = np.array([[one.audit.bandwidth, one.audit.rms_delay, one.spread] for one in results])
+    values = np.array([[one.audit.bandwidth, one.audit.rms_delay, one.audit.loads.std()] for one in results])
     shares = values / np.where(values.max(axis=0) > 0, values.max(axis=0), 1.0)
     columns = min(len(results), ACROSS)
     panels = figure.subplots(math.ceil(len(results) / columns), columns, squeeze=False).reshape(-1)
@@ -99,19 +81,19 @@ def triangles(figure: Any, results: Sequence[Drawn]) -> None:
     figure.supxlabel("middle: 0; grey rim: the largest value of all; small is good", x=0.01, ha="left", fontsize=8)
 
 
-def loads(figure: Any, results: Sequence[Drawn]) -> None:
+def loads(figure: Any, results: Sequence[Result]) -> None:
     """Draw the load of leaves, relative to their shares, with the wanted and the largest load factor."""
     panel = figure.subplots()
     factors = []
     for one in results:
-        shares = one.problem.shares_of_leaves
-        factors.append((one.audit.loads[shares > 0] / (shares[shares > 0] * len(one.problem))).tolist())
+        shares = one.named.problem.shares_of_leaves
+        factors.append((one.audit.loads[shares > 0] / (shares[shares > 0] * len(one.named.problem))).tolist())
     places = list(range(len(results), 0, -1))
     panel.boxplot(
         factors, positions=places, orientation="horizontal", widths=0.55, whis=(0, 100),
         medianprops={"color": BLUE, "linewidth": 2},
     )  # fmt: skip
-    problem = results[0].problem
+    problem = results[0].named.problem
     panel.axvline(problem.beta, color=ORANGE, linestyle="--", label=f"wanted: {problem.beta:g}")
     panel.axvline(problem.beta_max, color=RED, linestyle="--", label=f"at most: {problem.beta_max:g}")
     panel.set_yticks(places, [one.label for one in results])
@@ -120,8 +102,9 @@ def loads(figure: Any, results: Sequence[Drawn]) -> None:
     panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
-def filters(figure: Any, one: Drawn, brokers: Sequence[str], attributes: Sequence[str]) -> None:
+def filters(figure: Any, one: Result) -> None:
     """Draw the filters of the leaves with most subscribers over their interests, in the first two attributes."""
+    problem, brokers, attributes = one.named.problem, one.named.brokers, tuple(one.named.attributes)
     busiest = np.argsort(-one.audit.loads, kind="stable")[:LEAVES_DRAWN]
     panels = figure.subplots(
         2 if len(busiest) > 3 else 1, min(3, len(busiest)), squeeze=False, sharex=True, sharey=True
@@ -129,9 +112,9 @@ def filters(figure: Any, one: Drawn, brokers: Sequence[str], attributes: Sequenc
     for panel in panels.reshape(-1)[len(busiest) :]:
         panel.axis("off")
     for panel, column in zip(panels.reshape(-1), busiest.tolist(), strict=False):
-        broker = int(one.problem.tree.leaves[column])
-        wanted = np.unique(one.problem.interest_of[one.placement.brokers == broker])
-        parts = [one.problem.interests.parts(int(interest)) for interest in wanted[:MOST_BOXES]]
+        broker = int(problem.tree.leaves[column])
+        wanted = np.unique(problem.interest_of[one.placement.brokers == broker])
+        parts = [problem.interests.parts(int(interest)) for interest in wanted[:MOST_BOXES]]
         for part in parts:
             _rectangles(panel, part, facecolor=GREY, alpha=0.25, edgecolor=GREY, linewidth=0.5)
         _rectangles(panel, one.placement.filters[broker], facecolor="none", edgecolor=BLUE, linewidth=2)
@@ -143,7 +126,7 @@ def filters(figure: Any, one: Drawn, brokers: Sequence[str], attributes: Sequenc
     figure.suptitle(_caption(one, len(busiest), attributes), x=0.01, ha="left", fontsize=11, parse_math=False)
 
 
-def _caption(one: Drawn, leaves: int, attributes: Sequence[str]) -> str:
+def _caption(one: Result, leaves: int, attributes: Sequence[str]) -> str:
     """Say what is drawn, and what is not."""
     left_out = []
     if leaves < len(one.audit.loads):

@@ -11,30 +11,33 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from types import FrameType
+from typing import Any
 
 import typer
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ships no types
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.live import Live
 
-from rankcast.cli.run.console import ConsoleSink
+from rankcast.cli.main import INTERRUPTED
+from rankcast.cli.output.notifications import COLUMNS
+from rankcast.cli.output.streams import Problems, complain, write_json
+from rankcast.cli.output.terminal import console, shown_time, table
 from rankcast.cli.run.session import RunError, session_of_command
-from rankcast.cli.streams import Problems, complain, write_json
-from rankcast.cli.terminal import console
 from rankcast.model.errors import Problem, counted
 from rankcast.model.subscriptions import Subscriber
+from rankcast.model.times import format_time
 from rankcast.spark.failures import reason_of
 from rankcast.spark.matching.compiled_subscribers import needs_hub
-from rankcast.spark.metrics import BatchMetrics, JsonLines, Metrics
+from rankcast.spark.metrics import BatchMetrics, JsonLines, Metrics, QueryProgress
 from rankcast.spark.pipeline import Pipeline
-from rankcast.spark.progress import Progress
-from rankcast.spark.sinks.database_kinds import is_database, without_password
-from rankcast.spark.sinks.outputs import Sink
+from rankcast.spark.sinks.databases import is_database, without_password
+from rankcast.spark.sinks.outputs import Batch, Output, Sink
 from rankcast.spark.sinks.sinks import new_run, sink_of, start_outputs, take_for_run, write_outputs
 from rankcast.spark.sources.sources import EventSource, announce_end, has_ended, source_of, with_end
 from rankcast.spark.subscribers.changing import ChangingSubscribers
@@ -42,10 +45,12 @@ from rankcast.storage.durations import format_duration
 from rankcast.storage.events.files import EventFormat
 from rankcast.storage.subscribers.files import SubscriberFile, load_subscribers
 
-INTERRUPTED = 130
 CONSOLE = "-"
 REPORTED_WITHIN = 10.0
 """Seconds in which Spark reports the last batch of a query that has ended; listeners are told some moments later."""
+
+SHOWN = 20
+"""Notifications of a batch that a table shows."""
 
 PATIENCE = 30.0
 """Seconds that a batch may go on after Ctrl-C; a batch that is cut off is done again when the run is resumed."""
@@ -93,12 +98,10 @@ def run_pipeline(run: Run) -> int:
         raise typer.BadParameter("a stream into a database needs --checkpoint DIR, to be resumed from")
     if run.is_changing and not run.stream:
         raise typer.BadParameter("a folder of subscribers that change goes with --stream or --available-now")
-    problems = Problems()
     loaded = SubscriberFile((), None, ()) if run.is_changing else _served(load_subscribers(run.subscribers), run)
-    for problem in loaded.problems:
-        problems.add(problem)
+    problems = Problems(loaded.problems)
     problems.close()
-    progress = Progress()
+    progress = QueryProgress()
     started = perf_counter()
     with session_of_command(run.master) as spark, _one_line_errors():
         code = _stream(run, spark, loaded, progress) if run.stream else _batch(run, spark, loaded, progress)
@@ -140,7 +143,7 @@ def _sink(run: Run, spark: SparkSession) -> Sink:
     return sink_of(spark, run.out, format=run.written, query=run.query)
 
 
-def _receivers(run: Run, progress: Progress) -> Metrics:
+def _receivers(run: Run, progress: QueryProgress) -> Metrics:
     metrics = Metrics(progress)
     if run.metrics is not None:
         metrics.add(JsonLines(run.metrics))
@@ -149,7 +152,7 @@ def _receivers(run: Run, progress: Progress) -> Metrics:
     return metrics
 
 
-def _batch(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: Progress) -> int:
+def _batch(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: QueryProgress) -> int:
     metrics = _receivers(run, progress)
     begin, started = datetime.now(UTC), perf_counter()  # noqa: TID251 (a command may look at the clock)
     source = _source(run, spark, loaded)
@@ -170,7 +173,7 @@ def _status(run: Run) -> Iterator[None]:
         yield
 
 
-def _stream(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: Progress) -> int:
+def _stream(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: QueryProgress) -> int:
     checkpoint = run.checkpoint_folder
     metrics = _receivers(run, progress)
     source = _source(run, spark, loaded)
@@ -208,7 +211,7 @@ def _stream(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: Pro
     return 0
 
 
-def _follow(query: StreamingQuery, progress: Progress, metrics: Metrics, *, quiet: bool) -> bool:
+def _follow(query: StreamingQuery, progress: QueryProgress, metrics: Metrics, *, quiet: bool) -> bool:
     """Show the progress of a query until it ends; return whether that was by Ctrl-C or by a request to end.
 
     Such a request may go to everything that the command has started: Spark's JVM then ends in mid-batch. That is no
@@ -236,7 +239,7 @@ def _follow(query: StreamingQuery, progress: Progress, metrics: Metrics, *, quie
     return stopping.is_set()
 
 
-def _stop(query: StreamingQuery, progress: Progress) -> None:
+def _stop(query: StreamingQuery, progress: QueryProgress) -> None:
     """Let the batch that is being done come to its end, if that is soon, and stop."""
     deadline = perf_counter() + PATIENCE
     done = progress.batches
@@ -285,7 +288,7 @@ def _command(run: Run, checkpoint: str) -> list[str]:
     return words + ([] if run.metrics is None else ["--metrics", str(run.metrics)])
 
 
-def _show_summary(run: Run, progress: Progress, seconds: float) -> None:
+def _show_summary(run: Run, progress: QueryProgress, seconds: float) -> None:
     counts = progress.counts
     told = [
         counted(counts.events, "event"),
@@ -296,3 +299,45 @@ def _show_summary(run: Run, progress: Progress, seconds: float) -> None:
     ]
     where = without_password(run.out) if is_database(run.out) else f"{run.out.rstrip('/')}/notifications"
     console().print(f"{', '.join(told)}, in {seconds:.1f} s; notifications in {where}", soft_wrap=True)
+
+
+class ConsoleSink:
+    """Shows notifications, a table per batch or JSON lines, and keeps nothing; rejected rows go to standard error."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def open(self, run: str) -> None:
+        """Need nothing."""
+
+    def write(self, batch: Batch) -> None:
+        """Show one batch."""
+        rows = batch.tables[Output.NOTIFICATIONS].toLocalIterator()
+        if self._as_json:
+            for row in rows:
+                write_json(_document(row))
+        elif batch.counts.delivered:
+            shown = console()
+            shown.print(table(f"Batch {batch.number}", COLUMNS, map(_cells, islice(rows, SHOWN))))
+            if batch.counts.delivered > SHOWN:
+                shown.print(f"... and {counted(batch.counts.delivered - SHOWN, 'more notification')}")
+        for row in batch.tables[Output.REJECTED].limit(SHOWN).toLocalIterator() if batch.counts.rejected else ():
+            complain(f"rejected: {row['reason']}")
+
+    def finish(self) -> None:
+        """Need nothing."""
+
+
+def _document(row: Row) -> dict[str, Any]:
+    return {name: format_time(value) if hasattr(value, "tzinfo") else value for name, value in row.asDict(True).items()}
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    values = row.asDict(recursive=True)
+    return (
+        shown_time(values["delivered"].astimezone()),
+        values["subscriber"],
+        f"{values['rank']:.2f}",
+        ", ".join(values["matched"] or ()),
+        f"{values['id']} of {values['source']}",
+    )

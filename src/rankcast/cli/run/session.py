@@ -16,7 +16,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ships no types
 from pyspark.sql import SparkSession
 
-from rankcast.cli.streams import complain
+from rankcast.cli.output.streams import complain
 from rankcast.model.errors import RankcastError
 from rankcast.spark.session import spark_session
 

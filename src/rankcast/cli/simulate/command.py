@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-from rankcast.cli.simulate.network_files import Plan, load_plan
+from rankcast.cli.output.streams import complain, printable, write_json
+from rankcast.cli.output.terminal import console, progress, table
 from rankcast.cli.simulate.picture import draw_network, knowledge
-from rankcast.cli.simulate.run import Run
-from rankcast.cli.streams import complain, printable, write_json
-from rankcast.cli.terminal import console, table
-from rankcast.model.errors import counted
+from rankcast.model.errors import InvalidPartsError, counted
 from rankcast.overlay.routing.rankings import Scoring, Ties
+from rankcast.overlay.simulation.plan import SimulationPlan, simulation_plan
+from rankcast.overlay.simulation.run import SimulationRun
+from rankcast.storage.document_schema import refuse
+from rankcast.storage.documents import load_document
+from rankcast.storage.durations import parse_duration
 
 
 def simulate_file(file: Path, plot: Path | None, *, limit: int, as_json: bool) -> int:
     """Run the command and return its exit code."""
-    plan = load_plan(file)
-    run = Run(plan)
-    run.go(quiet=as_json)
+    plan = _load_plan(file)
+    run = SimulationRun(plan)
+
+    def watch(doing: str, numbers: range) -> Iterator[int]:
+        with progress(doing, total=len(numbers), quiet=as_json) as bar:
+            yield from bar.over(numbers)
+
+    run.go(watch)
     if plot is not None:
         draw_network(plot, plan.topology, plan.publishers, knowledge(run.overlay))
     if as_json:
@@ -28,7 +37,17 @@ def simulate_file(file: Path, plot: Path | None, *, limit: int, as_json: bool) -
     return 0
 
 
-def _show(run: Run, plot: Path | None, limit: int) -> None:
+def _load_plan(file: Path) -> SimulationPlan:
+    """Read a file; raise InvalidFileError, with the line, when something is wrong with it."""
+    document = load_document(file)
+    try:
+        return simulation_plan(document.value, parse_duration)
+    except InvalidPartsError as error:
+        refuse(document, error.parts)
+        raise
+
+
+def _show(run: SimulationRun, plot: Path | None, limit: int) -> None:
     plan, overlay = run.plan, run.overlay
     on, measures = console(), overlay.measures
     sizes = overlay.table_sizes()
@@ -64,7 +83,7 @@ def _show(run: Run, plot: Path | None, limit: int) -> None:
         complain(f"wrote {plot}")
 
 
-def _routing(plan: Plan) -> str:
+def _routing(plan: SimulationPlan) -> str:
     """Return how events are routed, and to whom when they are for k."""
     if plan.k is None:
         return plan.strategy.value
@@ -74,12 +93,12 @@ def _routing(plan: Plan) -> str:
     return f"{plan.strategy.value}, k={plan.k} {by}"
 
 
-def _down(run: Run) -> list[str]:
+def _down(run: SimulationRun) -> list[str]:
     """Return the brokers that have crashed and not come back."""
     return [name for name in run.plan.topology.brokers if name not in run.overlay.brokers]
 
 
-def _missing(run: Run) -> str:
+def _missing(run: SimulationRun) -> str:
     """Return how many deliveries one central matcher would have made, where the brokers made fewer, and why."""
     if run.overlay.measures.delivered == run.expected:
         return ""
@@ -90,7 +109,7 @@ def _missing(run: Run) -> str:
     return f" of {run.expected:,}; {why}"
 
 
-def _document(run: Run, plot: Path | None) -> dict[str, object]:
+def _document(run: SimulationRun, plot: Path | None) -> dict[str, object]:
     plan, overlay, measures = run.plan, run.overlay, run.overlay.measures
     work = overlay.matching_work()
     return {

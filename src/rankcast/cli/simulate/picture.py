@@ -32,7 +32,7 @@ LARGEST = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NetworkLook:
     """What a picture shows: a title, the number of each running broker, who has subscribers, what went over each link
     from one broker to another, and where brokers are, if that is known."""
 
@@ -43,15 +43,15 @@ class Look:
     places: Places | None = None
 
 
-def knowledge(overlay: Simulation) -> Look:
+def knowledge(overlay: Simulation) -> NetworkLook:
     """Return how a simulation is drawn by what its brokers know."""
     sizes = overlay.table_sizes()
     serving = {name for name in sizes if sizes[name] > overlay.received(name)}
     title = f"{overlay.settings.strategy.value}: area = subscriptions known, width of links = messages"
-    return Look(title, sizes, serving, overlay.measures.over_links)
+    return NetworkLook(title, sizes, serving, overlay.measures.over_links)
 
 
-def draw_network(path: Path, topology: Topology, publishers: Sequence[str], look: Look) -> None:
+def draw_network(path: Path, topology: Topology, publishers: Sequence[str], look: NetworkLook) -> None:
     """Draw the brokers of a network."""
     is_map = look.places is not None and len(set(look.places.values())) > 1
     places = look.places if look.places is not None and is_map else placed(topology)
@@ -106,7 +106,7 @@ def placed(topology: Topology) -> Places:
     return places
 
 
-def _links(panel: Any, topology: Topology, look: Look, places: Places) -> None:
+def _links(panel: Any, topology: Topology, look: NetworkLook, places: Places) -> None:
     most = max(look.over.values(), default=0) or 1
     for link in topology.links:
         count = max(look.over.get((link.one, link.other), 0), look.over.get((link.other, link.one), 0))
@@ -114,7 +114,7 @@ def _links(panel: Any, topology: Topology, look: Look, places: Places) -> None:
         panel.plot(across, up, color="#B0B0B0", linewidth=0.6 + 7 * count / most, solid_capstyle="round", zorder=1)
 
 
-def _brokers(panel: Any, look: Look, places: Places, publishers: Sequence[str]) -> None:
+def _brokers(panel: Any, look: NetworkLook, places: Places, publishers: Sequence[str]) -> None:
     most = max(look.sizes.values(), default=0) or 1
     for serves, colour, label in ((False, BLUE, "without subscribers"), (True, ORANGE, "with subscribers")):
         names = [name for name in look.sizes if (name in look.serving) is serves]
@@ -132,7 +132,7 @@ def _brokers(panel: Any, look: Look, places: Places, publishers: Sequence[str]) 
     panel.scatter(across, up, **star, label="publisher", zorder=4)
 
 
-def _names(panel: Any, look: Look, places: Places, publishers: Sequence[str]) -> int:
+def _names(panel: Any, look: NetworkLook, places: Places, publishers: Sequence[str]) -> int:
     """Write names and numbers below brokers, where they hide neither a name nor a broker; return how many."""
     longest = max(max(ends) - min(ends) for ends in zip(*places.values(), strict=True)) or 1.0
     written: list[tuple[float, float, float]] = []

@@ -19,21 +19,27 @@ from statistics import NormalDist
 
 import numpy as np
 
-from rankcast.cli.simulate.picture import Look, Places, draw_network
-from rankcast.cli.simulate.plan_checks import check_plan
-from rankcast.cli.streams import complain, write_json
-from rankcast.cli.terminal import console, progress, table
-from rankcast.model.advertisements import Advertisement, AdvertisementId
-from rankcast.model.errors import counted
+from rankcast.cli.output.streams import complain, write_json
+from rankcast.cli.output.terminal import console, progress, table
+from rankcast.cli.simulate.picture import NetworkLook, Places, draw_network
+from rankcast.model.errors import InvalidFileError, Problem, counted
 from rankcast.model.events import Event
 from rankcast.model.expressions import Expression, all_of, any_of, attr
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.model.subscriptions import (
+    Advertisement,
+    AdvertisementId,
+    Subscriber,
+    SubscriberId,
+    Subscription,
+    SubscriptionId,
+)
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import Link, Topology
 from rankcast.overlay.wire.messages import Advertise
-from rankcast.storage.placement_plans import Box, PlacementPlan, load_placement_plan
+from rankcast.placement.named.plan import Box, PlacementPlan, wrong_plan
+from rankcast.storage.placement_plans import load_placement_plan
 
 STANDARD_ERRORS = 3.0
 
@@ -62,8 +68,9 @@ class Traffic:
 
 def simulate_plan(file: Path, publications: int, seed: int, plot: Path | None, *, limit: int, as_json: bool) -> int:
     """Run the command; return 1 when the traffic of a broker is not what was planned."""
-    plan = load_placement_plan(file)
-    check_plan(plan, file)
+    plan = PlacementPlan.from_document(load_placement_plan(file))
+    if wrong := wrong_plan(plan):
+        raise InvalidFileError(Problem(str(file), None, message) for message in wrong)
     overlay = run_plan(plan, publications, seed, quiet=as_json)
     found = traffic_of(plan, overlay)
     if plot is not None:
@@ -160,12 +167,12 @@ def topology_of(plan: PlacementPlan) -> Topology:
     return Topology((root, *(broker.name for broker in plan.brokers)), links)
 
 
-def _look(plan: PlacementPlan, overlay: Simulation) -> Look:
+def _look(plan: PlacementPlan, overlay: Simulation) -> NetworkLook:
     """Return how a plan at work is drawn: by whom its brokers serve, and the events that went into them."""
     sizes = {root_of(plan): 0} | {broker.name: len(broker.subscribers) for broker in plan.brokers}
     serving = {name for name, size in sizes.items() if size}
     title = f"{plan.algorithm}: area = subscribers, width of links = events"
-    return Look(title, sizes, serving, overlay.measures.events_over, map_of(plan))
+    return NetworkLook(title, sizes, serving, overlay.measures.events_over, map_of(plan))
 
 
 def map_of(plan: PlacementPlan) -> Places:

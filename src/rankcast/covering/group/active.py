@@ -18,10 +18,10 @@ from datetime import datetime
 import numpy as np
 
 from rankcast.covering.boxes import Boxed
-from rankcast.covering.group.conflicts import Reason
-from rankcast.covering.group.cover import Answer, Checking, Strategy, Union
+from rankcast.covering.group.conflicts import CoverReason
+from rankcast.covering.group.cover import Answer, Checking, GroupStrategy, Union
 from rankcast.covering.topk.cover_set import Change
-from rankcast.covering.topk.order import Group, Order
+from rankcast.covering.topk.order import BoxColumns, Order
 from rankcast.model.errors import UnknownIdError
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
@@ -37,7 +37,7 @@ class ActiveSet:
 
         self._points = np.random.default_rng(seed)
         self._order = Order(schema=schema)
-        self._active = Group(self._order)
+        self._active = BoxColumns(self._order)
         self._union = Union(space=self._order.boxes.space)
         self._support: dict[int, set[int]] = {}
         self._dependents: dict[int, set[int]] = {}
@@ -110,10 +110,10 @@ class ActiveSet:
         above = self._order.above(number, self._active)
         if len(above):
             return {int(above[0])}
-        if self.checking.strategy is Strategy.PAIRWISE and boxed.outer:
+        if self.checking.strategy is GroupStrategy.PAIRWISE and boxed.outer:
             return None
         found, _ = self._union.decide(boxed, self.checking, self._points)
-        self.exhausted += found.reason is Reason.EXHAUSTED
+        self.exhausted += found.reason is CoverReason.EXHAUSTED
         return set(found.support) if found.covered else None
 
     def _activate(self, number: int, boxed: Boxed) -> set[int]:

@@ -43,7 +43,7 @@ MOST_POINTS = 1_000_000
 """Points of one random answer; past that it says "not covered", which is always safe."""
 
 
-class Reason(Enum):
+class CoverReason(Enum):
     """What settled an answer."""
 
     ONE_COVERS = "one covers it"
@@ -72,7 +72,7 @@ class Decision:
     """
 
     covered: bool
-    reason: Reason
+    reason: CoverReason
     rows: tuple[int, ...] = ()
     point: Array | None = None
     work: int = 0
@@ -165,9 +165,11 @@ def quick_decision(table: ConflictTable, rows: MinimisedRows | None = None) -> D
     """Decide by Corollary 1 and by the minimised set, which includes Corollary 3; None when they leave it open."""
     one = covering_row(table)
     if one is not None:
-        return Decision(True, Reason.ONE_COVERS, (one,))
+        return Decision(True, CoverReason.ONE_COVERS, (one,))
     rows = minimised_cover_set(table) if rows is None else rows
-    return None if rows.left else Decision(False, Reason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
+    return (
+        None if rows.left else Decision(False, CoverReason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
+    )
 
 
 def open_share(table: ConflictTable, rows: Array, estimate: Estimate = Estimate.SOUND) -> float:
@@ -202,17 +204,17 @@ def random_cover(
     """Decide by as many random points as the paper asks for, against the minimised rows or those given."""
     rows = minimised_cover_set(table) if rows is None else rows
     if not rows.left:
-        return Decision(False, Reason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
+        return Decision(False, CoverReason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
     wanted = points_needed(open_share(table, rows.kept, estimate), delta)
     if wanted > most:
-        return Decision(False, Reason.EXHAUSTED)
+        return Decision(False, CoverReason.EXHAUSTED)
     tried = 0
     while tried < wanted:
         point, more = _probed(table, rows, generator, min(CHUNK, math.ceil(wanted) - tried))
         tried += more
         if point is not None:
-            return Decision(False, Reason.WITNESS, point=point, points=tried)
-    return Decision(True, Reason.POINTS, tuple(rows.kept.tolist()), points=tried)
+            return Decision(False, CoverReason.WITNESS, point=point, points=tried)
+    return Decision(True, CoverReason.POINTS, tuple(rows.kept.tolist()), points=tried)
 
 
 def exact_cover(
@@ -228,18 +230,18 @@ def exact_cover(
     """
     rows = minimised_cover_set(table) if rows is None else rows
     if not rows.left:
-        return Decision(False, Reason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
+        return Decision(False, CoverReason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
     point, tried = _probed(table, rows, generator, probes)
     if point is not None:
-        return Decision(False, Reason.WITNESS, point=point, points=tried)
+        return Decision(False, CoverReason.WITNESS, point=point, points=tried)
     found = np.empty(len(table.start), np.int64)
     used = np.zeros(len(table), np.uint8)
     verdict, work = search(table.start, table.end, table.starts, table.ends, rows.kept, budget, found, used)
     if verdict == COVERED:
-        return Decision(True, Reason.SEARCHED, tuple(np.flatnonzero(used).tolist()), work=work, points=tried)
+        return Decision(True, CoverReason.SEARCHED, tuple(np.flatnonzero(used).tolist()), work=work, points=tried)
     if verdict == NOT_COVERED:
-        return Decision(False, Reason.SEARCHED, point=_outside(table, rows, found), work=work, points=tried)
-    return Decision(False, Reason.EXHAUSTED, work=work, points=tried)
+        return Decision(False, CoverReason.SEARCHED, point=_outside(table, rows, found), work=work, points=tried)
+    return Decision(False, CoverReason.EXHAUSTED, work=work, points=tried)
 
 
 def _probed(

@@ -31,7 +31,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.covering.boxes import Box, Boxed, Space
-from rankcast.covering.group.conflicts import ConflictTable, Decision, Estimate, Reason, exact_cover, random_cover
+from rankcast.covering.group.conflicts import ConflictTable, CoverReason, Decision, Estimate, exact_cover, random_cover
 from rankcast.covering.group.exact_search import relations
 from rankcast.covering.rows import BoxRows
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
@@ -54,7 +54,7 @@ _ANY_VALUE: dict[ValueType, Value] = {
 }
 
 
-class Strategy(Enum):
+class GroupStrategy(Enum):
     """How group cover is decided."""
 
     PAIRWISE = "pairwise"
@@ -71,7 +71,7 @@ class Answer:
     """
 
     covered: bool
-    reason: Reason
+    reason: CoverReason
     support: tuple[int, ...] = ()
     witness: dict[str, Value] | None = None
     work: int = 0
@@ -85,14 +85,14 @@ class Checking:
     `printed_bound` uses the paper's estimate of the share of uncovered points instead of a sound one.
     """
 
-    strategy: Strategy = Strategy.EXACT
+    strategy: GroupStrategy = GroupStrategy.EXACT
     budget: int = BUDGET
     probes: int = PROBES
     delta: float = 1e-6
     printed_bound: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.strategy, Strategy):
+        if not isinstance(self.strategy, GroupStrategy):
             raise InvalidValueError(f"strategy: {shown(self.strategy)} is not a Strategy")
         if not 0 < self.delta < 1:
             raise InvalidValueError(f"delta: {self.delta} is not a probability between 0 and 1")
@@ -163,23 +163,23 @@ class Union:
         if witness is not None and not (boxed.is_exact and not self._inexact):
             others = any(other.accepts(witness) for other in self._inexact.values())
             if others or not lowered.accepts(witness):
-                return replace(answer, reason=Reason.UNPROVEN)
+                return replace(answer, reason=CoverReason.UNPROVEN)
         return replace(answer, witness=witness)
 
     def decide(self, boxed: Boxed, checking: Checking, points: np.random.Generator) -> tuple[Answer, Array | None]:
         """Return whether boxes that the space has just made are covered, and the point of labels of a "no"."""
         self.boxes.follow()
         if not boxed.outer:
-            return Answer(True, Reason.EMPTY), None
+            return Answer(True, CoverReason.EMPTY), None
         support: set[int] = set()
-        work, tried, reason = 0, 0, Reason.ONE_COVERS
+        work, tried, reason = 0, 0, CoverReason.ONE_COVERS
         for box in boxed.outer:
             found, owners = self._decide_box(box, checking, points)
             work, tried = work + found.work, tried + found.points
             if not found.covered:
                 return Answer(False, found.reason, work=work, points=tried), found.point
             support |= owners
-            reason = found.reason if found.reason is not Reason.ONE_COVERS else reason
+            reason = found.reason if found.reason is not CoverReason.ONE_COVERS else reason
         return Answer(True, reason, tuple(sorted(support)), work=work, points=tried), None
 
     def _decide_box(self, box: Box, checking: Checking, points: np.random.Generator) -> tuple[Decision, set[int]]:
@@ -190,9 +190,9 @@ class Union:
         relations(start, end, self.boxes.starts, self.boxes.ends, rows, len(rows), codes)
         one = np.flatnonzero(codes & 1)
         if len(one):
-            return Decision(True, Reason.ONE_COVERS), {int(self._owner[rows[one[0]]])}
-        if checking.strategy is Strategy.PAIRWISE:
-            return Decision(False, Reason.NOT_ASKED), set()
+            return Decision(True, CoverReason.ONE_COVERS), {int(self._owner[rows[one[0]]])}
+        if checking.strategy is GroupStrategy.PAIRWISE:
+            return Decision(False, CoverReason.NOT_ASKED), set()
         meeting = rows[codes != 0]
         starts, ends = self.boxes.starts[meeting], self.boxes.ends[meeting]
         attributes = np.flatnonzero(((starts > start) | (ends < end)).any(axis=0))
@@ -224,7 +224,7 @@ class Union:
 
 def _decided(table: ConflictTable, checking: Checking, points: np.random.Generator) -> Decision:
     """Decide by the strategy; random points count cells, for distances of labels mean nothing."""
-    if checking.strategy is Strategy.EXACT:
+    if checking.strategy is GroupStrategy.EXACT:
         return exact_cover(table, checking.budget, checking.probes, points)
     cells, known = table.in_cells()
     estimate = Estimate.PRINTED if checking.printed_bound else Estimate.SOUND

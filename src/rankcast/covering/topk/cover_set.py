@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.covering.topk.order import Group, Order, Ranking
+from rankcast.covering.topk.order import BoxColumns, Order, Ranking
 from rankcast.model.errors import InvalidValueError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
@@ -76,8 +76,8 @@ class CoverSet:
         self.k = 1 if cover is Cover.REGULAR else k
         self.order = Order(ranking, schema)
         self._level = np.zeros(16, np.int64)
-        self._forwarded = Group(self.order)
-        self._hidden = Group(self.order)
+        self._forwarded = BoxColumns(self.order)
+        self._hidden = BoxColumns(self.order)
 
     def __len__(self) -> int:
         return len(self.order)
@@ -191,7 +191,7 @@ class CoverSet:
         return sorted(promoted)
 
     def _deepened(self, number: int) -> list[int]:
-        """Work out the chains anew below a subscription that has entered; return those whose chain is too long now."""
+        """Work out the chains again below a subscription that has entered; return those whose chain is too long now."""
         withdrawn: list[int] = []
         for one in self.order.top_down(self.order.below(number, self._forwarded)).tolist():
             self._level[one] = self._counted(self.order.above(one, self._forwarded))
@@ -202,7 +202,7 @@ class CoverSet:
         return sorted(withdrawn)
 
     def _raised(self, number: int) -> list[int]:
-        """Work out the chains anew below a subscription that has left; return those whose chain is short enough now.
+        """Work out the chains again below a subscription that has left; return those whose chain is short enough now.
 
         A hidden one stays hidden while one of level k-1 is above it, so only those are looked at that have lost one.
         """

@@ -98,11 +98,11 @@ class Order:
         self.filter(number)
         del self._filters[number]
 
-    def above(self, number: int, among: Group) -> Array:
+    def above(self, number: int, among: BoxColumns) -> Array:
         """Return which subscriptions of a group are above one."""
         return self._related(number, among, upwards=True)
 
-    def below(self, number: int, among: Group) -> Array:
+    def below(self, number: int, among: BoxColumns) -> Array:
         """Return which subscriptions of a group one is above of."""
         return self._related(number, among, upwards=False)
 
@@ -144,7 +144,7 @@ class Order:
             return self._is_above(one, other)
         return one < other  # the filters are equal
 
-    def _related(self, number: int, among: Group, *, upwards: bool) -> Array:
+    def _related(self, number: int, among: BoxColumns, *, upwards: bool) -> Array:
         if self.ranking is Ranking.UNPROVABLE or not len(among):
             return np.zeros(0, np.int64)
         self.comparisons += len(among)
@@ -156,7 +156,7 @@ class Order:
         pairs = [(other, number) if upwards else (number, other) for other in found.tolist()]
         return found[np.array([self._is_above(*pair) for pair in pairs], np.bool_)]
 
-    def shares(self, uppers: Array, among: Group, weights: Array, levels: Array) -> Array:
+    def shares(self, uppers: Array, among: BoxColumns, weights: Array, levels: Array) -> Array:
         """Return for each of some subscriptions the sum of weights / levels, both by number, over those below it.
 
         As with `math.fsum`, the order in which they are summed does not show.
@@ -171,7 +171,7 @@ class Order:
             add_shares(uppers, *self._compared(among), room, weights, levels, totals)
         return totals
 
-    def _compared(self, among: Group) -> tuple[bool, Array, Array, Array, Array, Array, Array, Array]:
+    def _compared(self, among: BoxColumns) -> tuple[bool, Array, Array, Array, Array, Array, Array, Array]:
         """Return what kernels need to compare a subscription with some."""
         by_score = self.ranking is Ranking.FIXED
         return by_score, self.boxes.starts, self.boxes.ends, *among.columns, self.scores, self.partial, among.numbers
@@ -195,7 +195,7 @@ class Order:
         )  # of equal filters the lower number is above
 
 
-class Group:
+class BoxColumns:
     """Some subscriptions of an order, with their boxes as columns; coming and going take constant time."""
 
     def __init__(self, order: Order) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.covering.topk.kernels import nearest
-from rankcast.covering.topk.order import Group, Order
+from rankcast.covering.topk.order import BoxColumns, Order
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
@@ -36,7 +36,7 @@ class _Node:
     children: set[int] = field(default_factory=set)
 
 
-class Walk(NamedTuple):
+class PosetWalk(NamedTuple):
     """What matching an event came to: the nodes that accept it, in the order found, and how many were asked."""
 
     accepting: list[int]
@@ -48,7 +48,7 @@ class Poset:
 
     def __init__(self, schema: Schema | None = None) -> None:
         self._order = Order(schema=schema)
-        self._all = Group(self._order)
+        self._all = BoxColumns(self._order)
         self._nodes: dict[int, _Node] = {}
         self._node_of: dict[Filter, int] = {}
         self._roots: set[int] = set()
@@ -116,7 +116,7 @@ class Poset:
         if not node.members:
             self._delete(number, node)
 
-    def walk(self, attributes: Mapping[str, Value]) -> Walk:
+    def walk(self, attributes: Mapping[str, Value]) -> PosetWalk:
         """Return all nodes that accept an event: everything below one that does not is skipped."""
         accepting: list[int] = []
         waiting = sorted(self._roots)
@@ -131,7 +131,7 @@ class Poset:
                 new = node.children - seen
                 seen |= new
                 waiting += sorted(new)
-        return Walk(accepting, visited)
+        return PosetWalk(accepting, visited)
 
     def _node(self, number: int) -> _Node:
         if number not in self._nodes:
@@ -192,7 +192,7 @@ class Poset:
         return set(kept[:count].tolist())
 
     def _nearest_one_by_one(self, related: Array, *, upwards: bool) -> set[int]:
-        group = Group(self._order)
+        group = BoxColumns(self._order)
         for number in related.tolist():
             group.add(number)
         between = self._order.below if upwards else self._order.above

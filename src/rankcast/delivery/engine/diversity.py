@@ -1,8 +1,8 @@
 """What batched queues know of diversity: by what each of them selects, and the contents of the events they hold.
 
-A queue that diversifies names one of the `Settings`, counted from 1. Contents are not part of a queue's state, because
-many queues hold the same event: whoever lets rows arrive or time pass brings the contents (by event number) of the rows
-and of everything that the queues concerned still hold.
+A queue that diversifies names one of the `DiversitySettings`, counted from 1. Contents are not part of a queue's state,
+because many queues hold the same event: whoever lets rows arrive or time pass brings the contents (by event number) of
+the rows and of everything that the queues concerned still hold.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling.arguments import Kinds
 from rankcast.delivery.engine.contents import Contents, attribute_code
-from rankcast.model.diversity import Diversity, Weights
 from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.policies import Diversity, Weights
 
 
-class Settings(NamedTuple):
+class DiversitySettings(NamedTuple):
     """Diversities as columns: number `i` has the weights `starts[i]` to `starts[i + 1]`, in the order of names."""
 
     sigmas: Array
@@ -30,7 +30,7 @@ class Settings(NamedTuple):
     weights: Array
 
     @classmethod
-    def of(cls, diversities: Iterable[Diversity]) -> Settings:
+    def of(cls, diversities: Iterable[Diversity]) -> DiversitySettings:
         """Return settings, one for each diversity."""
         stated = list(diversities)
         return cls(
@@ -46,20 +46,22 @@ class Settings(NamedTuple):
         """How many there are."""
         return len(self.sigmas)
 
-    def one(self, number: int) -> Settings:
+    def one(self, number: int) -> DiversitySettings:
         """Return settings with one of these only."""
         part = slice(int(self.starts[number]), int(self.starts[number + 1]))
         starts = np.array([0, part.stop - part.start], np.int64)
         whole = slice(number, number + 1)
-        return Settings(self.sigmas[whole], self.totals[whole], starts, self.attributes[part], self.weights[part])
+        return DiversitySettings(
+            self.sigmas[whole], self.totals[whole], starts, self.attributes[part], self.weights[part]
+        )
 
-    def including(self, diversities: Iterable[Diversity]) -> tuple[Settings, dict[Diversity, int]]:
+    def including(self, diversities: Iterable[Diversity]) -> tuple[DiversitySettings, dict[Diversity, int]]:
         """Return settings that have all of these as well, and the number from 1 on that stands for each."""
         known = {self.one(number).to_words().tobytes(): number + 1 for number in range(self.size)}
         numbers: dict[Diversity, int] = {}
-        parts: list[Settings] = [self]
+        parts: list[DiversitySettings] = [self]
         for diversity in dict.fromkeys(diversities):
-            own = Settings.of([diversity])
+            own = DiversitySettings.of([diversity])
             key = own.to_words().tobytes()
             if key not in known:
                 known[key] = self.size + len(parts)
@@ -81,14 +83,14 @@ class Settings(NamedTuple):
             words = np.zeros(1, np.int64)
         count = int(words[0])
         if not 0 <= count <= (len(words) - 1) // 2:
-            raise InvalidValueError("packed queues: the settings of diversity are cut short")
+            raise InvalidValueError("queue table: the settings of diversity are cut short")
         sigmas, lengths = words[1 : count + 1].view(np.float64), words[count + 1 : 2 * count + 1]
         rest = words[2 * count + 1 :]
         if ((lengths < 0) | (lengths > len(rest))).any() or 2 * int(lengths.sum()) != len(rest):
-            raise InvalidValueError("packed queues: the settings of diversity contradict each other")
+            raise InvalidValueError("queue table: the settings of diversity contradict each other")
         attributes, weights = rest[: len(rest) // 2], rest[len(rest) // 2 :].view(np.float64)
         if not (((sigmas >= 0) & (sigmas <= 1)).all() and (weights > 0).all() and np.isfinite(weights).all()):
-            raise InvalidValueError("packed queues: the settings of diversity have numbers that none has")
+            raise InvalidValueError("queue table: the settings of diversity have numbers that none has")
         starts = np.cumsum(np.concatenate([[0], lengths]), dtype=np.int64)
         totals = [_total(weights[start:end]) for start, end in pairwise(starts.tolist())]
         return cls(sigmas.copy(), np.array(totals, np.float64), starts, attributes.copy(), weights.copy())
@@ -101,16 +103,16 @@ def _total(weights: Array) -> float:
     return total
 
 
-def _joined(parts: list[Settings]) -> Settings:
+def _joined(parts: list[DiversitySettings]) -> DiversitySettings:
     if len(parts) == 1:
         return parts[0]
     lengths = np.concatenate([np.diff(part.starts) for part in parts])
     starts = np.cumsum(np.concatenate([[0], lengths]), dtype=np.int64)
     sigmas, totals, _, attributes, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return Settings(sigmas, totals, starts, attributes, weights)
+    return DiversitySettings(sigmas, totals, starts, attributes, weights)
 
 
-NO_SETTINGS = Settings.of([])
+NO_SETTINGS = DiversitySettings.of([])
 
 
 class Diverse(NamedTuple):
@@ -134,7 +136,7 @@ DIVERSE_KINDS: Kinds = {
 """What a kernel that serves single events is given as a table, without the shift."""
 
 
-def diverse_input(contents: Contents, settings: Settings) -> Diverse:
+def diverse_input(contents: Contents, settings: DiversitySettings) -> Diverse:
     """Return contents and settings together; raise when the contents cannot be any."""
     columns = [np.ascontiguousarray(column) for column in contents]
     for name, column in zip(Contents._fields, columns, strict=True):

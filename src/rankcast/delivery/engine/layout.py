@@ -26,8 +26,7 @@ from datetime import timedelta
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.model.diversity import Diversity
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, diversity_of
+from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding, diversity_of
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, TICK
 
 LONGEST = LAST_INSTANT - FIRST_INSTANT

@@ -36,12 +36,10 @@ from rankcast.delivery.engine.layout import (
     WINDOW,
     K,
 )
-from rankcast.delivery.rules.arrival import ContinuousQueue, SlidingQueue
 from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, SlidingQueue, TopKWindowQueue
 from rankcast.delivery.rules.queues import Candidate, Queue, place
-from rankcast.delivery.rules.timed import PeriodicQueue, TopKWindowQueue
-from rankcast.model.diversity import Diversity
-from rankcast.model.policies import ALL_MATCHES, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.times import NEVER, instant_of, microseconds
 
 ContentOf = Callable[[int], Content]

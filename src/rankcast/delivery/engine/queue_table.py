@@ -34,7 +34,6 @@ it back then.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
@@ -43,9 +42,25 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import loaded
 from rankcast.compiling.arguments import KernelArguments
+from rankcast.containers.container import Buffer, pack, unpack
+from rankcast.containers.expectations import Column, Columns, Range, below, check_types, check_values, fail_where
 from rankcast.delivery.engine.contents import NO_CONTENTS, Contents
-from rankcast.delivery.engine.diversity import DIVERSE_KINDS, NO_SETTINGS, Diverse, Settings, diverse_input
-from rankcast.delivery.engine.kernels.buffers import DONE, FOUND_FULL, USED, WRITTEN, copy_slots, fill_slots, repack
+from rankcast.delivery.engine.diversity import DIVERSE_KINDS, NO_SETTINGS, Diverse, DiversitySettings, diverse_input
+from rankcast.delivery.engine.kernels.buffers import (
+    DONE,
+    DUE,
+    FOUND_FULL,
+    LINES,
+    PLACE,
+    QUEUE,
+    TIMED,
+    USED,
+    WRITTEN,
+    copy_slots,
+    fill_slots,
+    first_out_of_order,
+    repack,
+)
 from rankcast.delivery.engine.kernels.dispatch import (
     LATE,
     NEGATIVE_EVENT,
@@ -69,7 +84,6 @@ from rankcast.delivery.engine.kernels.diverse import (
     first_due_without_content,
 )
 from rankcast.delivery.engine.kernels.needed import drop_unneeded, drop_unneeded_of
-from rankcast.delivery.engine.kernels.timers import DUE, LINES, PLACE, QUEUE, TIMED
 from rankcast.delivery.engine.layout import (
     ALL,
     CAPACITY,
@@ -78,6 +92,7 @@ from rankcast.delivery.engine.layout import (
     COUNT,
     ENTERED,
     EVENT,
+    EXPIRY,
     GONE,
     HEAD,
     KIND,
@@ -90,6 +105,7 @@ from rankcast.delivery.engine.layout import (
     SPAN,
     START,
     STRAY,
+    TIME,
     TIME_WINDOW,
     TOP,
     WINDOW,
@@ -98,17 +114,42 @@ from rankcast.delivery.engine.layout import (
 )
 from rankcast.delivery.engine.queue_slots import ContentOf, fill_line, queue_of
 from rankcast.delivery.rules.queues import Queue
-from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
-from rankcast.model.times import LAST_INSTANT, NEVER
+from rankcast.model.policies import ALL_MATCHES, Diversity, Policy, diversity_of
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
 from rankcast.ranking.batch_kernels import ROW_QUEUE
 
-VERSION = 4
-"""Of the packed state."""
+QUEUE_TABLE, VERSION = "queue table", 5
+"""Kind and version of the packed state."""
 
-_HEADER = struct.Struct("<8sqqqq")
-_MAGIC = b"rcqueues"
+STATE: Columns = {
+    "queues": Column(
+        np.int64,
+        "queues",
+        width=LINE,
+        columns={
+            KIND: below(PERIODIC + 1),
+            K: below(LONGEST + 1),
+            WINDOW: below(LONGEST + 1),
+            SPAN: below(LONGEST + 1, 1),
+            COUNT: below("held and one"),
+            SETTING: below("settings and one"),
+            ENTERED: Range(),
+            **dict.fromkeys((START, HEAD, TOP, STRAY), below(1)),
+        },
+    ),
+    "held": Column(
+        np.int64,
+        "held",
+        width=SLOT,
+        columns={
+            TIME: Range(FIRST_INSTANT, LAST_INSTANT + 1),
+            EXPIRY: Range(FIRST_INSTANT, LAST_INSTANT + 1, NEVER),
+        },
+    ),
+    "settings": Column(np.int64, "words of settings"),
+}
+"""What is expected of the packed state; `_check_lines` has the rest."""
 
 FEWEST_FOUND = 1024
 SPARE = 1.25
@@ -121,7 +162,7 @@ WASTE = 1.1
 """How much of a full arena may be regions that nobody is in any more, before queues are put together again."""
 
 
-class Rows(NamedTuple):
+class ArrivalRows(NamedTuple):
     """Matching events of many queues, as columns of equal length. `expires` is NEVER for events that do not expire."""
 
     queue: Array
@@ -140,7 +181,7 @@ class Deliveries(NamedTuple):
     score: Array
 
 
-class Delivered(NamedTuple):
+class DeliveredRows(NamedTuple):
     """Deliveries as lists."""
 
     queue: list[int]
@@ -149,7 +190,7 @@ class Delivered(NamedTuple):
     score: list[float]
 
 
-NOTHING_DELIVERED = Delivered([], [], [], [])
+NOTHING_DELIVERED = DeliveredRows([], [], [], [])
 
 
 class Live(NamedTuple):
@@ -164,7 +205,7 @@ class Live(NamedTuple):
 class QueueTable:
     """The delivery queues of many subscribers, each with its own policy, numbered from 0."""
 
-    def __init__(self, queues: Array, arena: Array, settings: Settings = NO_SETTINGS) -> None:
+    def __init__(self, queues: Array, arena: Array, settings: DiversitySettings = NO_SETTINGS) -> None:
         self._queues = self._all_lines = queues  # what lies behind the queues is room for more
         self._arena = arena
         self._settings = settings
@@ -201,7 +242,7 @@ class QueueTable:
 
     # ---------------------------------------------------------------------------------------------------- many rows
 
-    def take(self, rows: Rows, contents: Contents | None = None) -> Deliveries:
+    def take(self, rows: ArrivalRows, contents: Contents | None = None) -> Deliveries:
         """Let rows arrive; return what is delivered before and by that."""
         rows = _checked(rows)
         diverse = self._diverse(contents)
@@ -289,7 +330,7 @@ class QueueTable:
         closed: int,
         contents: tuple[Array, Array, Array, Array] = NO_CONTENTS,
         shift: int = 0,
-    ) -> Delivered:
+    ) -> DeliveredRows:
         """Let time pass to `now` and an event of a time arrive in some queues, each named once, or in none.
 
         The first so many columns of `rows` are taken: queues, words of the event, expiries and the bits of scores, each
@@ -324,7 +365,7 @@ class QueueTable:
             due = row < 0 or row == count
             self._make_room(int(self._timers[QUEUE, 0] if due else rows[ROW_QUEUE, row]), status)
 
-    def _delivered(self) -> Delivered:
+    def _delivered(self) -> DeliveredRows:
         """Return what was written last."""
         written = int(self._counters[WRITTEN])
         if not written:
@@ -337,7 +378,7 @@ class QueueTable:
             scores = part[3].view(np.float64).tolist()
         if self._found.shape[1] > FEWEST_FOUND:
             self._found = _empty(0)
-        return Delivered(queue, event, time, scores)
+        return DeliveredRows(queue, event, time, scores)
 
     @property
     def next_due(self) -> int | None:
@@ -452,59 +493,35 @@ class QueueTable:
         copy_slots(queues, self._arena, starts, held)
         queues[:, (START, HEAD, STRAY)] = 0
         queues[:, CAPACITY] = queues[:, COUNT]
-        version = np.array([VERSION], np.int64)
-        return {"version": version, "queues": queues, "held": held.ravel(), "settings": self._settings.to_words()}
+        return {"queues": queues, "held": held, "settings": self._settings.to_words()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """Return queues that go on as those whose state was packed; arrays that cannot be such state are refused."""
-        version = arrays["version"].tolist() if "version" in arrays else None
-        if version != [VERSION]:
-            raise InvalidValueError(f"packed queues: version {version} is not [{VERSION}]")
-        missing = {"queues", "held", "settings"} - set(arrays)
-        if missing:
-            raise InvalidValueError(f"packed queues: there is no array {min(missing)!r}")
-        queues, held, words = (np.array(arrays[name], order="C") for name in ("queues", "held", "settings"))
-        are_numbers = all(array.dtype == np.int64 for array in (queues, held, words))
-        if not are_numbers or queues.shape[1:] != (LINE,) or held.ndim != 1 or words.ndim != 1:
-            raise InvalidValueError(
-                f"packed queues: expected int64 arrays, queues with {LINE} columns, held and settings with one"
-            )
-        settings = Settings.from_words(words)
-        if not _is_sound(queues, held, settings.size):
-            raise InvalidValueError("packed queues: the arrays contradict each other; expected what to_arrays returns")
+        """Return queues that go on as those whose state was packed; arrays that cannot be such state are refused.
+
+        The array of queues becomes this object's own.
+        """
+        check_types(QUEUE_TABLE, arrays, STATE)
+        queues, held, settings = arrays["queues"], arrays["held"], DiversitySettings.from_words(arrays["settings"])
+        given = {"held and one": len(held) + 1, "settings and one": settings.size + 1}
+        check_values(QUEUE_TABLE, arrays, STATE, given)
+        _check_lines(queues, held)
         queues[:, STRAY] = queues[:, ENTERED]
         sizes = _words(queues, queues[:, CAPACITY])
         queues[:, START] = np.cumsum(sizes) - sizes
         arena = np.empty(int(sizes.sum()), np.int64)
-        fill_slots(queues, held.reshape(-1, SLOT), arena)
+        fill_slots(queues, held, arena)
         list_all(queues, arena)
         return cls(queues, arena, settings)
 
     def to_bytes(self) -> bytes:
         """Return the state, packed."""
-        arrays = self.to_arrays()
-        parts = [arrays[name].astype("<i8").tobytes() for name in ("queues", "held", "settings")]
-        return _HEADER.pack(_MAGIC, VERSION, *map(len, parts)) + b"".join(parts)
+        return pack(QUEUE_TABLE, VERSION, self.to_arrays())
 
     @classmethod
-    def from_bytes(cls, packed: bytes) -> Self:
+    def from_bytes(cls, packed: Buffer) -> Self:
         """Return queues that go on as those whose state was packed."""
-        if len(packed) < _HEADER.size or not packed.startswith(_MAGIC):
-            raise InvalidValueError("packed queues: these bytes do not begin as packed queues do")
-        _, version, *sizes = _HEADER.unpack_from(packed)
-        if version != VERSION:
-            raise InvalidValueError(f"packed queues: version [{version}] is not [{VERSION}]")
-        if min(sizes) < 0 or any(size % 8 for size in sizes) or sizes[0] % (8 * LINE):
-            raise InvalidValueError("packed queues: the sizes at the beginning of the bytes are not possible")
-        if len(packed) != _HEADER.size + sum(sizes):
-            raise InvalidValueError(
-                f"packed queues: {len(packed):,} bytes, where {_HEADER.size + sum(sizes):,} were expected"
-            )
-        words = np.frombuffer(packed, "<i8", offset=_HEADER.size).astype(np.int64)
-        queues, held, settings = np.split(words, np.cumsum(sizes)[:-1] // 8)
-        arrays = {"version": np.array([version]), "queues": queues.reshape(-1, LINE), "held": held}
-        return cls.from_arrays({**arrays, "settings": settings})
+        return cls.from_arrays(unpack(packed, QUEUE_TABLE, VERSION).arrays)
 
     def to_live(self) -> Live:
         """Return the state as it is in memory, nothing packed: to go on with elsewhere (`from_live`)."""
@@ -513,7 +530,7 @@ class QueueTable:
     @classmethod
     def from_live(cls, live: Live) -> Self:
         """Return queues that go on with these very arrays, which are trusted."""
-        made = cls(live.queues, live.arena, Settings.from_words(live.settings))
+        made = cls(live.queues, live.arena, DiversitySettings.from_words(live.settings))
         made._counters[USED] = live.used
         return made
 
@@ -528,7 +545,7 @@ class QueueTable:
     def _diverse(self, contents: Contents | None) -> Diverse:
         return diverse_input(NO_CONTENTS if contents is None else contents, self._settings)
 
-    def _check_diverse(self, rows: Rows, diverse: Diverse) -> None:
+    def _check_diverse(self, rows: ArrivalRows, diverse: Diverse) -> None:
         """Raise when a queue that diversifies would get a score that is no rank, or lacks the content of an event."""
         row, fault, event = first_diverse_fault(
             self._queues, self._arena, rows.queue, rows.event, rows.score, diverse.numbers
@@ -587,7 +604,7 @@ class QueueTable:
         arena[: len(self._arena)] = self._arena
         self._arena = arena
 
-    def _complaint(self, rows: Rows, row: int, fault: int) -> str:
+    def _complaint(self, rows: ArrivalRows, row: int, fault: int) -> str:
         queue, time = rows.queue[row], rows.time[row]
         problems = {
             UNKNOWN_QUEUE: f"there is no queue {queue}; expected 0 to {len(self) - 1}",
@@ -611,9 +628,9 @@ def _without_content(event: int) -> str:
     return f"the content of event {event} is not given; expected that of each row and of each event held"
 
 
-def _checked(rows: Rows) -> Rows:
+def _checked(rows: ArrivalRows) -> ArrivalRows:
     """Return the columns as the kernels take them."""
-    columns = Rows(
+    columns = ArrivalRows(
         queue=_column("queue", rows.queue, "iu", np.int64),
         event=_column("event", rows.event, "iu", np.int64),
         time=_column("time", rows.time, "iu", np.int64),
@@ -652,26 +669,24 @@ def _words(queues: Array, capacities: Array) -> Array:
     return words
 
 
-def _is_sound(queues: Array, held: Array, settings: int) -> bool:
-    """Whether no kernel can be led outside the arrays, whatever else they say."""
+def _check_lines(queues: Array, held: Array) -> None:
+    """Raise where the words of a line contradict each other or its slots: a kernel could be led outside the arrays."""
     kinds, counts = queues[:, KIND], queues[:, COUNT]
     diversifies, is_window = queues[:, SETTING] > 0, (kinds >= SLIDING) & (kinds <= TIME_WINDOW)
-    in_range = (
-        (kinds >= ALL)
-        & (kinds <= PERIODIC)
-        & (queues[:, K] >= 0)
-        & (queues[:, WINDOW] >= (kinds != PERIODIC))
-        & ((kinds != PERIODIC) | diversifies | (counts <= queues[:, K]))
-        & ((kinds != ALL) | (counts == 0))
-        & (queues[:, SETTING] >= 0)
-        & (queues[:, SETTING] <= settings)
-        & (~diversifies | is_window | (kinds == PERIODIC))
-        & (queues[:, (K, WINDOW, SPAN)] <= LONGEST).all(axis=1)
-        & (queues[:, SPAN] > 0)
-        & (queues[:, (START, HEAD, TOP, STRAY)] == 0).all(axis=1)
-        & (queues[:, ENTERED] >= 0)
-        & (counts >= 0)
-        & (counts == queues[:, CAPACITY])
-        & (counts <= len(held))
-    )
-    return bool(in_range.all()) and int(counts.sum()) * SLOT == len(held)
+    for wrong, message in (
+        ((kinds != PERIODIC) & (queues[:, WINDOW] == 0), "a window of no events"),
+        ((kinds == PERIODIC) & ~diversifies & (counts > queues[:, K]), "a period that holds more than it delivers"),
+        ((kinds == ALL) & (counts > 0), "a queue of all matches that holds some"),
+        (diversifies & ~is_window & (kinds != PERIODIC), "a queue that cannot diversify and does"),
+        ((kinds == TIME_WINDOW) & (queues[:, WINDOW] != LONGEST), "a window of time that counts events"),
+        (is_window & (counts > queues[:, WINDOW]), "a window that holds more events than it has"),
+        (counts != queues[:, CAPACITY], "room for more or fewer events than are held"),
+    ):
+        fail_where(wrong, f"{QUEUE_TABLE}: array queues: {message}")
+    if int(counts.sum()) != len(held):
+        raise InvalidValueError(
+            f"{QUEUE_TABLE}: array held: {len(held):,} events, where the queues hold {int(counts.sum()):,}"
+        )
+    wrong = first_out_of_order(queues, held)
+    if wrong >= 0:
+        raise InvalidValueError(f"{QUEUE_TABLE}: array held: the events of queue {wrong:,} are not in their order")

@@ -9,18 +9,28 @@ window it may deliver events that are not among the best 5 of all that arrived. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
+from typing import TypeAlias
 
-from rankcast.delivery.rules.arrival import ContinuousQueue, EverythingQueue, SlidingQueue, continuous_queue
+from msgspec.structs import replace
+
+from rankcast.delivery.rules.policies import (
+    ContinuousQueue,
+    EverythingQueue,
+    PeriodicQueue,
+    SlidingQueue,
+    TopKWindowQueue,
+    continuous_queue,
+)
 from rankcast.delivery.rules.queues import Candidate, Queue
-from rankcast.delivery.rules.timed import PeriodicQueue, TopKWindowQueue
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.times import LATEST
 
+AnyQueue: TypeAlias = EverythingQueue | ContinuousQueue | SlidingQueue | PeriodicQueue | TopKWindowQueue
 
-def new_queue(policy: Policy) -> Queue:
+
+def new_queue(policy: Policy) -> AnyQueue:
     """Return the queue of a policy, which has seen nothing yet."""
     if isinstance(policy, AllMatches):
         return EverythingQueue(policy)
@@ -83,7 +93,7 @@ def _evaluated_when_dropped_leave(changed: TopKWindowQueue, needed: TopKWindowQu
     return replace(needed, unseen=min(instants)) if instants and held else needed
 
 
-def renamed_queue(queue: Queue, name: Callable[[Identity | int], Identity | int]) -> Queue:
+def renamed_queue(queue: Queue, name: Callable[[Identity | int], Identity | int]) -> AnyQueue:
     """Return a queue whose events are called otherwise; their order has to stay the same."""
 
     def renamed(held: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
@@ -98,7 +108,9 @@ def renamed_queue(queue: Queue, name: Callable[[Identity | int], Identity | int]
             return replace(queue, arrivals=renamed(queue.arrivals))
         case TopKWindowQueue():
             return replace(queue, living=renamed(queue.living), delivered=frozenset(map(name, queue.delivered)))
-    return queue
+        case EverythingQueue():
+            return queue
+    raise TypeError(f"there is no {type(queue).__name__}")
 
 
 def _reranked(

@@ -15,8 +15,8 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import is_loaded
 from rankcast.delivery.engine.contents import MISSING, Content
-from rankcast.delivery.engine.kernels.greedy_selection import select_diverse
-from rankcast.model.diversity import Diversity, Weights
+from rankcast.delivery.engine.kernels.diverse import select_diverse
+from rankcast.model.policies import Diversity, Weights
 from rankcast.model.values import Value
 from rankcast.ranking.diversity import diverse_best
 

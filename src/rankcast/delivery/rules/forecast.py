@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from rankcast.delivery.rules.arrival import ContinuousQueue, SlidingQueue
+from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, SlidingQueue, TopKWindowQueue
 from rankcast.delivery.rules.queues import Candidate, Queue, best, chosen, place, step
-from rankcast.delivery.rules.timed import PeriodicQueue, TopKWindowQueue
-from rankcast.model.diversity import Diversity
+from rankcast.model.policies import Diversity
 
 
 class ArrivalResult(Enum):

@@ -11,21 +11,23 @@ with its ties, is decided here and nowhere else in the definition: `best`, and w
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TypeAlias
+from datetime import datetime, timedelta, timezone
+from heapq import heappush, heappushpop
+from itertools import islice
+from operator import attrgetter, eq
+from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from rankcast.delivery.engine.contents import Content
 from rankcast.delivery.rules.diverse_selection import diverse_selection
-from rankcast.model.diversity import Diversity
 from rankcast.model.events import Identity
+from rankcast.model.policies import Diversity
 from rankcast.model.times import LATEST
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True, array_like=True):
     """A matching event that competes for delivery in one queue.
 
     `content` is what the queue's policy compares for diversity (`contents.WantedContent`): nothing without diversity.
@@ -49,8 +51,7 @@ class Candidate:
         return self.expires is None or (other.expires is not None and self.expires >= other.expires)
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(Struct, frozen=True):
     """A candidate that its policy delivers, and the instant at which it does."""
 
     candidate: Candidate
@@ -62,32 +63,74 @@ def place(candidate: Candidate) -> tuple[float, timedelta, Identity | int]:
     return -candidate.score, LATEST - candidate.time, candidate.identity
 
 
+_SCORE = attrgetter("score")
+
+
+def ordered(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return candidates in the order of their places, the best first.
+
+    >>> from datetime import UTC
+    >>> now = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> [one.identity for one in ordered([Candidate(2, now, 0.5), Candidate(1, now, 0.5), Candidate(3, now, 0.9)])]
+    [3, 1, 2]
+    """
+    found = sorted(candidates, key=_SCORE, reverse=True)
+    scores = list(map(_SCORE, found))
+    if any(map(eq, scores, islice(scores, 1, None))):  # most of the time scores decide, and places cost more
+        found.sort(key=place)
+    return found
+
+
 def best(candidates: Iterable[Candidate], k: int) -> list[Candidate]:
     """Return the best k, the best first."""
-    return sorted(candidates, key=place)[:k]
+    return ordered(candidates)[:k]
+
+
+FOREVER = datetime.max.replace(tzinfo=timezone(timedelta(hours=-23)))
+"""Until when an event is valid that does not expire: later than any time that an event can have."""
+
+Moment = TypeVar("Moment", int, datetime)
 
 
 def needed(
-    candidates: Iterable[Candidate], k: int, stays: Callable[[Candidate, Candidate], bool]
+    candidates: Iterable[Candidate],
+    k: int,
+    stay: Callable[[Candidate], tuple[Moment, datetime]],
+    newest: Candidate | None = None,
 ) -> tuple[Candidate, ...]:
     """Return what can still be among the best k: all but those that at least k others come before and outstay.
 
-    `stays(one, other)` tells whether one leaves no sooner than the other. What comes before one that is dropped and
-    stays as long is counted only while it is kept itself: whatever is above that is above the dropped one too, so k of
-    them are. The candidates come back in the order in which they were given.
+    `stay` tells how long a candidate stays, in two ways: one stays as long as another if it does in both. With `newest`
+    all others were needed before it came, so only what it outstays is looked at: what has left since was above none
+    that stayed. What comes before one that is dropped and stays as long is counted only while it is kept itself:
+    whatever is above that is above the dropped one too, so k of them are. The candidates come back in the order in
+    which they were given.
     """
-    held = list(candidates)
-    kept: list[Candidate] = []
-    for one in sorted(held, key=place):
-        above = 0
-        for other in kept:
-            above += stays(other, one)
+    held = tuple(candidates)
+    if len(held) <= k:
+        return held
+    arrived = None if newest is None else stay(newest)
+    dropped: set[Identity | int] = set()
+    kept: list[tuple[Moment, datetime]] = []
+    longest: list[Moment] = []  # of those kept, the k that stay longest in the first way: a heap
+    for one in ordered(held):
+        first, second = own = stay(one)
+        if len(longest) < k:
+            heappush(longest, first)
+        elif longest and longest[0] < first:
+            heappushpop(longest, first)
+        elif arrived is None or (arrived[0] >= first and arrived[1] >= second):
+            above = 0
+            for other, as_long in kept:
+                if other >= first and as_long >= second:
+                    above += 1
+                    if above == k:
+                        break
             if above >= k:
-                break
-        if above < k:
-            kept.append(one)
-    wanted = {one.identity for one in kept}
-    return tuple(one for one in held if one.identity in wanted)
+                dropped.add(one.identity)
+                continue
+        kept.append(own)
+    return held if not dropped else tuple([one for one in held if one.identity not in dropped])
 
 
 def chosen(candidates: Iterable[Candidate], k: int, diversity: Diversity | None) -> list[Candidate]:
@@ -106,14 +149,12 @@ def chosen(candidates: Iterable[Candidate], k: int, diversity: Diversity | None)
 Moved: TypeAlias = tuple["Queue", list[Delivered]]
 
 
-class Queue(ABC):
-    """One subscriber's events that compete for delivery. Subclasses are frozen; every method returns a new queue."""
+class Queue(Struct, frozen=True):
+    """One subscriber's events that compete for delivery. Every method returns a new queue."""
 
-    __slots__ = ()
-
-    @abstractmethod
     def arrived(self, candidate: Candidate, now: datetime) -> Moved:
         """Let one candidate arrive at `now`; everything due before has been done."""
+        raise NotImplementedError
 
     def passed(self, now: datetime) -> Moved:
         """Let time pass to `now`: do everything that is due before it."""

@@ -1,11 +1,12 @@
-"""What travels to and from the shards of delivery, packed: named arrays as bytes, no objects.
+"""What travels to and from the shards of delivery, packed: named arrays in a container, no objects.
 
     MatchBatch      matching events of one shard's queues, found by one task: events, and rows (event, queue, score)
     DeliveryBatch   what one shard delivers:                                  events, and rows (queue, event, time)
 
 Both have an event table of their own, so that the identity, time and payload of an event stand there once however many
 rows name it. Texts are offsets and UTF-8 bytes, as in Arrow. Reading checks everything that a kernel relies on: bytes
-of another version, cut short or contradicting themselves raise InvalidValueError.
+of another version, cut short or contradicting themselves raise InvalidValueError. They have no checksum, because the
+ways by which tasks send them have one.
 
 What matched is a number from 0 to `SETS + 2**19 - 1`, for each row: below `SETS` it is a bit mask of positions (of a
 subscriber's subscriptions, for instance; the meaning is the caller's); `SETS + i` stands for the set `i` of the table
@@ -14,69 +15,60 @@ beside the rows, for masks that do not fit. Cost: memory copies; some 5 ms per m
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+import msgspec
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.containers.container import Buffer, pack, prefixed, under, unpack
+from rankcast.containers.expectations import Column, Columns, Range, below, check_types, check_values
+from rankcast.delivery.stream.event_tables import EVENTS, EventTable, Ragged
 from rankcast.delivery.stream.unfiltered import UnfilteredRows
-from rankcast.model.errors import InvalidValueError
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
 
-VERSION = 1
-"""Of the packed form of chunks and notices."""
+MATCHES, DELIVERIES = "match batch", "delivery batch"
+VERSION = 2
+"""Of the packed form of both."""
 
 SETS = 2**19
 """Numbers of matched sets below this one are masks of 19 bits."""
 
-_HEADER = struct.Struct("<8sHHI")
-_ENTRY = struct.Struct("<24s8sQ")
-_LONGEST_NAME = 24
-_KINDS = ("<i8", "<i4", "<f8", "|u1")
-_CHUNK, _NOTICES = b"rcchunk\0", b"rcnotice"
+SET_COLUMNS: Columns = {"sets.starts": Column(np.int64, "sets", starts="listed"), "sets": Column(np.int32, "listed")}
+_MATCHED = Column(np.int32, "rows", below("matched sets"), is_optional=True)
+
+MATCH_COLUMNS: Columns = {
+    **EVENTS,
+    **SET_COLUMNS,
+    "queue": Column(np.int32, "rows", Range()),
+    "event": Column(np.int32, "rows", below("events")),
+    "score": Column(np.float64, "rows", is_number=True),
+    "expires": Column(np.int64, "rows", is_optional=True),
+    "matched": _MATCHED,
+    "variant": Column(np.int64, "events", is_optional=True),
+}
+"""What is expected of a `MatchBatch`. Columns in which every row says the usual (never, nothing) may be left out."""
+
+_STATED: Columns = {"expires": Column(np.int64, "rows", Range(FIRST_INSTANT, LAST_INSTANT + 1, NEVER))}
+"""Of columns that come from elsewhere and say something."""
+
+DELIVERY_ROWS: Columns = {
+    "queue": Column(np.int32, "rows", Range()),
+    "event": Column(np.int32, "rows", below("events")),
+    "delivered": Column(np.int64, "rows", Range(FIRST_INSTANT, LAST_INSTANT + 1)),
+    "score": Column(np.float64, "rows", is_number=True),
+    "matched": _MATCHED,
+}
+"""What is expected of the rows of a `DeliveryBatch`."""
+
+_DENSE = "dense."
 
 
-def pack(magic: bytes, version: int, arrays: Mapping[str, Array]) -> bytes:
-    """Return named one-dimensional arrays as bytes: a table of contents, then the arrays, each on a word boundary."""
-    parts: list[bytes | memoryview] = [_HEADER.pack(magic, version, len(arrays), 0)]
-    content: list[bytes | memoryview] = []
-    for name, array in arrays.items():
-        little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-        if little.dtype.str not in _KINDS or little.ndim != 1 or len(name.encode()) > _LONGEST_NAME:
-            raise InvalidValueError(f"array {name!r}: {little.ndim} dimensions of {little.dtype} cannot be packed")
-        parts.append(_ENTRY.pack(name.encode(), little.dtype.str.encode(), len(little)))
-        content += [little.data, bytes(-little.nbytes % 8)]
-    return b"".join([*parts, *content])
-
-
-def unpack(magic: bytes, version: int, packed: bytes | memoryview, what: str) -> dict[str, Array]:
-    """Return the arrays that were packed."""
-    if len(packed) < _HEADER.size or bytes(packed[: len(magic)]) != magic:
-        raise InvalidValueError(f"{what}: these bytes do not begin as packed {what} do")
-    _, found, count, _ = _HEADER.unpack_from(packed)
-    if found != version:
-        raise InvalidValueError(f"{what}: version {found} is not {version}, the one that is known")
-    at, arrays = _HEADER.size + count * _ENTRY.size, dict[str, Array]()
-    content = bytearray(packed)  # one copy; kernels are compiled once for arrays that can be written
-    if at > len(packed):
-        raise InvalidValueError(f"{what}: {len(packed):,} bytes end within the table of {count} arrays")
-    for entry in range(count):
-        name, kind, length = _ENTRY.unpack_from(packed, _HEADER.size + entry * _ENTRY.size)
-        text = kind.rstrip(b"\0").decode("ascii", "replace")
-        if text not in _KINDS:
-            raise InvalidValueError(f"{what}: an array of {text!r}; expected one of {', '.join(_KINDS)}")
-        size = length * int(text[-1])
-        if at + size > len(packed):
-            raise InvalidValueError(f"{what}: {len(packed):,} bytes, where at least {at + size:,} were expected")
-        arrays[name.rstrip(b"\0").decode("ascii", "replace")] = np.frombuffer(content, text, length, at)
-        at += size + -size % 8
-    if at != len(packed):
-        raise InvalidValueError(f"{what}: {len(packed):,} bytes, where {at:,} were expected")
-    return arrays
+class _About(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    reports_late: bool
 
 
 def _no_sets() -> Ragged:
@@ -108,63 +100,56 @@ class MatchBatch:
     dense: UnfilteredRows | None = None
 
     def __post_init__(self) -> None:
-        rows, sets = len(self.queue), len(self.sets)
-        if self.variant is not None and len(self.variant) != len(self.events):
-            raise InvalidValueError("chunk: not as many variants as events")
-        if self.dense is not None and len(self.dense.times) != len(self.events):
-            raise InvalidValueError("chunk: dense rows of more or fewer events than there are")
-        columns = (self.event, self.score, self.expires, self.matched)
-        if any(len(column) != rows for column in columns):
-            raise InvalidValueError("chunk: columns of different lengths")
-        if rows and (self.event.min() < 0 or self.event.max() >= len(self.events) or self.queue.min() < 0):
-            raise InvalidValueError("chunk: a row names an event that is not in its table, or a queue below 0")
-        if rows and (self.matched.min() < 0 or self.matched.max() >= SETS + sets):
-            raise InvalidValueError("chunk: a row names a matched set that is not in its table")
-        if np.isnan(self.score).any():
-            raise InvalidValueError(f"chunk: the score of row {int(np.isnan(self.score).argmax())} is not a number")
-        times = self.events.time
-        if len(times) and (times.min() < FIRST_INSTANT or times.max() > LAST_INSTANT):
-            raise InvalidValueError("chunk: the time of an event is not within the years 1 to 9999")
+        columns = {name: getattr(self, name) for name in ("queue", "event", "score", "expires", "matched", "variant")}
+        given = {"events": len(self.events), "matched sets": SETS + len(self.sets)}
+        check_values(MATCHES, {"time": self.events.time, **columns}, MATCH_COLUMNS, given)
 
-    def to_bytes(self) -> bytes:
-        """Return the chunk, packed. Columns in which every row says the usual (never, nothing) take no room."""
-        arrays: dict[str, Array] = {
-            "about": np.array([self.version, self.reports_late], np.int64),
+    def to_arrays(self) -> dict[str, Array]:
+        """Return everything but the version and who reports late events as named arrays."""
+        return {
             "queue": self.queue.astype(np.int32, copy=False),
             "event": self.event.astype(np.int32, copy=False),
             "score": self.score.astype(np.float64, copy=False),
             **_unless_all("expires", self.expires.astype(np.int64, copy=False), NEVER),
             **_unless_all("matched", self.matched.astype(np.int32, copy=False), 0),
-            **_ragged("sets", self.sets),
+            **self.sets.to_arrays("sets"),
             **({} if self.variant is None else _unless_all("variant", self.variant, 0)),
-            **({} if self.dense is None else self.dense.to_arrays()),
+            **({} if self.dense is None else prefixed(_DENSE, self.dense.to_arrays())),
             **self.events.to_arrays(),
         }
-        return pack(_CHUNK, VERSION, arrays)
 
     @classmethod
-    def from_bytes(cls, packed: bytes | memoryview) -> Self:
-        """Return the chunk that was packed."""
-        arrays = unpack(_CHUNK, VERSION, packed, "chunk")
-        try:
-            rows = len(arrays["queue"])
-            version, reports_late = arrays["about"].tolist()
-            events = EventTable.from_arrays(arrays)
-            return cls(
-                events,
-                arrays["queue"],
-                arrays["event"],
-                arrays["score"],
-                arrays.get("expires", np.full(rows, NEVER, np.int64)),
-                arrays.get("matched", np.zeros(rows, np.int32)),
-                Ragged(arrays["sets.starts"], arrays["sets"]),
-                version,
-                bool(reports_late),
-                arrays.get("variant"),
-                UnfilteredRows.from_arrays(arrays, events.time),
-            )
-        except KeyError as error:
-            raise InvalidValueError(f"chunk: there is no array {error}") from None
+    def from_arrays(cls, arrays: Mapping[str, Array], version: int = 0, *, reports_late: bool = False) -> Self:
+        """Return the batch of named arrays; raise InvalidValueError when they are not one."""
+        check_types(MATCHES, arrays, MATCH_COLUMNS)
+        rows, events, sets = len(arrays["queue"]), EventTable.from_arrays(arrays), Ragged.from_arrays("sets", arrays)
+        if "expires" in arrays:
+            check_values(MATCHES, arrays, _STATED)
+        return cls(
+            events,
+            arrays["queue"],
+            arrays["event"],
+            arrays["score"],
+            arrays.get("expires", np.full(rows, NEVER, np.int64)),
+            arrays.get("matched", np.zeros(rows, np.int32)),
+            sets,
+            version,
+            reports_late,
+            arrays.get("variant"),
+            UnfilteredRows.from_arrays(under(_DENSE, arrays), events.time, SETS + len(sets)),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the batch, packed."""
+        about = {"version": self.version, "reports_late": self.reports_late}
+        return pack(MATCHES, VERSION, self.to_arrays(), about, checked=False)
+
+    @classmethod
+    def from_bytes(cls, packed: Buffer) -> Self:
+        """Return the batch that was packed."""
+        found = unpack(packed, MATCHES, VERSION)
+        about = found.about(_About)
+        return cls.from_arrays(found.arrays, about.version, reports_late=about.reports_late)
 
     @property
     def last_queue(self) -> int:
@@ -186,7 +171,7 @@ class DeliveryBatch:
     """What a shard delivers, by queue, and within a queue in the order of delivery: columns of equal length.
 
     `time` is the instant of delivery, `event` the position in `events`. That has each delivered event once, and once
-    more as it was before it was ranked anew.
+    more as it was before it was ranked again.
     """
 
     events: EventTable
@@ -246,31 +231,20 @@ class DeliveryBatch:
             "delivered": self.time.astype(np.int64, copy=False),
             "score": self.score.astype(np.float64, copy=False),
             **_unless_all("matched", self.matched.astype(np.int32, copy=False), 0),
-            **_ragged("sets", self.sets),
+            **self.sets.to_arrays("sets"),
             **self.events.to_arrays(),
         }
-        return pack(_NOTICES, VERSION, arrays)
+        return pack(DELIVERIES, VERSION, arrays, checked=False)
 
     @classmethod
-    def from_bytes(cls, packed: bytes | memoryview) -> Self:
+    def from_bytes(cls, packed: Buffer) -> Self:
         """Return the notices that were packed."""
-        arrays = unpack(_NOTICES, VERSION, packed, "notices")
-        try:
-            queue, event = arrays["queue"], arrays["event"]
-            matched = arrays.get("matched", np.zeros(len(queue), np.int32))
-            sets = Ragged(arrays["sets.starts"], arrays["sets"])
-            found = cls(
-                EventTable.from_arrays(arrays), queue, event, arrays["delivered"], arrays["score"], matched, sets
-            )
-        except KeyError as error:
-            raise InvalidValueError(f"notices: there is no array {error}") from None
-        if len({len(column) for column in (queue, event, found.time, found.score, matched)}) > 1:
-            raise InvalidValueError("notices: columns of different lengths")
-        if len(event) and (event.min() < 0 or event.max() >= len(found.events)):
-            raise InvalidValueError("notices: a row names an event that is not in its table")
-        if len(event) and (matched.min() < 0 or matched.max() >= SETS + len(sets)):
-            raise InvalidValueError("notices: a row names a matched set that is not in its table")
-        return found
+        arrays = unpack(packed, DELIVERIES, VERSION).arrays
+        check_types(DELIVERIES, arrays, {**EVENTS, **SET_COLUMNS, **DELIVERY_ROWS})
+        events, sets = EventTable.from_arrays(arrays), Ragged.from_arrays("sets", arrays)
+        check_values(DELIVERIES, arrays, DELIVERY_ROWS, {"events": len(events), "matched sets": SETS + len(sets)})
+        matched = arrays.get("matched", np.zeros(len(arrays["queue"]), np.int32))
+        return cls(events, arrays["queue"], arrays["event"], arrays["delivered"], arrays["score"], matched, sets)
 
 
 def positions(matched: int, sets: Ragged) -> Sequence[int]:
@@ -287,8 +261,5 @@ def positions(matched: int, sets: Ragged) -> Sequence[int]:
 
 
 def _unless_all(name: str, column: Array, usual: int) -> dict[str, Array]:
-    return {name: column} if (column != usual).any() else {}
-
-
-def _ragged(name: str, table: Ragged) -> dict[str, Array]:
-    return {f"{name}.starts": table.starts, name: table.values}
+    # Most columns with something to say say it in their first row.
+    return {name: column} if len(column) and (column[0] != usual or (column != usual).any()) else {}

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.containers.expectations import Column, Columns, Range, check_starts, check_texts
 from rankcast.delivery.stream.kernels import copy_ragged, digests, same_texts
 from rankcast.lazily import module
 from rankcast.model.errors import InvalidValueError
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,9 +36,7 @@ class Ragged:
     values: Array
 
     def __post_init__(self) -> None:
-        starts = self.starts
-        if not len(starts) or starts[0] != 0 or starts[-1] != len(self.values) or (np.diff(starts) < 0).any():
-            raise InvalidValueError("packed sequences: their beginnings do not fit their values")
+        check_starts("sequences: their starts", self.starts, len(self.values))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -97,6 +97,15 @@ class Ragged:
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.where(is_emptied, 0, lengths))])
         return Ragged(starts, self.values[np.repeat(~is_emptied, lengths)])
 
+    def to_arrays(self, name: str) -> dict[str, Array]:
+        """Return both arrays by the names that a column has in a container."""
+        return {f"{name}.starts": self.starts, name: self.values}
+
+    @classmethod
+    def from_arrays(cls, name: str, arrays: Mapping[str, Array]) -> Self:
+        """Return the column of a name."""
+        return cls(arrays[f"{name}.starts"], arrays[name])
+
     @staticmethod
     def joined(parts: Sequence[Ragged]) -> Ragged:
         """Return sequences of several objects, one behind the other; there is at least one."""
@@ -110,6 +119,21 @@ class Ragged:
 def no_sequences(count: int, dtype: type[np.generic] = np.uint8) -> Ragged:
     """Return so many empty sequences."""
     return Ragged(np.zeros(count + 1, np.int64), np.zeros(0, dtype))
+
+
+EVENTS: Columns = {
+    "time": Column(np.int64, "events", Range(FIRST_INSTANT, LAST_INSTANT + 1)),
+    "source.starts": Column(np.int64, "events", starts="bytes of sources"),
+    "source": Column(np.uint8, "bytes of sources"),
+    "id.starts": Column(np.int64, "events", starts="bytes of ids"),
+    "id": Column(np.uint8, "bytes of ids"),
+    "contents.starts": Column(np.int64, "events", starts="codes", is_optional=True),
+    "attributes": Column(np.int64, "codes", is_optional=True),
+    "values": Column(np.int64, "codes", is_optional=True),
+    "payload.starts": Column(np.int64, "events", starts="bytes of payloads", is_optional=True),
+    "payload": Column(np.uint8, "bytes of payloads", is_optional=True),
+}
+"""What is expected of the arrays of an `EventTable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,27 +257,26 @@ class EventTable:
         """Return the columns as named arrays; `contents` and `payload` are left out when there are none."""
         arrays = {
             "time": self.time.astype(np.int64, copy=False),
-            "source.starts": self.source.starts,
-            "source": self.source.values,
-            "id.starts": self.id.starts,
-            "id": self.id.values,
+            **self.source.to_arrays("source"),
+            **self.id.to_arrays("id"),
         }
         if len(self.attributes.values):
             arrays |= {"contents.starts": self.attributes.starts}
             arrays |= {"attributes": self.attributes.values, "values": self.values.values}
         if len(self.payload.values):
-            arrays |= {"payload.starts": self.payload.starts, "payload": self.payload.values}
+            arrays |= self.payload.to_arrays("payload")
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """Return the events of named arrays; a missing array raises KeyError."""
+        """Return the events of named arrays, whose types are those of `EVENTS`."""
         contents = payload = None
         if "contents.starts" in arrays:
-            starts = arrays["contents.starts"]
-            contents = Ragged(starts, arrays["attributes"]), Ragged(starts, arrays["values"])
+            starts, none = arrays["contents.starts"], np.zeros(0, np.int64)
+            contents = Ragged(starts, arrays.get("attributes", none)), Ragged(starts, arrays.get("values", none))
         if "payload.starts" in arrays:
-            payload = Ragged(arrays["payload.starts"], arrays["payload"])
-        source = Ragged(arrays["source.starts"], arrays["source"])
-        identity = Ragged(arrays["id.starts"], arrays["id"])
+            payload = Ragged(arrays["payload.starts"], arrays.get("payload", np.zeros(0, np.uint8)))
+        source, identity = Ragged.from_arrays("source", arrays), Ragged.from_arrays("id", arrays)
+        for column in (source, identity):
+            check_texts("event table: sources and ids", column.starts, column.values)
         return cls.of(arrays["time"], source, identity, contents=contents, payload=payload)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.engine.queue_table import Rows
-from rankcast.delivery.stream.event_tables import EventTable
+from rankcast.containers.expectations import Column, Columns, below, check_types, check_values
+from rankcast.delivery.engine.queue_table import ArrivalRows
+from rankcast.delivery.stream.event_tables import EVENTS, EventTable
 from rankcast.delivery.stream.kernels import CODE_BITS, link_identities, repeat_within
-from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import Periodic, Policy
 from rankcast.model.times import TICK
 
@@ -102,19 +102,17 @@ class KnownEvents:
         self.events = EventTable.joined([self.events, events]).taken(order)
 
     def to_arrays(self) -> dict[str, Array]:
-        """Return the events as named arrays."""
-        return {"numbers": self.numbers, "next": np.array([self.next_number], np.int64), **self.events.to_arrays()}
+        """Return the events and their numbers as named arrays."""
+        return {"numbers": self.numbers, **self.events.to_arrays()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> KnownEvents:
-        """Return the events of named arrays; raise when they contradict each other."""
-        numbers, events = arrays["numbers"].astype(np.int64), EventTable.from_arrays(arrays)
-        next_number = int(arrays["next"][0])
-        if len(numbers) != len(events) or (np.diff(numbers) <= 0).any() or (len(numbers) and numbers[0] < 0):
-            raise InvalidValueError("known events: their numbers do not ascend, or are not as many as the events")
-        if len(numbers) and numbers[-1] >= next_number:
-            raise InvalidValueError("known events: the next number is taken already")
-        return cls(numbers, events, next_number)
+    def from_arrays(cls, arrays: Mapping[str, Array], next_number: int) -> KnownEvents:
+        """Return the events of named arrays; raise InvalidValueError when they are none."""
+        columns: Columns = {**EVENTS, "numbers": Column(np.int64, "events", below(next_number), ascends=True)}
+        check_types("known events", arrays, columns)
+        own = {name: arrays[name] for name in ("time", "numbers")}
+        check_values("known events", own, columns)
+        return cls(arrays["numbers"], EventTable.from_arrays(arrays), next_number)
 
     def _link(self, first: int) -> None:
         """Link events from one position on to those before."""
@@ -160,7 +158,7 @@ class RecentArrivals:
         """Return no rows."""
         return RecentArrivals(np.zeros(0, np.int64), np.zeros(0, np.int32))
 
-    def with_rows(self, rows: Rows, recall: Array) -> RecentArrivals:
+    def with_rows(self, rows: ArrivalRows, recall: Array) -> RecentArrivals:
         """Return these and the rows of queues that recall what they take; `recall` has for how long, by queue."""
         is_noted = recall[rows.queue] > 0
         if not is_noted.any():

@@ -11,24 +11,31 @@ any more leaves the queue. What was delivered stays delivered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.rules.arrival import ContinuousQueue, EverythingQueue, SlidingQueue
-from rankcast.delivery.rules.changes import new_queue
-from rankcast.delivery.rules.snapshots import restored, snapshot
-from rankcast.delivery.rules.timed import PeriodicQueue, TopKWindowQueue
-from rankcast.delivery.stream.batches import pack, unpack
-from rankcast.delivery.stream.event_tables import EventTable, Ragged, no_sequences
-from rankcast.model.errors import InvalidValueError
+from rankcast.containers.container import Buffer, pack, unpack
+from rankcast.containers.expectations import Column, Columns, Range, check, check_texts
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.language.lossless import decode, encode
+from rankcast.model.errors import InvalidValueError, RankcastError
 from rankcast.model.policies import Policy
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT
 
-VERSION = 1
-_MAGIC = b"rcchange"
+KIND, VERSION = "queue changes", 2
+
+CHANGES: Columns = {
+    "queue": Column(np.int64, "changes", Range()),
+    "time": Column(np.int64, "changes", Range(FIRST_INSTANT, LAST_INSTANT + 1)),
+    "policy.starts": Column(np.int64, "changes", starts="bytes of policies"),
+    "policy": Column(np.uint8, "bytes of policies"),
+    "ranking.starts": Column(np.int64, "changes", starts="bytes of rankings"),
+    "ranking": Column(np.uint8, "bytes of rankings"),
+}
+"""What is expected of the arrays of changes."""
 
 
 class QueueChange(NamedTuple):
@@ -45,47 +52,38 @@ class QueueChange(NamedTuple):
 
 def pack_changes(changes: Iterable[QueueChange]) -> bytes:
     """Return changes as bytes."""
-    return pack(_MAGIC, VERSION, changes_to_arrays(changes))
+    return pack(KIND, VERSION, changes_to_arrays(changes))
 
 
-def unpack_changes(packed: bytes | memoryview) -> list[QueueChange]:
+def unpack_changes(packed: Buffer) -> list[QueueChange]:
     """Return the changes that were packed."""
-    return changes_from_arrays(unpack(_MAGIC, VERSION, packed, "changes"))
+    return changes_from_arrays(unpack(packed, KIND, VERSION).arrays)
 
 
 def changes_to_arrays(changes: Iterable[QueueChange]) -> dict[str, Array]:
-    """Return changes as named arrays. A policy is packed as the snapshot of its empty queue; none as nothing."""
+    """Return changes as named arrays. No policy is packed as nothing."""
     listed = list(changes)
-    known: dict[Policy | None, bytes] = {None: b""}
-    packed = [known.get(one.policy) or known.setdefault(one.policy, _packed(one.policy)) for one in listed]
-    rankings = Ragged.of_texts(one.ranking for one in listed)
-    stated = {"change.ranking.starts": rankings.starts, "change.ranking": rankings.values}
+    known: dict[Policy | None, str] = {None: ""}
+    policies = [known.get(one.policy) or known.setdefault(one.policy, _packed(one.policy)) for one in listed]
     return {
-        "change.queue": np.array([one.queue for one in listed], np.int64),
-        "change.time": np.array([one.time for one in listed], np.int64),
-        "change.starts": np.cumsum([0, *map(len, packed)], dtype=np.int64),
-        "change.policy": np.frombuffer(b"".join(packed), np.uint8),
-        **(stated if len(rankings.values) else {}),
+        "queue": np.array([one.queue for one in listed], np.int64),
+        "time": np.array([one.time for one in listed], np.int64),
+        **Ragged.of_texts(policies).to_arrays("policy"),
+        **Ragged.of_texts(one.ranking for one in listed).to_arrays("ranking"),
     }
 
 
-def changes_from_arrays(arrays: dict[str, Array]) -> list[QueueChange]:
+def changes_from_arrays(arrays: Mapping[str, Array]) -> list[QueueChange]:
     """Return the changes of named arrays."""
-    queues, times = arrays["change.queue"].tolist(), arrays["change.time"].tolist()
-    policies = Ragged(arrays["change.starts"], arrays["change.policy"])
-    rankings = no_sequences(len(queues))
-    if "change.ranking" in arrays:
-        rankings = Ragged(arrays["change.ranking.starts"], arrays["change.ranking"])
-    if not len(queues) == len(times) == len(policies) == len(rankings):
-        raise InvalidValueError("changes: columns of different lengths")
-    content, starts = policies.values.tobytes(), policies.starts.tolist()
-    changes = [
-        QueueChange(queue, time, _policy(content[start:end]), ranking)
-        for queue, time, start, end, ranking in zip(queues, times, starts, starts[1:], rankings.texts(), strict=False)
+    check(KIND, arrays, CHANGES)
+    policies, rankings = Ragged.from_arrays("policy", arrays), Ragged.from_arrays("ranking", arrays)
+    for column in (policies, rankings):
+        check_texts(KIND, column.starts, column.values)
+    columns = (arrays["queue"].tolist(), arrays["time"].tolist(), policies.texts(), rankings.texts())
+    return [
+        QueueChange(queue, time, _policy(policy), ranking)
+        for queue, time, policy, ranking in zip(*columns, strict=True)
     ]
-    for change in changes:
-        check_change(change)
-    return changes
 
 
 def check_change(change: QueueChange) -> None:
@@ -96,19 +94,21 @@ def check_change(change: QueueChange) -> None:
         raise InvalidValueError(f"change: time {change.time} of queue {change.queue} is not within the years 1 to 9999")
 
 
-def _packed(policy: Policy | None) -> bytes:
-    return b"" if policy is None else snapshot(new_queue(policy))
+def _packed(policy: Policy | None) -> str:
+    return "" if policy is None else encode(policy, Policy).decode()
 
 
-def _policy(packed: bytes) -> Policy | None:
+def _policy(packed: str) -> Policy | None:
     if not packed:
         return None
-    queue = restored(packed)
-    assert isinstance(queue, EverythingQueue | ContinuousQueue | SlidingQueue | PeriodicQueue | TopKWindowQueue)
-    return queue.policy
+    try:
+        policy: Policy = decode(packed.encode(), Policy, "policy")
+    except RankcastError as error:
+        raise InvalidValueError(f"{KIND}: {error}") from None
+    return policy
 
 
-class RankedAnew(NamedTuple):
+class Reranked(NamedTuple):
     """Events in the order they were given, and what each of them is from now on.
 
     `is_known` tells which can be ranked at all; the others stay what they are. Of those, the ones that are not `wanted`
@@ -126,7 +126,7 @@ class RankedAnew(NamedTuple):
 
 
 class Reranking(Protocol):
-    """Ranks events anew."""
+    """Ranks events again."""
 
-    def ranked(self, ranking: str, policy: Policy, events: EventTable) -> RankedAnew:
+    def ranked(self, ranking: str, policy: Policy, events: EventTable) -> Reranked:
         """Return what events are in a queue with this policy, by the text that came with the queue's change."""

@@ -31,11 +31,12 @@ from collections.abc import Callable, Iterable
 from typing import Self
 
 import numpy as np
+from msgspec import structs
 
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import Contents
 from rankcast.delivery.engine.layout import SETTING
-from rankcast.delivery.engine.queue_table import Deliveries, Live, QueueTable, Rows
+from rankcast.delivery.engine.queue_table import ArrivalRows, Deliveries, Live, QueueTable
 from rankcast.delivery.rules.changes import changed_queue
 from rankcast.delivery.rules.queues import Candidate
 from rankcast.delivery.stream.batches import SETS, DeliveryBatch, MatchBatch
@@ -66,7 +67,7 @@ FEWEST_KNOWN = 10_000
 class _Delivered:
     """What is delivered while time passes.
 
-    A notice says what an event was when it was delivered. So where a queue has what it holds ranked anew, notices are
+    A notice says what an event was when it was delivered. So where a queue has what it holds ranked again, notices are
     made first of what it has delivered by then.
     """
 
@@ -110,7 +111,7 @@ class Shard:
         self._changes: list[QueueChange] = []
         self.version = 0
         self.reranking: Reranking | None = None
-        """What ranks anew what queues hold, where a change asks for that; without it ranks stay what they are."""
+        """What ranks again what queues hold, where a change asks for that; without it ranks stay what they are."""
         self.repeated = 0
         """How many repetitions were ignored since the shard was made or brought back."""
 
@@ -173,7 +174,7 @@ class Shard:
         if chunk.version < 0 and chunk.version != self.version:  # a fingerprint of subscribers that do not change
             raise InvalidEventError(
                 "the state of the delivery belongs to other subscribers; go on with those that it began with, in the "
-                "same order, begin anew, or keep them in a table whose changes are followed"
+                "same order, begin again, or keep them in a table whose changes are followed"
             )
         is_late = chunk.events.time < self._watermark
         if not is_late.all():
@@ -229,15 +230,15 @@ class Shard:
     def to_bytes(self) -> bytes:
         """Return the state, packed."""
         self._forget()
-        return self._state().to_bytes(self._queues.to_bytes())
+        return self._state().to_bytes(self._queues)
 
     @classmethod
     def from_bytes(cls, packed: bytes | memoryview) -> Self:
         """Return a shard that goes on as the one whose state was packed; other bytes are refused."""
         state, queues = ShardState.from_bytes(packed)
         if queues is None:
-            raise InvalidValueError("shard: there is no array 'queues'")
-        return cls._of_state(state, QueueTable.from_bytes(queues))
+            raise InvalidValueError("shard: array queues.queues is missing")
+        return cls._of_state(state, queues)
 
     def to_live(self) -> tuple[Live, bytes]:
         """Return the queues as they are in memory, which is most of the state, and the rest, packed."""
@@ -273,8 +274,8 @@ class Shard:
         made._gone, made._taken, made._sets = state.gone, state.taken, state.sets
         made._changes, made._known, made._waiting = list(state.changes), state.known, list(state.waiting)
         made._watermark, made.version, made._needed = state.watermark, state.version, state.needed
-        if not len(made) == len(made._recall) == len(made._gone):
-            raise InvalidValueError("shard: not as many queues as are described")
+        if len(made) != len(made._recall):
+            raise InvalidValueError(f"shard: {len(made):,} queues, where {len(made._recall):,} are described")
         return made
 
     # ------------------------------------------------------------------------------------------------------- releasing
@@ -299,7 +300,7 @@ class Shard:
         event = places[due.event[rows]]
         queue = due.queue[rows].astype(np.int64)
         matched = due.matched[rows].astype(np.int64)
-        batch = Rows(
+        batch = ArrivalRows(
             queue, first + event << CODE_BITS | matched, events.time[event], due.expires[rows], due.score[rows]
         )
         changes = [change for change in self._changes if change.time < watermark]
@@ -351,7 +352,7 @@ class Shard:
 
     def _in_rounds(
         self,
-        batch: Rows,
+        batch: ArrivalRows,
         changes: list[QueueChange],
         is_repeated: Array,
         contents: Contents | None,
@@ -365,13 +366,13 @@ class Shard:
             self._let_change(happening, contents, delivered)
             if any(change.ranking for change in happening):
                 contents = self._contents(batch, changes)
-            part = Rows(*(column[chosen] for column in batch))
+            part = ArrivalRows(*(column[chosen] for column in batch))
             part = self._without_known(part, is_repeated[chosen])
             self._taken = self._taken.with_rows(part, self._recall)
             delivered.found.append(self._queues.take(part, contents))
         return contents
 
-    def _without_known(self, rows: Rows, is_repeated: Array) -> Rows:
+    def _without_known(self, rows: ArrivalRows, is_repeated: Array) -> ArrivalRows:
         """Leave out rows of queues that are gone, and those that repeat what their queue knows."""
         is_kept = ~self._gone[rows.queue]
         doubtful = np.flatnonzero(is_repeated & is_kept)
@@ -392,7 +393,7 @@ class Shard:
                 self._taken.numbers,
                 self._taken.queues,
             )
-        return rows if is_kept.all() else Rows(*(column[is_kept] for column in rows))
+        return rows if is_kept.all() else ArrivalRows(*(column[is_kept] for column in rows))
 
     def _let_change(self, changes: list[QueueChange], contents: Contents | None, delivered: _Delivered) -> None:
         """Let queues change, each after what is due before its change."""
@@ -441,7 +442,7 @@ class Shard:
             word, score, is_known, is_wanted = by_word[candidate.identity]
             if not is_known:
                 return candidate
-            return dataclasses.replace(candidate, identity=word, score=score) if is_wanted else None
+            return structs.replace(candidate, identity=word, score=score) if is_wanted else None
 
         return rerank
 
@@ -451,7 +452,7 @@ class Shard:
         self._recall = np.concatenate([self._recall, [recalled(policy, self._lateness) for policy in policies]])
         self._gone = np.concatenate([self._gone, np.array([*[True] * (len(policies) - 1), False])])
 
-    def _contents(self, rows: Rows, changes: list[QueueChange]) -> Contents | None:
+    def _contents(self, rows: ArrivalRows, changes: list[QueueChange]) -> Contents | None:
         """Return what diverse selection compares, by every word that an event has in a queue that diversifies."""
         queues, arena = self._queues.arrays
         diversifies = queues[:, SETTING] > 0
@@ -475,7 +476,7 @@ class Shard:
         return notices
 
     def _notice(self, queues: list[int], delivered: _Delivered) -> None:
-        """Make the notices of what some queues have delivered, before the events are ranked anew."""
+        """Make the notices of what some queues have delivered, before the events are ranked again."""
         found = delivered.taken(np.array(queues, np.int64)) if queues else None
         if found is not None:
             delivered.noticed.append(self._notices([found]))

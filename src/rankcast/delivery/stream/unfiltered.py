@@ -19,20 +19,31 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
+from rankcast.containers.expectations import Column, Columns, Range, below, check, fail_where
 from rankcast.delivery.stream.kernels import mixed
-from rankcast.model.errors import InvalidValueError
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
 from rankcast.ranking.batch import Features, RankedRows, rank_batch, relevant_events
-from rankcast.ranking.batch_table import COSINE, WEIGHTED_SUM, Ranking, RankTable
+from rankcast.ranking.batch_table import FUNCTION_COLUMNS, RANK_COLUMNS, RankingTable, RankTable, check_functions
 
 BLOCK = 1 << 20
 """Rows that are worked out at a time, about."""
 
-PREFIX = "dense."
-_FUNCTIONS = ("rank_by", "kind", "reach", "part_start", "part_column", "part_value", "part_scale", "part_weight")
+UNFILTERED = "unfiltered rows"
 _BY_QUEUE = ("queue", "profile", "rank", "weight", "refresh", "relevance")
-_INTEGERS = frozenset({"queue", "refresh", "part_start"})
-_FLOATS = frozenset({"rank", "weight", "reach", "part_value", "part_scale", "part_weight"})
+
+UNFILTERED_COLUMNS: Columns = {
+    **{name: RANK_COLUMNS[name] for name in (*_BY_QUEUE, "rank_by")},
+    **FUNCTION_COLUMNS,
+    "relevance": Column(np.int32, "subscriptions", below("functions")),
+    "matched": Column(np.int64, "subscriptions", below("matched sets")),
+    "expires": Column(np.int64, "events", Range(FIRST_INSTANT, LAST_INSTANT + 1, NEVER)),
+    "numbers": Column(np.float64, "numbers", width="events"),
+    "first": Column(np.int64, "vectors", width="events"),
+    "size": Column(np.int64, "vectors", width="events"),
+    "length": Column(np.float64, "vectors", width="events"),
+    "values": Column(np.float64, "elements"),
+}
+"""What is expected of rows that are not written down: every subscription has a relevance function."""
 
 
 class Expanded(NamedTuple):
@@ -88,7 +99,7 @@ class UnfilteredRows:
     def _blocks(self) -> list[tuple[int, RankedRows]]:
         """Return the rows of some events at a time, each with the first of its events."""
         queues, found = len(self.table), list[tuple[int, RankedRows]]()
-        ranking = Ranking(self.table, ("",) * len(self.features.numbers), ("",) * len(self.features.size))
+        ranking = RankingTable(self.table, ("",) * len(self.features.numbers), ("",) * len(self.features.size))
         step = max(1, BLOCK // max(1, queues))
         for first in range(0, len(self.times), step):
             times, expires = self.times[first : first + step], self.expires[first : first + step]
@@ -101,97 +112,40 @@ class UnfilteredRows:
     def to_arrays(self) -> dict[str, Array]:
         """Return everything but the times as named arrays."""
         table, features = self.table.to_arrays(), self.features
-        arrays = {name: table[name] for name in (*_BY_QUEUE, *_FUNCTIONS)}
-        arrays |= {
-            "matched": self.matched,
-            "width": np.array([len(features.numbers), len(features.size)], np.int64),
-            "expires": self.expires,
-            "numbers": features.numbers.ravel(),
-            "first": features.first.ravel(),
-            "size": features.size.ravel(),
-            "length": features.length.ravel(),
-            "values": features.values,
-        }
         return {
-            PREFIX + name: array if array.dtype in (np.float64, np.int64) else array.astype(np.int32)
-            for name, array in arrays.items()
+            **{name: table[name] for name in (*_BY_QUEUE, "rank_by", *FUNCTION_COLUMNS)},
+            "matched": self.matched.astype(np.int64, copy=False),
+            "expires": self.expires,
+            "numbers": features.numbers,
+            "first": features.first,
+            "size": features.size,
+            "length": features.length,
+            "values": features.values,
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array], times: Array) -> Self | None:
-        """Return what named arrays hold for events of these times; None when they hold nothing of the kind."""
-        found = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
-        if not found:
+    def from_arrays(cls, arrays: Mapping[str, Array], times: Array, sets: int) -> Self | None:
+        """Return what named arrays hold for events of these times; None when there are no arrays.
+
+        `sets` says how many numbers of what matched there are.
+        """
+        if not arrays:
             return None
-        try:
-            queues, events = len(found["queue"]), len(times)
-            columns = {name: _typed(name, found[name]) for name in (*_BY_QUEUE, *_FUNCTIONS)}
-            table = RankTable(
-                **columns,
-                general_start=np.zeros(queues, np.int64),
-                general_end=np.zeros(queues, np.int64),
-                general=np.zeros(0, np.int64),
-                half_life=np.zeros((len(columns["rank_by"]), 2), np.int64),
-            )
-            numeric, vectors = found["width"].tolist()
-            numbers = found["numbers"].reshape(numeric, events)
-            first, size, length = (found[name].reshape(vectors, events) for name in ("first", "size", "length"))
-            made = cls(
-                table,
-                found["matched"],
-                times,
-                found["expires"],
-                Features(numbers, first, size, length, found["values"]),
-            )
-        except (KeyError, ValueError) as error:
-            raise InvalidValueError(f"chunk: its dense rows are damaged: {error}") from None
-        if not _is_sound(made):
-            raise InvalidValueError("chunk: the arrays of its dense rows contradict each other")
-        return made
-
-
-def _typed(name: str, array: Array) -> Array:
-    """Return an array in the type that the ranking kernels know it by."""
-    if name in _FLOATS:
-        return array.astype(np.float64, copy=False)
-    if name in _INTEGERS:
-        return array.astype(np.int64, copy=False)
-    return array.astype(np.int8 if name in ("rank_by", "kind") else np.int32)
-
-
-def _is_sound(rows: UnfilteredRows) -> bool:
-    """Whether no kernel can be led outside the arrays, whatever else they say."""
-    table, features = rows.table, rows.features
-    by_queue = (table.profile, table.rank, table.weight, table.refresh, table.relevance, rows.matched)
-    parts = (table.part_value, table.part_scale, table.part_weight)
-    if any(len(one) != len(table) for one in by_queue) or any(len(one) != len(table.part_column) for one in parts):
-        return False
-    if len(table.part_start) != len(table.kind) + 1 or len(table.reach) != len(table.kind):
-        return False
-    if len(rows.expires) != len(rows.times) or not features.first.shape == features.size.shape == features.length.shape:
-        return False
-    is_cosine = np.repeat(table.kind == COSINE, np.maximum(0, np.diff(table.part_start)))
-    limits = np.where(is_cosine, len(features.size), len(features.numbers))
-    return bool(
-        _within(table.queue, 2**31)
-        and _within(table.profile, len(table.rank_by))
-        and _within(table.relevance, len(table.kind))
-        and _within(table.rank_by, WEIGHTED_SUM + 1)
-        and _within(table.kind, COSINE + 1)
-        and (np.diff(table.part_start) > 0).all()
-        and table.part_start[0] == 0
-        and table.part_start[-1] == len(table.part_column) == len(limits)
-        and ((table.part_column >= 0) & (table.part_column < limits)).all()
-        and (table.refresh >= 0).all()
-        and (
-            (features.size < 1) | ((features.first >= 0) & (features.first + features.size <= len(features.values)))
-        ).all()
-        and ((rows.expires == NEVER) | ((rows.expires >= FIRST_INSTANT) & (rows.expires <= LAST_INSTANT))).all()
-    )
-
-
-def _within(array: Array, end: int) -> bool:
-    return not len(array) or bool(array.min() >= 0 and array.max() < end)
+        check(UNFILTERED, arrays, UNFILTERED_COLUMNS, {"queues": 2**31, "matched sets": sets, "events": len(times)})
+        features = Features(*(arrays[name] for name in ("numbers", "first", "size", "length", "values")))
+        check_functions(UNFILTERED, arrays, len(features.numbers), len(features.size))
+        last = len(features.values) - features.size
+        leads_out = (features.first < 0) | (features.first > last) | ~(features.length > 0)
+        fail_where((leads_out & (features.size > 0)).ravel(), f"{UNFILTERED}: array first: no vector is there")
+        queues = len(arrays["queue"])
+        table = RankTable(
+            **{name: arrays[name] for name in (*_BY_QUEUE, "rank_by", *FUNCTION_COLUMNS)},
+            general_start=np.zeros(queues, np.int64),
+            general_end=np.zeros(queues, np.int64),
+            general=np.zeros(0, np.int64),
+            half_life=np.zeros((len(arrays["rank_by"]), 2), np.int64),
+        )
+        return cls(table, arrays["matched"], times, arrays["expires"], features)
 
 
 def event_digests(features: Features, expires: Array) -> Array:

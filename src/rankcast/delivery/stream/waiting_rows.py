@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.delivery.engine.queue_table import Rows
+from rankcast.delivery.engine.queue_table import ArrivalRows
 from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable
 from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.delivery.stream.unfiltered import UnfilteredRows
 
 ROW_COLUMNS = {"queue": np.int32, "event": np.int64, "score": np.float64, "expires": np.int64, "matched": np.int32}
-"""The columns of rows, as they are packed."""
+"""The columns of rows."""
 
 DENSE_ROWS = 2_000_000
 """Rows that are worked out at a time where none are written down: some 60 MB."""
@@ -115,10 +115,6 @@ class PendingRows:
         queue, event, score, expires, matched = (column[rows] for column in columns)
         return PendingRows(self.events, self.variant, queue, event, score, expires, matched)
 
-    def columns(self) -> dict[str, Array]:
-        """Return the columns of the rows by name, as they are packed."""
-        return {name: getattr(self, name).astype(dtype, copy=False) for name, dtype in ROW_COLUMNS.items()}
-
 
 def release_steps(parts: Sequence[PendingRows], since: int, watermark: int) -> list[int]:
     """Return the watermarks after one to go by, the given one last, so that few dense rows are worked out at once.
@@ -141,7 +137,7 @@ def _concatenated(parts: list[Array], dtype: type[np.generic]) -> Array:
 
 
 def rounds_of(
-    rows: Rows, changes: Sequence[QueueChange], is_repeated: Array
+    rows: ArrivalRows, changes: Sequence[QueueChange], is_repeated: Array
 ) -> Iterator[tuple[list[QueueChange], Array]]:
     """Return, round by round, the changes that happen first and the positions of the rows that come then.
 

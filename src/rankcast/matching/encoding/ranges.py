@@ -17,10 +17,10 @@ from rankcast.matching.encoding.byte_tables import ByteTable
 from rankcast.matching.encoding.cuts import split_number
 from rankcast.matching.encoding.dimensions import Dimensions
 from rankcast.matching.segments.rows import starts_of
-from rankcast.model.intervals import END, START, Cut, IntervalSet
-from rankcast.model.patterns import Pattern, PatternKind
 from rankcast.model.times import microseconds
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.intervals import END, START, Cut, IntervalSet
+from rankcast.model.valuesets.patterns import Pattern, PatternKind
+from rankcast.model.valuesets.sets import ValueSet
 
 Range: TypeAlias = tuple[int, int]
 Ranges: TypeAlias = list[Range]

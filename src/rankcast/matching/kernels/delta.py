@@ -13,7 +13,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import inlined
-from rankcast.compiling.arguments import Kinds, float64s, int16s, int32s, int64s, uint8s
+from rankcast.compiling.arguments import Kinds, float64s, int16s, int32s, int64s, positions, uint8s
 from rankcast.matching.encoding.cuts import at_most, split_integer
 
 DELTA_KINDS: Kinds = {
@@ -35,8 +35,7 @@ DELTA_KINDS: Kinds = {
 """What the kernel is given of a delta, in the order of its table. Where a family is of texts, low and high keys number
 two of them; a negative key is no end."""
 
-ROW_START, OWNER, ATTRIBUTE, FLAGS, PIECE_START, FAMILY, LOW_KEY, LOW_REST, HIGH_KEY, HIGH_REST = range(10)
-TEXT_START, TEXT_DATA, NUMBERS, DIED = range(10, 14)
+AT = positions(DELTA_KINDS)
 
 ACCEPTS_MISSING, ACCEPTS_FALSE = 1, 2
 """Flags of a predicate; that for true is twice that for false."""
@@ -151,12 +150,12 @@ def scan_delta(
     The event is as in `match_parts`. `place_of` is scratch with room for every attribute of the rows: zero, and left
     so.
     """
-    row_start, owner, attribute = int64s(table, ROW_START), int32s(table, OWNER), int32s(table, ATTRIBUTE)
-    flags, piece_start, family = uint8s(table, FLAGS), int64s(table, PIECE_START), uint8s(table, FAMILY)
-    low_key, low_rest = float64s(table, LOW_KEY), int16s(table, LOW_REST)
-    high_key, high_rest = float64s(table, HIGH_KEY), int16s(table, HIGH_REST)
-    text_start, text_data = int64s(table, TEXT_START), uint8s(table, TEXT_DATA)
-    numbers, died = int64s(table, NUMBERS), int64s(table, DIED)
+    row_start, owner, attribute = int64s(table, AT.row_start), int32s(table, AT.owner), int32s(table, AT.attribute)
+    flags, piece_start, family = uint8s(table, AT.flags), int64s(table, AT.piece_start), uint8s(table, AT.family)
+    low_key, low_rest = float64s(table, AT.low_key), int16s(table, AT.low_rest)
+    high_key, high_rest = float64s(table, AT.high_key), int16s(table, AT.high_rest)
+    text_start, text_data = int64s(table, AT.text_start), uint8s(table, AT.text_data)
+    numbers, died = int64s(table, AT.numbers), int64s(table, AT.died)
     first_text, first_extra = len(keys), len(keys) + len(starts)
     _mark(attributes, place_of, 1)
     written = -1

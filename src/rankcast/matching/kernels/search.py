@@ -25,13 +25,14 @@ from rankcast.compiling.arguments import (
     int32s,
     int64_columns,
     int64s,
+    positions,
     uint8s,
     uint16s,
     uint64s,
 )
 from rankcast.compiling.intrinsics import count_bits, lowest_bit
-from rankcast.matching.encoding.automaton import follow
 from rankcast.matching.encoding.cuts import are_common, place_of_text, rank_numbers, reversed_items, split_texts
+from rankcast.matching.encoding.texts import follow
 from rankcast.matching.kernels.bitmaps import (
     BITS_START,
     and_chunks,
@@ -94,12 +95,7 @@ SEGMENT_KINDS: Kinds = {
 """What a kernel is given of a segment, in the order of its table. By attribute, `reversed_of` and `group_of` have its
 list of reversed cuts and its automaton, or -1."""
 
-ROW_START, PREDICATES, GAP_START, GAP_RANGES, SUBSCRIPTION_OF, NUMBER_OF, RESIDUE = range(7)
-LAYOUT, BUCKET_OF, BITS, CHUNKS, PARTS, ENDS_START, LOW_ENDS, HIGH_ENDS, GAPS = range(7, 16)
-ACCESS, CELL_OF, CELL_START, ENTRIES, NUMBER_START, NUMBER_KEYS, NUMBER_RESTS = range(16, 23)
-FACTS, DIED, DIMENSION_OF, STRING_START, STRING_KEYS, STRING_AT, STRING_DATA, TIME_START, TIMES = range(23, 32)
-REVERSED_OF, REVERSED_START, REVERSED_KEYS, REVERSED_AT, REVERSED_DATA = range(32, 37)
-GROUP_OF, ROOTS, CHILD_START, CHILD_BYTE, CHILD_NODE, FAIL, ENDS, NEXT_END = range(37, 45)
+AT = positions(SEGMENT_KINDS)
 
 WORK_KINDS: Kinds = {
     "words": (np.uint64, 0),
@@ -110,7 +106,7 @@ WORK_KINDS: Kinds = {
 }
 """The memory of one thread; see `scratch`."""
 
-WORDS, SMALL, LARGE, FOUND_ROOM, OPENED_ROOM = range(len(WORK_KINDS))
+WORK = positions(WORK_KINDS)
 
 WORDS_AT_ONCE, USUAL_ROWS = 32, 4
 """Words whose rows are listed before they are emitted, and bits of a word that are listed without a look."""
@@ -223,7 +219,7 @@ def _emit_words(
 @inlined
 def _point_at_missing(table: Array, work: Array) -> None:
     """Point every dimension of a segment at the bitset of events that lack it."""
-    layout, large = int64_columns(table, LAYOUT, 4), int64s(work, LARGE)
+    layout, large = int64_columns(table, AT.layout, 4), int64s(work, WORK.large)
     for dimension in range(len(layout)):
         large[STATE + dimension] = layout[dimension, BITS_START]
 
@@ -233,33 +229,34 @@ def _search_segment(
     table: Array, dimensions: Array, ranks: Array, sequence: int, work: Array, found: Array, opened: Array
 ) -> None:
     """Search one segment for one event, from where `_point_at_missing` left the memory; leave that as it was."""
-    words, small, large = uint64s(work, WORDS), int32s(work, SMALL), int64s(work, LARGE)
+    words, small, large = uint64s(work, WORK.words), int32s(work, WORK.small), int64s(work, WORK.large)
     width = large[WIDTH]
     state, stamps = large[:STATE], large[STATE + 3 * width :]
     values, listed = small[:width], small[3 * width + large[ATTRIBUTES] :]
     picked, located = large[STATE : STATE + width], large[STATE + width : STATE + 2 * width]
-    row_start, predicates = int64s(table, ROW_START), int32_columns(table, PREDICATES, 3)
-    gap_start, gap_ranges = int64s(table, GAP_START), int32_columns(table, GAP_RANGES, 2)
-    subscription_of, number_of = int32s(table, SUBSCRIPTION_OF), int64s(table, NUMBER_OF)
-    residue, chunks, facts = uint8s(table, RESIDUE), int64_columns(table, CHUNKS, 2), int64s(table, FACTS)
-    entries = int32_columns(table, ENTRIES, 4)
-    died = int64s(table, DIED)[: len(int64s(table, DIED)) if facts[DEAD] else 0]
+    row_start, predicates = int64s(table, AT.row_start), int32_columns(table, AT.predicates, 3)
+    gap_start, gap_ranges = int64s(table, AT.gap_start), int32_columns(table, AT.gap_ranges, 2)
+    subscription_of, number_of = int32s(table, AT.subscription_of), int64s(table, AT.number_of)
+    residue, chunks, facts = uint8s(table, AT.residue), int64_columns(table, AT.chunks, 2), int64s(table, AT.facts)
+    entries = int32_columns(table, AT.entries, 4)
+    died = int64s(table, AT.died)[: len(int64s(table, AT.died)) if facts[DEAD] else 0]
     own_stamps = stamps[: len(stamps) if facts[HAS_SEVERAL] else 0]
     has_gaps = len(gap_start) > 0
     state[STAMP] += 1
     for i in range(len(dimensions)):
         values[dimensions[i]] = ranks[i]
     if len(chunks) > 1:
-        layout, ends_start = int64_columns(table, LAYOUT, 4), int64_columns(table, ENDS_START, 3)
-        low_ends, high_ends = int32_columns(table, LOW_ENDS, 2), int32_columns(table, HIGH_ENDS, 2)
+        layout, ends_start = int64_columns(table, AT.layout, 4), int64_columns(table, AT.ends_start, 3)
+        low_ends, high_ends = int32_columns(table, AT.low_ends, 2), int32_columns(table, AT.high_ends, 2)
         chunk_words = chunks[len(chunks) - 1, 1]
         own_words = words[: (len(chunks) - 1) * chunk_words]
-        bucket_of, gaps = uint16s(table, BUCKET_OF), int32_columns(table, GAPS, 3)
+        bucket_of, gaps = uint16s(table, AT.bucket_of), int32_columns(table, AT.gaps, 3)
         per_check = facts[ENDS_PER_CHECK]
         ends = pick_rows(
             dimensions, ranks, layout, bucket_of, ends_start, low_ends, high_ends, picked, located, per_check == 0
         )
-        and_chunks(values, picked, chunks, int64_columns(table, PARTS, 2), uint64s(table, BITS), own_words, chunk_words)
+        parts, bits = int64_columns(table, AT.parts, 2), uint64s(table, AT.bits)
+        and_chunks(values, picked, chunks, parts, bits, own_words, chunk_words)
         if per_check and count_rows(own_words) * per_check < ends:
             check_rows(values, row_start, predicates, gap_start, gap_ranges, own_words, listed)
         else:
@@ -269,7 +266,8 @@ def _search_segment(
             subscription_of, number_of, residue, died, sequence, own_stamps, state, own_words, listed, found, opened
         )
     if len(entries):
-        access, cell_of, cell_start = int64_columns(table, ACCESS, 2), int32s(table, CELL_OF), int64s(table, CELL_START)
+        access, cell_of = int64_columns(table, AT.access, 2), int32s(table, AT.cell_of)
+        cell_start = int64s(table, AT.cell_start)
         count = gather(dimensions, ranks, values, access, cell_of, cell_start, entries, listed)
         for k in range(count):
             row = listed[k]
@@ -301,9 +299,9 @@ def search(
     The subscription numbers of event i are found[offsets[i]:offsets[i+1]], and its rows with residues are
     opened[open_offsets[i]:open_offsets[i+1]]. An event is only begun when there is room for every row.
     """
-    state = int64s(work, LARGE)
-    rows = table[2 * ROW_START + 1] - 1
-    has_residues = table[2 * RESIDUE + 1] > 0
+    state = int64s(work, WORK.large)
+    rows = table[2 * AT.row_start + 1] - 1
+    has_residues = table[2 * AT.residue + 1] > 0
     _point_at_missing(table, work)
     state[FOUND] = offsets[event]
     state[OPEN] = open_offsets[event]
@@ -337,11 +335,11 @@ def _rank_texts(
     `attributes` are those of the texts, `turned` has every text of `data` reversed. `values` is zero; substrings that
     were found are marked there, so that each is listed once.
     """
-    dimension_of, number_start = int32s(table, DIMENSION_OF), int64s(table, NUMBER_START)
-    start, keys = int64s(table, STRING_START), uint64s(table, STRING_KEYS)
-    item_at, item_data = int64s(table, STRING_AT), uint8s(table, STRING_DATA)
-    reversed_of, group_of = int32s(table, REVERSED_OF), int32s(table, GROUP_OF)
-    reversed_start = int64s(table, REVERSED_START)
+    dimension_of, number_start = int32s(table, AT.dimension_of), int64s(table, AT.number_start)
+    start, keys = int64s(table, AT.string_start), uint64s(table, AT.string_keys)
+    item_at, item_data = int64s(table, AT.string_at), uint8s(table, AT.string_data)
+    reversed_of, group_of = int32s(table, AT.reversed_of), int32s(table, AT.group_of)
+    reversed_start = int64s(table, AT.reversed_start)
     first_substring = len(group_of) + len(reversed_start) - 1
     for i in range(len(attributes)):
         at = dimension_of[attributes[i]] if attributes[i] < len(dimension_of) else -1
@@ -355,16 +353,16 @@ def _rank_texts(
         turn = reversed_of[at]
         if turn >= 0:
             first, last = reversed_start[turn], reversed_start[turn + 1]
-            reversed_keys = uint64s(table, REVERSED_KEYS)
-            cut_at, cut_data = int64s(table, REVERSED_AT), uint8s(table, REVERSED_DATA)
+            reversed_keys = uint64s(table, AT.reversed_keys)
+            cut_at, cut_data = int64s(table, AT.reversed_at), uint8s(table, AT.reversed_data)
             dimensions[count] = len(group_of) + turn
             ranks[count] = 1 + place_of_text(reversed_keys, cut_at, cut_data, first, last, turned, begin, end) - first
             count += 1
         root = int(group_of[at])
         if root >= 0:
-            roots, child_start = int32s(table, ROOTS), int64s(table, CHILD_START)
-            child_byte, child_node = uint8s(table, CHILD_BYTE), int32s(table, CHILD_NODE)
-            fail, ends, next_end = int32s(table, FAIL), int32s(table, ENDS), int32s(table, NEXT_END)
+            roots, child_start = int32s(table, AT.roots), int64s(table, AT.child_start)
+            child_byte, child_node = uint8s(table, AT.child_byte), int32s(table, AT.child_node)
+            fail, ends, next_end = int32s(table, AT.fail), int32s(table, AT.ends), int32s(table, AT.next_end)
             node = root
             for k in range(begin, end):
                 node = follow(root, node, data[k], roots, child_start, child_byte, child_node, fail)
@@ -383,8 +381,9 @@ def _rank_texts(
 @inlined
 def _rank_extra(table: Array, attributes: Array, extra: Array, dimensions: Array, ranks: Array, count: int) -> int:
     """Append the ranks of an event's bools and times in one segment; return how many ranks there are now."""
-    dimension_of, number_start = int32s(table, DIMENSION_OF), int64s(table, NUMBER_START)
-    string_start, time_start, times = int64s(table, STRING_START), int64s(table, TIME_START), int64s(table, TIMES)
+    dimension_of, number_start = int32s(table, AT.dimension_of), int64s(table, AT.number_start)
+    string_start = int64s(table, AT.string_start)
+    time_start, times = int64s(table, AT.time_start), int64s(table, AT.times)
     for i in range(len(attributes)):
         at = dimension_of[attributes[i]] if attributes[i] < len(dimension_of) else -1
         if at < 0:
@@ -433,8 +432,8 @@ def match_parts(
     """
     if not len(rests) and not are_common(keys):
         return -1
-    small, large = int32s(work, SMALL), int64s(work, LARGE)
-    found, opened = int64s(work, FOUND_ROOM), int32s(work, OPENED_ROOM)
+    small, large = int32s(work, WORK.small), int64s(work, WORK.large)
+    found, opened = int64s(work, WORK.found), int32s(work, WORK.opened)
     width = large[WIDTH]
     places = large[STATE + 2 * width : STATE + 3 * width]
     text_count = len(attributes) - len(keys) - len(extra)
@@ -464,7 +463,7 @@ def match_parts(
             )
     for part in range(len(tables)):
         table = tables[part]
-        dimension_of = int32s(table, DIMENSION_OF)
+        dimension_of = int32s(table, AT.dimension_of)
         dimensions, ranks = small[width : 2 * width], small[2 * width : 3 * width]
         count = 0
         for i in range(len(keys)):
@@ -472,10 +471,11 @@ def match_parts(
                 dimensions[count] = dimension_of[attributes[i]]
                 ranks[count] = i
                 count += 1
-        start, cuts, cut_rests = int64s(table, NUMBER_START), float64s(table, NUMBER_KEYS), int16s(table, NUMBER_RESTS)
+        start, cuts = int64s(table, AT.number_start), float64s(table, AT.number_keys)
+        cut_rests = int16s(table, AT.number_rests)
         rank_numbers(start, cuts, cut_rests, dimensions[:count], keys, rests, ranks, places)
         if text_count:
-            if len(int64s(table, REVERSED_START)) > 1 and not len(turned):
+            if len(int64s(table, AT.reversed_start)) > 1 and not len(turned):
                 turned = reversed_items(text_start, text_end, data)
             count = _rank_texts(
                 table, of_texts, text_start, text_end, data, turned, small[:width], dimensions, ranks, count

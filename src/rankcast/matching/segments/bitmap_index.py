@@ -13,7 +13,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.matching.kernels.bitmaps import BITS_START, BUCKET_START, GROUP, RANK_START, ROW_WORDS, fill_bits
-from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows, distinct, starts_of
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows, distinct, starts_of
 
 MAX_BUCKETS = 256
 """Enough that corrections cost less than the AND from 10,000 rows on."""
@@ -49,7 +49,7 @@ class Wide:
         return int(self.chunks[-1, 1])
 
 
-def attribute_order(rows: Rows) -> Array:
+def attribute_order(rows: SegmentRows) -> Array:
     """Return an order of the rows in which those that constrain the same dimensions are neighbours, rare ones first."""
     dimensions = rows.predicates[:, DIMENSION]
     counts = np.bincount(dimensions) if len(dimensions) else np.zeros(1, np.int64)
@@ -66,7 +66,7 @@ def attribute_order(rows: Rows) -> Array:
     return np.lexsort(keys[::-1])
 
 
-def build_wide(rows: Rows, rank_counts: Array) -> Wide:
+def build_wide(rows: SegmentRows, rank_counts: Array) -> Wide:
     """Return the kernel's arrays for rows that are in `attribute_order`."""
     if not len(rows):
         return _empty(len(rank_counts))
@@ -98,7 +98,7 @@ def _empty(dimensions: int) -> Wide:
     )
 
 
-def _bucket_limit(rows: Rows, row_words: Array) -> int:
+def _bucket_limit(rows: SegmentRows, row_words: Array) -> int:
     """Return the most buckets per dimension that keep the bitsets within their memory."""
     limit = MAX_BUCKETS
     ends = 2 * np.bincount(rows.predicates[:, DIMENSION], minlength=len(row_words)) + 2
@@ -110,7 +110,7 @@ def _bucket_limit(rows: Rows, row_words: Array) -> int:
 class _Builder:
     """Gathers the lists of one `Wide`, dimension by dimension."""
 
-    def __init__(self, rows: Rows, rank_counts: Array, chunk_words: int, chunk_count: int, limit: int) -> None:
+    def __init__(self, rows: SegmentRows, rank_counts: Array, chunk_words: int, chunk_count: int, limit: int) -> None:
         self.rows = rows
         self.rank_counts = rank_counts
         self.chunk_words = chunk_words
@@ -220,7 +220,7 @@ def _edges(predicates: Array, rank_count: int, limit: int) -> Array:
 class _Ends:
     """The end points inside buckets, as the kernel's corrections read them."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: SegmentRows) -> None:
         self.rows = rows
         self.gap_owner = rows.predicate_of_gap
         most, gaps = len(rows.predicates) + len(rows.gaps), len(rows.gaps)

@@ -10,7 +10,7 @@ import numpy as np
 from rankcast.matching.encoding.byte_tables import ByteTable
 from rankcast.matching.encoding.ranges import CutCollector, RangeWriter, Residue
 from rankcast.matching.entries import Entry
-from rankcast.matching.segments.rows import Rows, starts_of
+from rankcast.matching.segments.rows import SegmentRows, starts_of
 from rankcast.matching.segments.segment import Residues, Segment, make_segment
 
 __all__ = ["Entry", "build_segment"]
@@ -30,7 +30,7 @@ def build_segment(entries: Iterable[Entry]) -> Segment:
     return make_segment(dimensions, rows, residues, numbers)
 
 
-def _rows(entries: list[Entry], writer: RangeWriter) -> tuple[Rows, Residues]:
+def _rows(entries: list[Entry], writer: RangeWriter) -> tuple[SegmentRows, Residues]:
     predicates: list[tuple[int, int, int]] = []
     gaps: list[tuple[int, int]] = []
     sizes: list[int] = []
@@ -55,9 +55,9 @@ def _rows(entries: list[Entry], writer: RangeWriter) -> tuple[Rows, Residues]:
     table = np.array(predicates, np.int32).reshape(-1, 3)
     subscription = np.array(owners, np.int32)
     if not gaps:
-        return Rows.of(start, table, subscription), _residues(residues)
+        return SegmentRows.of(start, table, subscription), _residues(residues)
     gap_start = starts_of(np.array(gap_counts, np.int64))
-    return Rows(start, table, gap_start, np.array(gaps, np.int32), subscription), _residues(residues)
+    return SegmentRows(start, table, gap_start, np.array(gaps, np.int32), subscription), _residues(residues)
 
 
 def _residues(found: list[tuple[int, Residue]]) -> Residues:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows, distinct, starts_of
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows, distinct, starts_of
 
 COPIES = 6
 """Entries per row, on average at most: finer cells refuse more rows unseen, and cost this much more memory."""
@@ -27,7 +27,7 @@ class Selective:
     entries: Array
 
 
-def build_selective(rows: Rows, first_row: int, pivots: Array, seconds: Array, rank_counts: Array) -> Selective:
+def build_selective(rows: SegmentRows, first_row: int, pivots: Array, seconds: Array, rank_counts: Array) -> Selective:
     """Return the kernel's arrays; `pivots` and `seconds` are the two most selective predicates of every row."""
     dimensions = rows.predicates[pivots, DIMENSION]
     order = np.argsort(dimensions, kind="stable")
@@ -55,7 +55,7 @@ def build_selective(rows: Rows, first_row: int, pivots: Array, seconds: Array, r
     return Selective(access, cell_of, starts_of(counts), entries)
 
 
-def _pieces(rows: Rows, predicates: Array, members: Array) -> tuple[Array, Array, Array]:
+def _pieces(rows: SegmentRows, predicates: Array, members: Array) -> tuple[Array, Array, Array]:
     """Return the ranges between gaps of some predicates as (low, high, row)."""
     low, high = rows.predicates[predicates, LOW], rows.predicates[predicates, HIGH]
     if not len(rows.gap_start):

@@ -11,7 +11,7 @@ are jobs for the `run` that the index was given; without one the writer does the
 what does not change; removals that happen meanwhile are carried over when its segment is put in place.
 
 Attributes have numbers while subscriptions ask for them. When most numbers are no longer in use, what a job puts in
-place is numbered anew; older snapshots keep the numbers that they had.
+place is numbered again; older snapshots keep the numbers that they had.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from rankcast.compiling import loaded
 from rankcast.matching.encoding.cuts import split_number
 from rankcast.matching.entries import checked
 from rankcast.matching.kernels.delta import BOOL, TIME
-from rankcast.matching.kernels.search import FOUND_ROOM, OPENED_ROOM, match_parts, scratch
+from rankcast.matching.kernels.search import WORK, match_parts, scratch
 from rankcast.matching.segments.rows import starts_of
 from rankcast.matching.segments.searchable import Needs
 from rankcast.matching.segments.snapshots import Part, Parts, Snapshot
@@ -77,7 +77,7 @@ class CompiledReader:
         data = _bytes(words, snapshot) if words else NO_DATA
         table = np.array(list(extra.values()), np.int64) if extra else NO_EXTRA
         count = self._search(snapshot, numbers, (*words, *extra), data, table)
-        found = self._found[:count].copy()
+        found: Array = self._found[:count].copy()
         if snapshot.together.have_residues or snapshot.has_others:
             return self._with_rest(found, attributes, snapshot)
         return found
@@ -152,7 +152,7 @@ class CompiledReader:
         self._room = room._replace(rows=room.rows * 3 // 2, attributes=room.attributes + MORE_ATTRIBUTES)
         self._memory = scratch(*self._room)
         self._work = self._memory.addresses
-        self._found, self._opened = self._memory.arrays[FOUND_ROOM], self._memory.arrays[OPENED_ROOM]
+        self._found, self._opened = self._memory.arrays[WORK.found], self._memory.arrays[WORK.opened]
 
     def match_batch(self, batch: pa.RecordBatch, snapshot: Snapshot) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""

@@ -32,10 +32,10 @@ from rankcast.matching.kernels.delta import (
     OF_TEXTS,
     OF_TIMES,
 )
-from rankcast.model.intervals import Cut
-from rankcast.model.patterns import PatternKind
 from rankcast.model.times import microseconds
-from rankcast.model.valuesets import ValueSet
+from rankcast.model.valuesets.intervals import Cut
+from rankcast.model.valuesets.patterns import PatternKind
+from rankcast.model.valuesets.sets import ValueSet
 
 OTHERS = 64
 """Entries that are evaluated in Python: some 20 microseconds per event, few enough that a reader hardly notices."""

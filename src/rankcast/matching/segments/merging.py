@@ -18,7 +18,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.matching.encoding.byte_tables import ByteTable
 from rankcast.matching.encoding.dimensions import Dimensions
-from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows, starts_of
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows, starts_of
 from rankcast.matching.segments.segment import Residues, Segment, make_segment
 
 
@@ -64,7 +64,7 @@ class _Living:
     """What is alive of one part: its rows, residues and numbers, and which boundaries these use."""
 
     dimensions: Dimensions
-    rows: Rows
+    rows: SegmentRows
     residues: Residues
     numbers: Array
     boundary_start: Array
@@ -76,7 +76,7 @@ class _Living:
         kept = np.flatnonzero(alive[segment.rows.subscription])
         rows = segment.rows.take(kept)
         place = np.cumsum(alive, dtype=np.int32) - 1
-        rows = Rows(rows.start, rows.predicates, rows.gap_start, rows.gaps, place[rows.subscription])
+        rows = SegmentRows(rows.start, rows.predicates, rows.gap_start, rows.gaps, place[rows.subscription])
         boundary_start = starts_of(segment.dimensions.rank_counts + 1)
         used = np.zeros(int(boundary_start[-1]), bool)
         base = boundary_start[rows.predicates[:, DIMENSION]]
@@ -105,7 +105,7 @@ class _Living:
         in_use[self.residues.attribute] = True
         return [name for name, used in zip(self.attribute_names, in_use.tolist(), strict=False) if used]
 
-    def mapped(self, to: _Map, place: Array) -> Rows:
+    def mapped(self, to: _Map, place: Array) -> SegmentRows:
         """Return the rows in the dimensions of the whole, owned by subscriptions at their new places."""
         dimension = self.rows.predicates[:, DIMENSION]
         predicates = np.column_stack(
@@ -117,17 +117,17 @@ class _Living:
         ).astype(np.int32)
         owner = dimension[self.rows.predicate_of_gap]
         gaps = np.column_stack((to.low(owner, self.rows.gaps[:, 0]), to.high(owner, self.rows.gaps[:, 1])))
-        return Rows(
+        return SegmentRows(
             self.rows.start, predicates, self.rows.gap_start, gaps.astype(np.int32), place[self.rows.subscription]
         )
 
 
-def _concatenated(parts: list[Rows]) -> Rows:
+def _concatenated(parts: list[SegmentRows]) -> SegmentRows:
     gaps = np.concatenate([part.gaps for part in parts])
     sizes = [
         np.diff(part.gap_start) if len(part.gap_start) else np.zeros(len(part.predicates), np.int64) for part in parts
     ]
-    return Rows(
+    return SegmentRows(
         starts_of(np.concatenate([np.diff(part.start) for part in parts])),
         np.concatenate([part.predicates for part in parts]),
         starts_of(np.concatenate(sizes)) if len(gaps) else np.zeros(0, np.int64),

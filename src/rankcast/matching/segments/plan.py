@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, Rows
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows
 
 ENTRY_COST, SURVIVOR_COST, WIDE_COST = 1.5, 25.0, 0.0075
 """Nanoseconds, roughly: one entry read in a cell, one row checked in full, one row and dimension in the wide kernel
@@ -36,7 +36,7 @@ NEVER = np.inf
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SegmentPlan:
     """Rows by kernel, or scanned when they have none; `pivots` and `seconds` lead to the selective rows."""
 
     wide: Array
@@ -47,7 +47,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class RowSample:
     """Encoded events: (dimension, rank) pairs and the number of events they come from."""
 
     dimensions: Array
@@ -55,12 +55,12 @@ class Sample:
     events: int
 
 
-def plan(rows: Rows, dimension_count: int, sample: Sample | None = None) -> Plan:
+def plan(rows: SegmentRows, dimension_count: int, sample: RowSample | None = None) -> SegmentPlan:
     """Return which kernel each row goes to."""
     sizes = np.diff(rows.start)
     if len(rows) <= SCANNED_ROWS:
         nothing = np.zeros(0, np.int64)
-        return Plan(nothing, nothing, np.arange(len(rows)), nothing, nothing)
+        return SegmentPlan(nothing, nothing, np.arange(len(rows)), nothing, nothing)
     scanned = np.flatnonzero(sizes == 0)
     share = survival(rows, dimension_count, sample)
     row = rows.row_of_predicate
@@ -70,16 +70,16 @@ def plan(rows: Rows, dimension_count: int, sample: Sample | None = None) -> Plan
     # A row with one predicate repeats it: the entry then decides alone.
     second = order[rows.start[some] + np.minimum(1, sizes[some] - 1)]
     chosen = share[best] * (ENTRY_COST + SURVIVOR_COST * np.minimum(share[second], 1)) < _wide_cost(rows)
-    return Plan(some[~chosen], some[chosen], scanned, best[chosen], second[chosen])
+    return SegmentPlan(some[~chosen], some[chosen], scanned, best[chosen], second[chosen])
 
 
-def _wide_cost(rows: Rows) -> float:
+def _wide_cost(rows: SegmentRows) -> float:
     """Return the cost of a row in the wide kernel: that of the dimensions which a chunk of random rows constrains."""
     uses = np.bincount(rows.predicates[:, DIMENSION])
     return WIDE_COST * float(np.sum(-np.expm1(-CHUNK_ROWS * uses / len(rows))))
 
 
-def survival(rows: Rows, dimension_count: int, sample: Sample | None) -> Array:
+def survival(rows: SegmentRows, dimension_count: int, sample: RowSample | None) -> Array:
     """Return the estimated share of events that satisfy each predicate."""
     dimensions = rows.predicates[:, DIMENSION]
     order = np.argsort(dimensions, kind="stable")
@@ -102,7 +102,7 @@ def survival(rows: Rows, dimension_count: int, sample: Sample | None) -> Array:
     return share
 
 
-def _mass(low: Array, high: Array, dimension: int, sample: Sample | None) -> tuple[Array, int]:
+def _mass(low: Array, high: Array, dimension: int, sample: RowSample | None) -> tuple[Array, int]:
     """Return sorted ranks that stand for the events, and how many events they stand for."""
     if sample is not None and sample.events:
         return np.sort(sample.ranks[sample.dimensions == dimension]), sample.events

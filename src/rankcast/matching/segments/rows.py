@@ -19,7 +19,7 @@ DIMENSION, LOW, HIGH = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SegmentRows:
     """Conjunctions in columns; the predicates of row i are start[i]..start[i+1]."""
 
     start: Array
@@ -29,9 +29,9 @@ class Rows:
     subscription: Array
 
     @staticmethod
-    def of(start: Array, predicates: Array, subscription: Array) -> Rows:
+    def of(start: Array, predicates: Array, subscription: Array) -> SegmentRows:
         """Return rows without gaps."""
-        return Rows(start, predicates, np.zeros(0, np.int64), np.zeros((0, 2), np.int32), subscription)
+        return SegmentRows(start, predicates, np.zeros(0, np.int64), np.zeros((0, 2), np.int32), subscription)
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -48,13 +48,13 @@ class Rows:
             return np.zeros(0, np.int64)
         return np.repeat(np.arange(len(self.predicates)), np.diff(self.gap_start))
 
-    def take(self, order: Array) -> Rows:
+    def take(self, order: Array) -> SegmentRows:
         """Return some rows in another order."""
         start, chosen = taken(self.start, order)
         if not len(self.gap_start):
-            return Rows(start, self.predicates[chosen], self.gap_start, self.gaps, self.subscription[order])
+            return SegmentRows(start, self.predicates[chosen], self.gap_start, self.gaps, self.subscription[order])
         gap_start, gaps = taken(self.gap_start, chosen)
-        return Rows(start, self.predicates[chosen], gap_start, self.gaps[gaps], self.subscription[order])
+        return SegmentRows(start, self.predicates[chosen], gap_start, self.gaps[gaps], self.subscription[order])
 
 
 def taken(start: Array, order: Array) -> tuple[Array, Array]:

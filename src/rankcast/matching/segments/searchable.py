@@ -16,7 +16,7 @@ from rankcast.compiling.arguments import KernelArguments
 from rankcast.matching.encoding.texts import Texts
 from rankcast.matching.kernels.search import ROWS_AT_ONCE, SEGMENT_KINDS
 from rankcast.matching.segments.segment import Segment
-from rankcast.model.patterns import Pattern
+from rankcast.model.valuesets.patterns import Pattern
 
 NEVER_DIED = np.zeros(0, np.int64)
 """For segments without removed subscriptions."""
@@ -26,7 +26,7 @@ CHECKED_BYTES = 1 << 20
 
 
 class Needs(NamedTuple):
-    """How much memory a search takes; see `kernels_search.scratch`."""
+    """How much memory a search takes; see `kernels.search.scratch`."""
 
     width: int = 1
     words: int = 0

@@ -17,7 +17,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.matching.encoding.encoder import EncodedEvents, Encoder
-from rankcast.matching.kernels.search import FOUND_ROOM, OPENED_ROOM, scratch, search
+from rankcast.matching.kernels.search import WORK, scratch, search
 from rankcast.matching.segments.searchable import SearchableSegment
 from rankcast.matching.segments.segment import Segment
 
@@ -39,7 +39,7 @@ class Searcher:
         self._table = self.prepared.table.addresses
         self._memory = scratch(*self.prepared.needs)
         self._work = self._memory.addresses
-        self._found, self._opened = self._memory.arrays[FOUND_ROOM], self._memory.arrays[OPENED_ROOM]
+        self._found, self._opened = self._memory.arrays[WORK.found], self._memory.arrays[WORK.opened]
 
     def match_batch(self, events: pa.RecordBatch | EncodedEvents, sequence: int = 0) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""

@@ -1,6 +1,6 @@
 """Segments: immutable sets of subscriptions, ready to be searched.
 
-A segment is nothing but named arrays (`to_arrays`), so it can be saved as files, memory-mapped and shared between
+A segment is nothing but named arrays (`to_arrays`), so it can be saved in a file, memory-mapped and shared between
 processes. Its rows are ordered: first those of the wide kernel, then those of the selective one, then those that are
 checked one by one. `numbers` are the caller's numbers of the subscriptions, ascending.
 """
@@ -17,8 +17,9 @@ from rankcast.matching.encoding.byte_tables import ByteTable
 from rankcast.matching.encoding.dimensions import Dimensions
 from rankcast.matching.segments.bitmap_index import Wide, attribute_order, build_wide
 from rankcast.matching.segments.cell_index import Selective, build_selective
-from rankcast.matching.segments.plan import Sample, plan
-from rankcast.matching.segments.rows import Rows
+from rankcast.matching.segments.expectations import check_arrays, check_segment
+from rankcast.matching.segments.plan import RowSample, plan
+from rankcast.matching.segments.rows import SegmentRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Segment:
     """One immutable set of subscriptions; build it with `rankcast.matching.segments.builder`."""
 
     dimensions: Dimensions
-    rows: Rows
+    rows: SegmentRows
     residues: Residues
     wide: Wide
     selective: Selective
@@ -90,26 +91,29 @@ class Segment:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, Array]) -> Segment:
-        """Return the segment of named arrays; raises KeyError when one is missing."""
+        """Return the segment of named arrays; raise InvalidValueError when they cannot be one (`expectations`)."""
+        check_arrays(arrays)
         groups = {}
         for group, kind in _GROUPS.items():
             parts = {}
             for part in fields(kind):
                 name = f"{group}.{part.name}"
                 parts[part.name] = (
-                    ByteTable(np.asarray(arrays[f"{name}.start"]), np.asarray(arrays[f"{name}.data"]))
+                    ByteTable(arrays[f"{name}.start"], arrays[f"{name}.data"])
                     if "ByteTable" in str(part.type)
-                    else np.asarray(arrays[name])
+                    else arrays[name]
                 )
             groups[group] = kind(**parts)
-        return Segment(numbers=np.asarray(arrays["numbers"]), bounds=np.asarray(arrays["bounds"]), **groups)
+        made = Segment(numbers=arrays["numbers"], bounds=arrays["bounds"], **groups)
+        check_segment(made)
+        return made
 
 
-_GROUPS = {"dimensions": Dimensions, "rows": Rows, "residues": Residues, "wide": Wide, "selective": Selective}
+_GROUPS = {"dimensions": Dimensions, "rows": SegmentRows, "residues": Residues, "wide": Wide, "selective": Selective}
 
 
 def make_segment(
-    dimensions: Dimensions, rows: Rows, residues: Residues, numbers: Array, sample: Sample | None = None
+    dimensions: Dimensions, rows: SegmentRows, residues: Residues, numbers: Array, sample: RowSample | None = None
 ) -> Segment:
     """Return the segment of some rows: decide on each row's kernel, order the rows, and build both kernels' arrays."""
     counts = dimensions.rank_counts

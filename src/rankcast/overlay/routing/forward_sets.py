@@ -7,7 +7,7 @@ where k are chosen, subscriptions with a relevance function, which match less th
 Where matches are counted, a set also knows which of the forwarded ones hide others. Whoever hides one is noted at once;
 who no longer does is found when `forget_hiding` is asked, so in between too many are noted, never too few.
 
-Cost: that of `rankcast.covering`. Numbers there are never used twice; now and then a set is made anew with small ones.
+Cost: that of `rankcast.covering`. Numbers there are never used twice; now and then a set is made again with small ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.wire.messages import Advertise, Interest
 
 SPARE_NUMBERS = 1024
-"""Numbers used beyond twice those in use, before a set is made anew."""
+"""Numbers used beyond twice those in use, before a set is made again."""
 
 
 class _Covering(Protocol):
@@ -233,7 +233,7 @@ class ForwardSet:
         return len(self._outer) > 2 * len(self._interests) + SPARE_NUMBERS
 
     def _made_anew(self, before: frozenset[int] | None = None) -> Change:
-        """Make the set anew, with small numbers and wide labels; return what changes against what was forwarded."""
+        """Make the set again, with small numbers and wide labels; return what changes against what was forwarded."""
         before = frozenset(self._forwarded) if before is None else before
         held = [(number, one) for number, one in self._interests.items() if number not in self._aside]
         if self._scores is not None:

@@ -12,16 +12,15 @@ from typing import TypeAlias
 
 from rankcast.matching.index import Index
 from rankcast.matching.segments.builder import Entry
-from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
 from rankcast.overlay.wire.messages import Interest
 
 Source: TypeAlias = str | None
 """The link that something came over; None is the broker's own clients."""
 
 MANY = 2048
-"""Changes after which an index is compiled anew, unless it is much larger than that."""
+"""Changes after which an index is compiled again, unless it is much larger than that."""
 
 
 @dataclass(slots=True, eq=False)

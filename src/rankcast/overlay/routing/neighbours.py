@@ -14,11 +14,10 @@ from collections.abc import Iterable, Sequence
 
 from rankcast.covering.relation import disjoint
 from rankcast.covering.topk.cover_set import Change
-from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.expressions import Constant, any_of
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
 from rankcast.overlay.routing.forward_sets import ForwardSet
 from rankcast.overlay.routing.interests import Record, Table
 from rankcast.overlay.routing.strategies import Strategy, Weighing

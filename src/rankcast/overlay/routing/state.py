@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import shown
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
 from rankcast.overlay.effects import Reason, RefusedError
 from rankcast.overlay.routing.interests import Record, Source, Table
 from rankcast.overlay.routing.neighbours import NeighbourRoutes

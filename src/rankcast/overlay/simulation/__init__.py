@@ -1,1 +1,1 @@
-"""A whole overlay in simulated time: topologies, the simulator and what it counts."""
+"""A whole overlay in simulated time: topologies, plans, the simulator and what it counts."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import SubscriptionKey
-from rankcast.overlay.wire.form import encoded
 from rankcast.overlay.wire.messages import (
     Alive,
     Connect,
@@ -21,6 +20,7 @@ from rankcast.overlay.wire.messages import (
     PeerMessage,
     Publish,
     Session,
+    encoded,
 )
 
 _SESSION = Session(0, 0)

@@ -1,12 +1,19 @@
-"""Everything that brokers and their clients say to each other: plain frozen values.
+"""Everything that brokers and their clients say to each other: plain frozen values, and their form as bytes.
 
 Clients (subscribers and publishers) speak to their broker: `Subscribe`, `Unsubscribe`, `Advertise`, `Unadvertise`,
 `Publish`, `Read`, `Renew`. Brokers speak to each other in packets, numbered per direction of a link and per session,
 which carry the routing state (`Advertise`, `Unadvertise`, `Forward`, `Withdraw`, `Weigh`, with `Reset` and `Synced`
 around the state at the start of a session) and the traffic (`Publish`, `CountQuery`, `CountReply`). `Connect` asks a
-neighbour to begin a session, `Alive` tells how far it has come; these two stand outside the numbering.
+neighbour to begin a session, `Alive` tells how far it has come; these two stand outside the numbering. Durations are
+counted by whoever gets them, on its own clock.
 
-`rankcast.overlay.wire.form` writes them as bytes. Durations are counted by whoever gets them, on its own clock.
+As bytes a message is a JSON object with the version of the form, the name of the message and its fields:
+
+    {"rankcast": 1, "is": "Withdraw", "key": ["ana", "1"]}
+
+A packet holds its message under "message". `rankcast.language.lossless` says how each type of field is written,
+docs/overlay.md lists the messages. Reading refuses bytes of another version, too many of them, or that are no message,
+with a reason.
 """
 
 from __future__ import annotations
@@ -15,14 +22,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple, TypeAlias
 
-from rankcast.model.advertisements import Advertisement, AdvertisementId
-from rankcast.model.errors import InvalidMessageError, shown
+from rankcast.language.lossless import from_plain, json_bytes, to_plain
+from rankcast.model.cloudevents import parse_json
+from rankcast.model.errors import InvalidEventError, InvalidMessageError, shown
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.policies import check_duration
 from rankcast.model.relevance import Relevance
-from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
+from rankcast.model.subscriptions import (
+    Advertisement,
+    AdvertisementId,
+    Subscriber,
+    SubscriberId,
+    Subscription,
+    SubscriptionId,
+    SubscriptionKey,
+)
 from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking
 
 MAX_NUMBER = 2**53
@@ -103,7 +119,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """A client is still there: all its leases begin anew."""
+    """A client is still there: all its leases begin again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +275,45 @@ def _check_weight(weight: float) -> None:
 def _check_lease(lease: timedelta | None) -> None:
     if lease is not None:
         check_duration("lease", lease)
+
+
+VERSION = 1
+MAX_BYTES = 1_000_000
+"""Bytes of one message of a client: far beyond every sensible filter or payload, and quick to refuse."""
+
+MAX_PACKET_BYTES = 16 * MAX_BYTES
+"""Bytes of one message of a broker, which wraps what its clients said and may list whom an event is for."""
+
+
+def encoded(message: Message) -> bytes:
+    """Return a message as bytes; raise InvalidMessageError when it has too many.
+
+    >>> encoded(Renew())
+    b'{"rankcast":1,"is":"Renew"}'
+    """
+    data = json_bytes({"rankcast": VERSION, **to_plain(message, Message)})
+    _check_size(data, MAX_PACKET_BYTES if isinstance(message, Packet) else MAX_BYTES)
+    return data
+
+
+def decoded(data: bytes, most: int = MAX_PACKET_BYTES) -> Message:
+    """Return the message of at most so many bytes; raise InvalidMessageError, with the reason, when there is none."""
+    _check_size(data, most)
+    try:
+        plain = parse_json(data)
+    except InvalidEventError as error:
+        raise InvalidMessageError(str(error)) from None
+    if b"\\u" in data:
+        json_bytes(plain)  # escapes can express half a surrogate pair, which is not text
+    if not isinstance(plain, dict) or "rankcast" not in plain:
+        raise InvalidMessageError(f"{shown(plain)} is not a message of rankcast")
+    version = plain.pop("rankcast")
+    if version != VERSION or isinstance(version, bool):
+        raise InvalidMessageError(f"version {shown(version)} is not known; expected {VERSION}")
+    message: Message = from_plain(plain, Message)
+    return message
+
+
+def _check_size(data: bytes, most: int) -> None:
+    if len(data) > most:
+        raise InvalidMessageError(f"a message of {len(data):,} bytes is longer than {most:,}")

@@ -3,8 +3,8 @@
     {"snapshot": 1, "checksum": 305419896}
     {...}
 
-The first line is about the second, which has the state. The form is that of messages (see `codec`); queues of
-subscribers are in it as `rankcast.delivery` writes them. Derived state (matching index, covering) is made anew.
+The first line is about the second, which has the state, in the form of messages (`language.lossless`), each event
+once. Derived state (matching index, covering) is not in it.
 
 A broker that was down comes back with `restored(data, incarnation=...)`, an incarnation above all it had before: then
 it keeps what its own clients told and the events it has seen, forgets what its neighbours told, and asks them again.
@@ -12,40 +12,29 @@ it keeps what its own clients told and the events it has seen, forgets what its 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from msgspec import structs
 
-from rankcast.delivery.rules import snapshots as queues
-from rankcast.delivery.rules.queues import Queue
 from rankcast.delivery.stream.lateness import Remembered
-from rankcast.model.advertisements import AdvertisementId
-from rankcast.model.cloudevents import parse_json
-from rankcast.model.errors import InvalidEventError, InvalidMessageError, RankcastError, shown
+from rankcast.language.lossless import decode, encode
+from rankcast.model.errors import InvalidMessageError, RankcastError, shown
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import Subscriber, SubscriptionId, SubscriptionKey
+from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
 from rankcast.overlay.broker import Broker, Settings
-from rankcast.overlay.leases import Kind, Lease, Leased
+from rankcast.overlay.leases import Lease, Leased, LeaseKind
 from rankcast.overlay.links import Inbox, Neighbour, Outbox
-from rankcast.overlay.publishing import Count
+from rankcast.overlay.publishing import MatchCount
 from rankcast.overlay.routing.neighbours import NeighbourRoutes
-from rankcast.overlay.wire.codec import from_plain, to_plain
 from rankcast.overlay.wire.messages import Advertise, Interest, PeerMessage, Session
-from rankcast.serving import subscriber_state as serving
-from rankcast.serving.results import Match, Notification
+from rankcast.serving.subscriber_state import SubscriberRecord
 
-VERSION = 2
-
-Converted: TypeAlias = Mapping[Identity, Mapping[str, Any]]
-"""By event, the attributes that the schema of its advertisement has converted."""
+VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,39 +76,12 @@ class RecordState:
 class LeaseState:
     """What a client has, until when, and how many subscriptions that are."""
 
-    kind: Kind
+    kind: LeaseKind
     id: str
     client: str
     duration: timedelta | None
     end: datetime
     size: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """An event in a queue, with its rank and the subscriptions that brought it there."""
-
-    event: Event
-    rank: float
-    matched: tuple[SubscriptionId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class QueueState:
-    """A queue as bytes in base64, and the events in it."""
-
-    name: SubscriptionId | None
-    queue: str
-    held: tuple[Held, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriberState:
-    """A subscriber with its queues, and what is gathered for it."""
-
-    subscriber: Subscriber
-    queues: tuple[QueueState, ...]
-    gathered: tuple[Notification, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +110,14 @@ class BrokerState:
     advertisements: tuple[tuple[str | None, Advertise], ...]
     records: tuple[RecordState, ...]
     leases: tuple[LeaseState, ...]
-    subscribers: tuple[SubscriberState, ...]
+    subscribers: tuple[SubscriberRecord, ...]
     seen: tuple[tuple[Identity, datetime], ...]
     counts: tuple[CountState, ...]
-    converted: tuple[tuple[Identity, Mapping[str, Any]], ...] = ()
 
 
 def snapshot(broker: Broker) -> bytes:
     """Return the state of a broker as bytes; equal states give equal bytes."""
-    plain = to_plain(_state(broker), BrokerState)
-    state = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    state = encode(_state(broker), BrokerState, shared=True)
     return _about(state) + state
 
 
@@ -171,7 +131,7 @@ def restored(data: bytes, *, incarnation: int | None = None) -> Broker:
 
     Raises InvalidMessageError when the bytes are no snapshot of this version, or not what was written.
     """
-    state: BrokerState = from_plain(_plain_state(data), BrokerState, "snapshot")
+    state: BrokerState = decode(_checked(data), BrokerState, "snapshot", shared=True)
     if incarnation is not None and incarnation <= state.incarnation:
         raise InvalidMessageError(f"incarnation {incarnation} is not above that of the snapshot, {state.incarnation}")
     try:
@@ -184,17 +144,15 @@ def restored(data: bytes, *, incarnation: int | None = None) -> Broker:
         raise InvalidMessageError(f"snapshot: its parts do not fit together ({error!r})") from None
 
 
-def _plain_state(data: bytes) -> object:
+def _checked(data: bytes) -> bytes:
+    """Return the state in a snapshot, if it is what was written."""
     about, _, state = data.partition(b"\n")
-    try:
-        stated = parse_json(about)
-        if not isinstance(stated, dict) or stated.get("snapshot") != VERSION:
-            raise InvalidMessageError(f"{shown(stated)} is not a broker's snapshot of version {VERSION}")
-        if about + b"\n" != _about(state):
-            raise InvalidMessageError("snapshot: is damaged: its checksum is not that of its content")
-        return parse_json(state)
-    except InvalidEventError as error:
-        raise InvalidMessageError(f"snapshot: {error}") from None
+    stated = decode(about, Any, "snapshot")
+    if not isinstance(stated, dict) or stated.get("snapshot") != VERSION:
+        raise InvalidMessageError(f"{shown(stated)} is not a broker's snapshot of version {VERSION}")
+    if about + b"\n" != _about(state):
+        raise InvalidMessageError("snapshot: is damaged: its checksum is not that of its content")
+    return state
 
 
 def _state(broker: Broker) -> BrokerState:
@@ -208,20 +166,10 @@ def _state(broker: Broker) -> BrokerState:
         tuple(routing.advertisements()),
         tuple(RecordState(one.source, one.interest, one.weights, one.hides) for one in routing.table),
         tuple(LeaseState(*leased, one.client, one.duration, one.end, one.size) for leased, one in broker.leases),
-        tuple(map(_subscriber_state, broker.desk.serving.records())),
+        tuple(broker.desk.serving.records()),
         broker.seen.state(),
         tuple(_count_state(broker, one) for one in broker.publishing.counts.values()),
-        tuple((event.identity, found) for event in _kept_events(broker) if (found := event.conversions)),
     )
-
-
-def _kept_events(broker: Broker) -> Iterable[Event]:
-    """Return the events that are in a snapshot, each once."""
-    records = broker.desk.serving.records()
-    queued = (match.event for record in records for queue in record.queues for match in queue.held)
-    gathered = (one.event for record in records for one in record.gathered)
-    counted = (one.event for one in broker.publishing.counts.values())
-    return {event.identity: event for event in (*queued, *gathered, *counted)}.values()
 
 
 def _link_state(broker: Broker, link: str, neighbour: Neighbour) -> LinkState:
@@ -251,19 +199,7 @@ def _link_state(broker: Broker, link: str, neighbour: Neighbour) -> LinkState:
     )
 
 
-def _subscriber_state(record: serving.SubscriberRecord) -> SubscriberState:
-    kept = (
-        QueueState(
-            queue.subscription,
-            base64.b64encode(queues.snapshot(queue.queue)).decode("ascii"),
-            tuple(Held(match.event, match.rank, match.matched) for match in queue.held),
-        )
-        for queue in record.queues
-    )
-    return SubscriberState(record.subscriber, tuple(kept), record.gathered)
-
-
-def _count_state(broker: Broker, count: Count) -> CountState:
+def _count_state(broker: Broker, count: MatchCount) -> CountState:
     return CountState(
         count.advertisement,
         count.event,
@@ -281,7 +217,6 @@ def _broker(state: BrokerState, incarnation: int | None) -> Broker:
     random.bit_generator.state = state.random
     broker = Broker(state.name, state.settings, random, incarnation=incarnation or state.incarnation)
     goes_on = incarnation is None
-    converted = dict(state.converted)
     for link in state.links if goes_on else ():
         broker.neighbours[link.link] = _neighbour(link, broker.incarnation)
         broker.routing.join(link.link)
@@ -298,25 +233,21 @@ def _broker(state: BrokerState, incarnation: int | None) -> Broker:
     for lease in state.leases:
         broker.leases.put(Leased(lease.kind, lease.id), Lease(lease.client, lease.duration, lease.end, lease.size))
     for one in state.subscribers:
-        broker.desk.restore(_record(one, converted))
+        broker.desk.restore(one)
     broker.seen = Remembered(state.seen)
     for count in state.counts if goes_on else ():
-        _restore_count(broker, count, converted)
+        _restore_count(broker, count)
     return broker
 
 
-def _restore_count(broker: Broker, state: CountState, converted: Converted) -> None:
-    event = _as_it_was(state.event, converted)
+def _restore_count(broker: Broker, state: CountState) -> None:
+    event = state.event
     own, counts, missing = state.own, dict(state.counts), set(state.missing)
-    broker.publishing.counts[event.identity] = Count(
+    broker.publishing.counts[event.identity] = MatchCount(
         state.advertisement, event, state.source, own, counts, missing, state.k
     )
     if state.end is not None:
         broker.count_ends.put(event.identity, state.end)
-
-
-def _as_it_was(event: Event, converted: Converted) -> Event:
-    return event.converted(converted[event.identity]) if event.identity in converted else event
 
 
 def _neighbour(state: LinkState, incarnation: int) -> Neighbour:
@@ -336,32 +267,3 @@ def _neighbour(state: LinkState, incarnation: int) -> Neighbour:
 def _restore_outlet(outlet: NeighbourRoutes, state: LinkState) -> None:
     weights = {(name, key): weight for name, key, weight in state.weights}
     outlet.restore({one.key: one for one in state.told}, weights, state.hiding)
-
-
-def _record(state: SubscriberState, converted: Converted) -> serving.SubscriberRecord:
-    name = state.subscriber.id
-    events: dict[Identity, Event] = {}
-
-    def as_it_was(event: Event) -> Event:
-        return events.setdefault(event.identity, _as_it_was(event, converted))
-
-    kept = [
-        serving.QueueState(
-            one.name,
-            _queue(one),
-            tuple(Match(name, as_it_was(held.event), held.rank, held.matched, one.name) for held in one.held),
-        )
-        for one in state.queues
-    ]
-    gathered = (structs.replace(one, event=as_it_was(one.event)) for one in state.gathered)
-    return serving.SubscriberRecord(state.subscriber, tuple(kept), tuple(gathered))
-
-
-def _queue(state: QueueState) -> Queue:
-    try:
-        queue = queues.restored(base64.b64decode(state.queue, validate=True))
-    except binascii.Error:
-        raise InvalidMessageError(f"snapshot: {shown(state.queue)} is not base64") from None
-    if {one.event.identity for one in state.held} != {one.identity for one in queue.held}:
-        raise InvalidMessageError("snapshot: a queue does not hold just the events that are with it")
-    return queue

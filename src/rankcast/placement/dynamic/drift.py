@@ -1,4 +1,4 @@
-"""How far a dynamic placement has drifted from what is possible, and when to plan anew.
+"""How far a dynamic placement has drifted from what is possible, and when to plan again.
 
 The yardstick is the objective of the linear programme on a sample of the present subscribers: traffic into the brokers
 at the top of the tree in a fractional solution. It moves with the subscribers, which traffic alone does not tell:
@@ -41,7 +41,7 @@ def excess(placement: DynamicPlacement, random: np.random.Generator, sampling: S
 
 
 def replanned(placement: DynamicPlacement, plan: Planner, random: np.random.Generator) -> int:
-    """Plan anew, and go over to that if it keeps every limit and has less traffic; return how many move."""
+    """Plan again, and go over to that if it keeps every limit and has less traffic; return how many move."""
     snapshot = placement.snapshot()
     planned = plan(snapshot.problem, random)
     audit = verify(snapshot.problem, planned)
@@ -51,7 +51,7 @@ def replanned(placement: DynamicPlacement, plan: Planner, random: np.random.Gene
 
 @dataclass(slots=True)
 class Watch:
-    """Plans anew when drift is above `limit`: `check` after every so many changes; `replanned` counts.
+    """Plans again when drift is above `limit`: `check` after every so many changes; `replanned` counts.
 
     `baseline` is the ratio to the yardstick just after the last planning.
     """

@@ -212,7 +212,7 @@ class DynamicPlacement:
         return np.unique(np.concatenate(parts), axis=0) if parts else np.empty((0, 2 * self.attributes))
 
     def snapshot(self) -> Snapshot:
-        """Return the present state as a problem and its solution, for the audit and for planning anew.
+        """Return the present state as a problem and its solution, for the audit and for planning again.
 
         Loads within the problem's `beta_max` are those within `rooms`.
         """

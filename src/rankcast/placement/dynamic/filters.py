@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.kernels.filters import empty_filters, growths, let_in, used_boxes
-from rankcast.placement.kernels.growth import measure
+from rankcast.placement.kernels.boxes import empty_filters, growths, let_in, measure, used_boxes
 from rankcast.placement.problem.density import Density
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 from rankcast.placement.programme.fitting import hulls

@@ -1,8 +1,8 @@
 """Background improvement of a dynamic placement: less traffic, by moving no more subscribers than a budget allows.
 
-First filters are fitted anew where that is smaller, which moves nobody. Then the outermost of a leaf's subscribers move
-elsewhere: those whose interests alone keep one side of one box where it is. All such sides are listed with what drawing
-them in would save; they are tried in the order of savings per subscriber, and a try counts only when all
+First filters are fitted again where that is smaller, which moves nobody. Then the outermost of a leaf's subscribers
+move elsewhere: those whose interests alone keep one side of one box where it is. All such sides are listed with what
+drawing them in would save; they are tried in the order of savings per subscriber, and a try counts only when all
 traffic together is less afterwards. Passes are repeated while they help and budget is left.
 
 Cost: some ten microseconds per side and pass, and some hundred per subscriber in a try.

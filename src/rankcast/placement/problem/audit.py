@@ -210,7 +210,7 @@ def _nesting_of_subscribers(problem: Problem, placement: Placement, leaf_of: Arr
 def _surely_within(wanted: Interests, boxes: Array) -> Array:
     """Return of which interests every part lies in one box: nearly all of them, found many at a time.
 
-    Algorithms ask `kernels_coverage`; an audit finds out for itself.
+    Algorithms ask `kernels.coverage`; an audit finds out for itself.
     """
     inside = np.zeros(len(wanted.sides), bool)
     for box in boxes:

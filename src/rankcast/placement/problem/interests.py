@@ -9,7 +9,7 @@ other attributes is left out, so that the boxes let through all that the filter 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.filters import Conjunction, Filter
-from rankcast.model.intervals import END, START
+from rankcast.model.valuesets.intervals import END, START
 from rankcast.placement.problem.boxes import sides_of
 
 Range: TypeAlias = tuple[float, float]
@@ -94,14 +94,15 @@ class Interests:
 
 def parts_within(wanted: Filter, attributes: Mapping[str, Range]) -> list[tuple[Range, ...]]:
     """Return the boxes of a filter over numeric attributes, a range for each; none when it matches nothing there."""
-    return list(dict.fromkeys(box for found in wanted.conjunctions for box in _boxes(found, attributes)))
+    ranges = ([_ranges(found, name, *ends) for name, ends in attributes.items()] for found in wanted.conjunctions)
+    return list(dict.fromkeys(box for own in ranges for box in boxes_of_ranges(own)))
 
 
-def _boxes(found: Conjunction, attributes: Mapping[str, Range]) -> list[tuple[Range, ...]]:
-    ranges = [_ranges(found, name, *bounds) for name, bounds in attributes.items()]
+def boxes_of_ranges(ranges: Sequence[Sequence[Range]]) -> Iterator[tuple[Range, ...]]:
+    """Return the boxes with one of the ranges of each attribute; where they are too many, around ranges joined."""
     if prod(map(len, ranges)) > MAX_PARTS:
-        ranges = [[(alternatives[0][0], alternatives[-1][1])] for alternatives in ranges]
-    return list(product(*ranges))
+        ranges = [[(own[0][0], own[-1][1])] for own in ranges]
+    return product(*ranges)
 
 
 def _ranges(found: Conjunction, name: str, lowest: float, highest: float) -> list[Range]:

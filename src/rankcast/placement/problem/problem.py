@@ -29,6 +29,9 @@ from rankcast.placement.problem.tree import BrokerTree, check_places
 TOLERANCE = 1e-9
 """Relative: latencies and load factors are sums and products of floats, and limits are often computed from them."""
 
+FACTORS = 4
+"""Load factors that are tried from `beta` to `beta_max`."""
+
 MAX_ALPHA = 12
 """Boxes of a filter. The measure of a union takes time exponential in their number in the worst case."""
 
@@ -57,7 +60,7 @@ class Problem:
     `shares` are the capacity fractions of the leaves, in the order of `tree.leaves`, and sum to 1; `alpha` is a number
     for all brokers or one for each. `candidates` has a row per site and a column per leaf; `near` is that, where
     `candidates_of` has been asked already. A limit may be infinite. Raises PlacementError for numbers beyond
-    `magnitudes`, and when some subscribers, who are named, have no leaf that they may be given to.
+    `numeric_limits`, and when some subscribers, who are named, have no leaf that they may be given to.
     """
 
     tree: BrokerTree
@@ -103,7 +106,7 @@ class Problem:
 
     @property
     def latencies(self) -> Array:
-        """The latencies that limits are about: a row per site and a column per leaf, computed anew each time."""
+        """The latencies that limits are about: a row per site and a column per leaf, computed again each time."""
         return self.latency.of(self.tree, self.sites)
 
     @property
@@ -121,6 +124,11 @@ class Problem:
     def shares_of_leaves(self) -> Array:
         """The capacity fractions of the leaves."""
         return np.asarray(self.shares)
+
+    @property
+    def load_factors(self) -> Array:
+        """The load factors to try, from the wanted one to the largest that is allowed."""
+        return np.linspace(self.beta, self.beta_max, FACTORS if self.beta < self.beta_max else 1)
 
     def rooms(self, factor: float) -> Array:
         """Return how many subscribers each leaf may have at a load factor: at most all of them."""

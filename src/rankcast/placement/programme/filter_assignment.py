@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.greedy.greedy import load_factors
 from rankcast.placement.problem.boxes import grown, hull, lengths
 from rankcast.placement.programme.assignment_step import Stage
 from rankcast.placement.programme.filter_candidates import Products, superinterests
@@ -118,7 +117,7 @@ def random_demands(weights: Array, count: int, random: np.random.Generator) -> A
 
 def _with_load(stage: Stage, drawn: Array, random: np.random.Generator, sampling: Sampling) -> Sample:
     """Add a uniform sample of subscribers to stand for load, one that has room at the least load factor possible."""
-    for factor in load_factors(stage.problem).tolist():
+    for factor in stage.problem.load_factors.tolist():
         for _ in range(REDRAWS):
             sample = _drawn_load(stage, drawn, sampling.load_sample, factor, random)
             if has_room(stage.allowed_of(sample.demands), sample):

@@ -15,8 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.kernels.growth import measure
-from rankcast.placement.kernels.merging import merge
+from rankcast.placement.kernels.boxes import measure, merge
 from rankcast.placement.problem.density import Density
 from rankcast.placement.problem.problem import Problem
 from rankcast.placement.problem.solution import Placement

@@ -35,7 +35,7 @@ class Classes:
     def listed(self) -> tuple[Array, Array]:
         """Return the brokers of all classes one after the other, and where those of each class start.
 
-        Both are contiguous in any case: kernels are compiled anew for any other layout of their arrays.
+        Both are contiguous in any case: kernels are compiled again for any other layout of their arrays.
         """
         rows, brokers = np.nonzero(self.allowed)
         return np.ascontiguousarray(brokers), np.searchsorted(rows, np.arange(len(self.allowed) + 1))

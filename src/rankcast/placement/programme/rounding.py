@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.placement.kernels.boxes import savings
 from rankcast.placement.kernels.coverage import units_inside
-from rankcast.placement.kernels.merging import savings
 from rankcast.placement.programme.assignment import Loads
 from rankcast.placement.programme.assignment_step import Stage
 from rankcast.placement.programme.fitting import merged

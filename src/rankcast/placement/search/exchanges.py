@@ -2,7 +2,7 @@
 
 Local search puts people where there is room. Where load limits are tight all leaves are full, and with a handful of
 subscribers no sequence of such moves may lead to a better placement. An exchange keeps all loads. Filters are fitted
-anew for each one that is tried, at its two leaves and above, so this is for few subscribers only.
+again for each one that is tried, at its two leaves and above, so this is for few subscribers only.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import combinations
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.kernels.growth import measure
 from rankcast.placement.problem.problem import Problem
 from rankcast.placement.problem.solution import Placement
 from rankcast.placement.programme.fitting import fit_inner_filters, fitted_leaf, leaf_seeds, parts_by_leaf
+from rankcast.placement.search.local_search import traffic_of
 
 MOST_SUBSCRIBERS = 30
 """Problems with more are left as they are: pairs grow with the square."""
@@ -29,7 +29,7 @@ WORTHWHILE = 1e-12
 
 
 KICKS, EXCHANGES_OF_A_KICK = 5, 2
-"""Where no exchange helps, some are made at random and it begins anew from there, so many times."""
+"""Where no exchange helps, some are made at random and it begins again from there, so many times."""
 
 
 def exchanged(problem: Problem, start: Placement, random: np.random.Generator, tries: int = MOST_TRIES) -> Placement:
@@ -81,7 +81,7 @@ class _Descent:
 
     def end_from(self, start: Placement) -> tuple[Placement, float]:
         """Return where exchanges that save traffic lead, and the traffic there."""
-        best, least = start, _traffic(self._problem, start)
+        best, least = start, traffic_of(self._problem, start)
         while (found := self._better(best, least)) is not None:
             best, least = found
         return best, least
@@ -91,7 +91,7 @@ class _Descent:
             if not self.tries:
                 break
             found = self.tried(column_of)
-            traffic = _traffic(self._problem, found)
+            traffic = traffic_of(self._problem, found)
             if traffic < least * (1 - WORTHWHILE):
                 return found, traffic
         return None
@@ -108,7 +108,3 @@ def _exchanges(problem: Problem, placement: Placement) -> Iterator[Array]:
             changed = column_of.copy()
             changed[one], changed[other] = there, here
             yield changed
-
-
-def _traffic(problem: Problem, placement: Placement) -> float:
-    return sum(measure(boxes, problem.density) for boxes in placement.filters)

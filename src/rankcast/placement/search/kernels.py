@@ -5,6 +5,10 @@ and then all of the box), shrinks what is left, and puts them back one by one, l
 contains the interest already, the least loaded first; else, where one is full, by sending somebody there away who is
 contained elsewhere; else where filters grow least. A move that costs more than simulated annealing allows is undone.
 
+*Filters* grow from a leaf up to let something in: where the box of a slot grows, the box of the slot above that it is
+in has to contain it, and so on up the tree. Where a slot comes into use, it is put into the box above that contains it,
+or into the one that grows least by it.
+
 Cost: O(entries of the leaf + taken out * candidates * alpha) per move.
 """
 
@@ -13,28 +17,49 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.compiling import compiled, constant, inner
-from rankcast.placement.kernels.growth import NOWHERE
-from rankcast.placement.search.filter_kernels import shrink_above, shrink_leaf
-from rankcast.placement.search.place_kernels import cheapest_leaf, free_leaf, made_room, put
-from rankcast.placement.search.state_kernels import (
+from rankcast.compiling import ZERO, compiled, constant, inner
+from rankcast.placement.kernels.boxes import (
+    NOWHERE,
+    begin_growing,
+    cheapest_slot,
+    contains,
+    enlarge,
+    grow,
+    growth_of,
+    holding,
+    measure_of,
+)
+from rankcast.placement.search.state import (
+    CHILDREN,
     COUNT,
     ENTRIES,
+    FIRST_CHILD,
+    FIRST_HOLDING,
+    FIRST_PART,
+    GROUP,
+    LAST_CHILD,
+    LEAF,
     LEAF_COUNT,
     LEAVES,
     LOAD,
     MOST,
     OWNER,
+    PARENT,
     PART,
+    PARTS,
+    PLACE,
     RANK,
     ROOM,
     SLOT,
+    UPPER,
     Walk,
     begin,
     change,
     drawn,
+    enter,
     remember,
     remember_broker,
+    settle,
     take_out,
     undo,
     whole,
@@ -48,6 +73,283 @@ DEEPEST = 1.0
 
 EVERY_SLOT = constant(-1)
 """All bits set: every box of a leaf."""
+
+EJECTIONS = 12
+"""Subscribers of a full leaf that are asked to go elsewhere."""
+
+
+@inner
+def path_growth(
+    leaf: int,
+    row: int,
+    bound: float,
+    rows: Array,
+    events: Array,
+    common: Array,
+    brokers: Array,
+    boxes: Array,
+    uses: Array,
+) -> float:
+    """Return how much the filters from a leaf up grow to let a row in; more than `bound` may be any such number."""
+    if holding(boxes, leaf, rows, row) != NOWHERE:
+        return 0.0
+    total, slot = cheapest_slot(boxes, leaf, brokers[leaf, MOST], ZERO, rows, row, events, common)
+    growing = len(common) - 1
+    begin_growing(common, rows, row)
+    broker = leaf
+    while brokers[broker, PARENT] >= 0 and total <= bound:
+        above = brokers[broker, PARENT]
+        if uses[broker, slot, COUNT] > 0:
+            grow(common, boxes, broker, slot)
+            upper = uses[broker, slot, UPPER]
+            if contains(boxes, above, upper, common, growing):
+                break
+            total += growth_of(boxes, above, upper, common, growing, events, common)
+        else:
+            if holding(boxes, above, common, growing) != NOWHERE:
+                break
+            more, upper = cheapest_slot(boxes, above, brokers[above, MOST], ZERO, common, growing, events, common)
+            total += more
+        broker, slot = above, upper
+    return total
+
+
+@inner
+def let_in(
+    leaf: int,
+    leaf_slot: int,
+    row: int,
+    rows: Array,
+    events: Array,
+    common: Array,
+    brokers: Array,
+    boxes: Array,
+    uses: Array,
+    measures: Array,
+    sizes: Array,
+) -> None:
+    """Add a row to a slot of a leaf, and let the filters above contain what has grown, as `path_growth` reckons."""
+    growing = len(common) - 1
+    begin_growing(common, rows, row)
+    broker, slot, arrives = leaf, leaf_slot, True
+    while True:
+        remember_broker(broker, brokers, boxes, uses, measures, sizes)
+        is_new = uses[broker, slot, COUNT] == 0
+        changes = not contains(boxes, broker, slot, common, growing)
+        if changes:
+            enlarge(boxes, broker, slot, common, growing)
+            grow(common, boxes, broker, slot)
+            measures[broker] = measure_of(boxes, broker, events, common)
+        if arrives:
+            uses[broker, slot, COUNT] += 1
+        above = brokers[broker, PARENT]
+        if above < 0 or not changes:
+            break
+        if is_new:
+            upper = holding(boxes, above, common, growing)
+            if upper == NOWHERE:
+                _, upper = cheapest_slot(boxes, above, brokers[above, MOST], ZERO, common, growing, events, common)
+            uses[broker, slot, UPPER] = upper
+        broker, slot, arrives = above, uses[broker, slot, UPPER], is_new
+
+
+@inner
+def shrink_leaf(
+    leaf: int,
+    which: int,
+    rows: Array,
+    events: Array,
+    common: Array,
+    entries: Array,
+    brokers: Array,
+    boxes: Array,
+    measures: Array,
+) -> None:
+    """Shrink those boxes of a leaf whose bits are set to what is in them."""
+    for slot in range(boxes.shape[1]):
+        if (which >> slot) & 1:
+            for side in range(boxes.shape[2]):
+                boxes[leaf, slot, side] = -np.inf
+    for place in range(brokers[leaf, ENTRIES]):
+        slot = whole(entries[leaf, place, SLOT])
+        if (which >> slot) & 1:
+            enlarge(boxes, leaf, slot, rows, whole(entries[leaf, place, PART]))
+    measures[leaf] = measure_of(boxes, leaf, events, common)
+
+
+@inner
+def shrink_above(
+    leaf: int, events: Array, common: Array, brokers: Array, boxes: Array, uses: Array, measures: Array, sizes: Array
+) -> None:
+    """Shrink the filters above a leaf to what is below them."""
+    broker = brokers[leaf, PARENT]
+    while broker >= 0:
+        remember_broker(broker, brokers, boxes, uses, measures, sizes)
+        for slot in range(boxes.shape[1]):
+            uses[broker, slot, COUNT] = 0
+            for side in range(boxes.shape[2]):
+                boxes[broker, slot, side] = -np.inf
+        for place in range(brokers[broker, FIRST_CHILD], brokers[broker, LAST_CHILD]):
+            child = brokers[place, CHILDREN]
+            for slot in range(brokers[child, MOST]):
+                if uses[child, slot, COUNT] == 0:
+                    continue
+                upper = uses[child, slot, UPPER]
+                uses[broker, upper, COUNT] += 1
+                for side in range(boxes.shape[2]):
+                    boxes[broker, upper, side] = max(boxes[broker, upper, side], boxes[child, slot, side])
+        measures[broker] = measure_of(boxes, broker, events, common)
+        broker = brokers[broker, PARENT]
+
+
+@inner
+def free_leaf(
+    subscriber: int,
+    but: int,
+    rows: Array,
+    starts: Array,
+    candidates: Array,
+    subscribers: Array,
+    brokers: Array,
+    boxes: Array,
+) -> tuple[int, int]:
+    """Return the least loaded leaf with room whose filter contains an interest, and one without room that does."""
+    best, full = NOWHERE, NOWHERE
+    group, first = subscribers[subscriber, GROUP], subscribers[subscriber, FIRST_PART]
+    last = first + subscribers[subscriber, PARTS]
+    for place in range(starts[group], starts[group + 1]):
+        leaf = candidates[place]
+        has_room = brokers[leaf, LOAD] < brokers[leaf, ROOM]
+        if leaf == but or (best != NOWHERE and (not has_room or brokers[leaf, LOAD] >= brokers[best, LOAD])):
+            continue
+        part = first
+        while part < last and holding(boxes, leaf, rows, part) != NOWHERE:
+            part += 1
+        if part == last and has_room:
+            best = leaf
+        elif part == last:
+            full = leaf
+    return best, full
+
+
+@inner
+def cheapest_leaf(
+    subscriber: int,
+    bound: float,
+    rows: Array,
+    events: Array,
+    common: Array,
+    starts: Array,
+    candidates: Array,
+    subscribers: Array,
+    brokers: Array,
+    boxes: Array,
+    uses: Array,
+) -> int:
+    """Return the leaf with room where filters grow least, and not by more than a bound; else NOWHERE."""
+    best, best_growth = NOWHERE, bound
+    group, first = subscribers[subscriber, GROUP], subscribers[subscriber, FIRST_PART]
+    for place in range(starts[group], starts[group + 1]):
+        leaf = candidates[place]
+        if brokers[leaf, LOAD] >= brokers[leaf, ROOM]:
+            continue
+        growth = 0.0
+        for part in range(first, first + subscribers[subscriber, PARTS]):
+            left = best_growth - growth
+            growth += path_growth(leaf, part, left, rows, events, common, brokers, boxes, uses)
+        if growth < best_growth or (growth == best_growth and best == NOWHERE):
+            best, best_growth = leaf, growth
+    return best
+
+
+@inner
+def put(
+    subscriber: int,
+    leaf: int,
+    rows: Array,
+    events: Array,
+    common: Array,
+    subscribers: Array,
+    holdings: Array,
+    entries: Array,
+    brokers: Array,
+    boxes: Array,
+    uses: Array,
+    measures: Array,
+    sizes: Array,
+) -> None:
+    """Put a subscriber that is nowhere to a leaf, and let filters grow as they must."""
+    remember_broker(leaf, brokers, boxes, uses, measures, sizes)
+    first = subscribers[subscriber, FIRST_PART]
+    for number in range(subscribers[subscriber, PARTS]):
+        part = first + number
+        slot = holding(boxes, leaf, rows, part)
+        if slot != NOWHERE:  # the usual case: nothing grows
+            uses[leaf, slot, COUNT] += 1
+        else:
+            _, slot = cheapest_slot(boxes, leaf, brokers[leaf, MOST], ZERO, rows, part, events, common)
+            let_in(leaf, slot, part, rows, events, common, brokers, boxes, uses, measures, sizes)
+        enter(subscriber, number, leaf, slot, subscribers, holdings, entries, brokers)
+    settle(subscriber, leaf, subscribers, brokers)
+
+
+@inner
+def _is_spare(subscriber: int, subscribers: Array, holdings: Array, entries: Array, uses: Array) -> bool:
+    """Whether no slot is left empty when a subscriber goes."""
+    leaf, first = subscribers[subscriber, LEAF], subscribers[subscriber, FIRST_HOLDING]
+    parts = subscribers[subscriber, PARTS]
+    for number in range(first, first + parts):
+        if uses[leaf, entries[leaf, holdings[number, PLACE], SLOT], COUNT] <= parts:
+            return False
+    return True
+
+
+@inner
+def made_room(
+    full: int,
+    rows: Array,
+    events: Array,
+    common: Array,
+    starts: Array,
+    candidates: Array,
+    subscribers: Array,
+    holdings: Array,
+    entries: Array,
+    brokers: Array,
+    boxes: Array,
+    uses: Array,
+    measures: Array,
+    sizes: Array,
+    random: Array,
+) -> bool:
+    """Send somebody of a full leaf to another one whose filter contains its interest; return whether anybody went."""
+    for _ in range(EJECTIONS):
+        subscriber = whole(entries[full, int(drawn(random) * brokers[full, ENTRIES]), OWNER])
+        if not _is_spare(subscriber, subscribers, holdings, entries, uses):
+            continue
+        other, _full = free_leaf(subscriber, full, rows, starts, candidates, subscribers, brokers, boxes)
+        if other == NOWHERE:
+            continue
+        remember(subscriber, subscribers, holdings, entries, sizes)
+        remember_broker(full, brokers, boxes, uses, measures, sizes)
+        take_out(subscriber, subscribers, holdings, entries, brokers, uses)
+        put(
+            subscriber,
+            other,
+            rows,
+            events,
+            common,
+            subscribers,
+            holdings,
+            entries,
+            brokers,
+            boxes,
+            uses,
+            measures,
+            sizes,
+        )
+        return True
+    return False
 
 
 @inner

@@ -2,7 +2,7 @@
 
 A start that breaks limits of latency or load is mended first, by moving as few subscribers as a flow allows; when no
 placement keeps the limits, as many as possible do. The search itself keeps them in every move. The moves are those of
-`kernels_search`; the temperature falls geometrically, and is relative to the mean traffic of a leaf at the start. Where
+`search.kernels`; the temperature falls geometrically, and is relative to the mean traffic of a leaf at the start. Where
 many subscribers have the same demand, half of the budget is for a search with a few of each
 (`rankcast.placement.programme.coarsening`).
 
@@ -17,14 +17,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from rankcast.placement.greedy.greedy import greedy_offline, load_factors
-from rankcast.placement.kernels.growth import measure
+from rankcast.placement.greedy import greedy_offline
+from rankcast.placement.kernels.boxes import measure
 from rankcast.placement.problem.problem import Problem
 from rankcast.placement.problem.solution import Placement
 from rankcast.placement.programme.coarsening import Thinned
 from rankcast.placement.programme.fitting import fitted
 from rankcast.placement.programme.flow import cheapest_flow, classes_of, drawn_members
-from rankcast.placement.search.search_state import Search
+from rankcast.placement.search.kernels import put_all, search, shrink_all
+from rankcast.placement.search.state import COUNT, LEAF, UPPER, empty_walk
 
 HOT, COLD = 0.3, 3e-3
 """The temperatures of the first and the last moves, as shares of the mean traffic of a leaf. A filter grows by steps of
@@ -41,6 +42,46 @@ CHUNK = 1000
 
 Progress = Callable[[float, float], None]
 """Called now and then with the share of the budget that is spent, and the least traffic so far."""
+
+
+class Search:
+    """A placement in motion. The traffic is the sum of the measures of all filters."""
+
+    def __init__(self, problem: Problem, start: Placement, random: np.random.Generator) -> None:
+        self.problem = problem
+        self._walk = empty_walk(problem, start.brokers, random)
+        self._fill(start)
+        self.scale = self.traffic / len(problem.tree.leaves)
+
+    @property
+    def traffic(self) -> float:
+        """The sum of the measures of all filters."""
+        return float(self._walk.measures[: len(self.problem.tree)].sum())
+
+    def go(self, moves: int, temperature: float) -> int:
+        """Try moves at a temperature relative to the mean traffic of a leaf at the start; return how many were made."""
+        made = search(moves, temperature * self.scale, self._walk)
+        shrink_all(self._walk)
+        return made
+
+    def placement(self) -> Placement:
+        """Return the placement as it stands."""
+        boxes, counts = self._walk.boxes, self._walk.uses[:, :, COUNT]
+        kept = tuple(boxes[broker, counts[broker] > 0].copy() for broker in range(len(self.problem.tree)))
+        return Placement(self._walk.subscribers[:, LEAF].copy(), kept)
+
+    def _fill(self, start: Placement) -> None:
+        """Give filters the boxes of the start, with everybody where they were; boxes that nobody needs vanish."""
+        boxes, uses = self._walk.boxes, self._walk.uses
+        for broker in self.problem.tree.downwards.tolist():
+            own = start.filters[broker]
+            boxes[broker, : len(own)] = own
+            parent = self.problem.tree.parents[broker]
+            if parent >= 0:
+                for slot, box in enumerate(own):
+                    uses[broker, slot, UPPER] = int((box <= start.filters[parent]).all(axis=1).argmax())
+        put_all(start.brokers, self._walk)
+        shrink_all(self._walk)
 
 
 def improved(
@@ -81,7 +122,7 @@ def _annealed(
     left = iter(chunks)
     begun = _begun_with_few(problem, begun, random, left, tell)
     best = _walked(problem, begun, random, left, tell)
-    return min(begun, best, key=lambda one: _traffic(problem, one))
+    return min(begun, best, key=lambda one: traffic_of(problem, one))
 
 
 def _begun_with_few(
@@ -92,12 +133,12 @@ def _begun_with_few(
     few = Thinned.of(problem, random)
     if few is None:
         return begun
-    known = _traffic(problem, begun)
+    known = traffic_of(problem, begun)
     start = greedy_offline(few.problem)
     found = _walked(few.problem, start, random, chunks, lambda share, _: tell(share, known), SHARE_OF_FEW)
     factor = problem.beta if _has_room(problem, begun, problem.beta) else problem.beta_max
     carried = few.carried_over(found, factor, random)
-    return carried if carried is not None and _traffic(problem, carried) < known else begun
+    return carried if carried is not None and traffic_of(problem, carried) < known else begun
 
 
 def _walked(
@@ -136,7 +177,7 @@ def mended(problem: Problem, start: Placement, random: np.random.Generator) -> P
     costs = np.ones(allowed.shape, np.int64)
     costs[np.arange(len(codes)), current] = 0
     sizes = np.bincount(members.reshape(-1), minlength=len(codes))
-    for factor in load_factors(problem).tolist():
+    for factor in problem.load_factors.tolist():
         flow = cheapest_flow(allowed, costs, sizes, problem.rooms(factor))
         if flow.total == len(problem):
             break
@@ -153,5 +194,6 @@ def _has_room(problem: Problem, placement: Placement, factor: float) -> bool:
     return bool((loads <= problem.rooms(factor)).all())
 
 
-def _traffic(problem: Problem, placement: Placement) -> float:
+def traffic_of(problem: Problem, placement: Placement) -> float:
+    """Return the sum of the measures of all filters."""
     return sum(measure(boxes, problem.density) for boxes in placement.filters)

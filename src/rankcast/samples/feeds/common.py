@@ -13,12 +13,11 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.expressions import Expression
 from rankcast.model.filters import Filter
-from rankcast.model.policies import ALL_MATCHES, Continuous, Policy, Sliding
+from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Policy, Sliding
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.values import Value

@@ -1,4 +1,4 @@
-"""Events that queues hold, ranked anew when their subscriber changes: matched and ranked as a hub does it.
+"""Events that queues hold, ranked again when their subscriber changes: matched and ranked as a hub does it.
 
 A change says, as JSON, whose queue it is and who the subscriber is from then on (`ranking_text`). It stays with the
 change wherever that is written, so that a shard which is brought back from its log does the same again. Events have
@@ -24,7 +24,7 @@ from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import WantedContent, content_codes
 from rankcast.delivery.stream.batches import SETS
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
-from rankcast.delivery.stream.queue_changes import RankedAnew
+from rankcast.delivery.stream.queue_changes import Reranked
 from rankcast.matching.naive import matches
 from rankcast.model.events import Event
 from rankcast.model.policies import Policy
@@ -120,18 +120,18 @@ class _Rows:
         mask = sum(1 << position for position in positions)
         return mask if mask < SETS else SETS + self._sets.setdefault(tuple(positions), len(self._sets))
 
-    def anew(self, events: EventTable) -> RankedAnew:
+    def again(self, events: EventTable) -> Reranked:
         """Return all of it."""
         attributes, values = _columns(self.contents)
         told = replace(events, payload=ragged_bytes(self.payloads), attributes=attributes, values=values)
         sets = Ragged.of(list(self._sets))
-        return RankedAnew(self.is_known, self.is_wanted, self.score, self.expires, self.matched, sets, told)
+        return Reranked(self.is_known, self.is_wanted, self.score, self.expires, self.matched, sets, told)
 
 
 class _RankingAnew:
     """Ranks what a queue holds by the contents of the events."""
 
-    def ranked(self, ranking: str, policy: Policy, events: EventTable) -> RankedAnew:
+    def ranked(self, ranking: str, policy: Policy, events: EventTable) -> Reranked:
         """Return what events are from now on."""
         told, rows, wanted = _told(ranking), _Rows(events), WantedContent.of([policy])
         sources, ids, times = events.source.texts(), events.id.texts(), events.time.tolist()
@@ -146,7 +146,7 @@ class _RankingAnew:
                 rows.take(at, told, event, found)
             if wanted:
                 rows.contents[at] |= _pairs(*content_codes(wanted.of_event(event.attributes)))
-        return rows.anew(events)
+        return rows.again(events)
 
 
 RANKING_ANEW: Final = _RankingAnew()

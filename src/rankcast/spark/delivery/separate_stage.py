@@ -1,7 +1,7 @@
 """The delivery as a stage of its own: matches in, notifications out, with whatever a user does in between.
 
 ```python
-audience = Audience.of(subscribers)
+audience = CompiledSubscribers.of(subscribers)
 matches = match(events, audience, for_delivery=True)
 notifications = deliver(matches.where("rank > 0.1"), audience)
 ```
@@ -26,7 +26,7 @@ from rankcast.spark.delivery import stage as delivery
 from rankcast.spark.delivery.live_state import clean
 from rankcast.spark.delivery.stage import INPUT_SCHEMA
 from rankcast.spark.delivery.unpacked_rows import NOTIFICATION, UNPACKED_SCHEMA, UnpackTask
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packing_matches import NO_CONTENT, PackMatchesTask
 from rankcast.spark.matching.shipping import AudienceSource, shipped
 from rankcast.spark.matching.stage import CONTENT, CONTENT_FIELD, MATCH_SCHEMA
@@ -39,7 +39,7 @@ _RANKS = ("rank", "score")
 
 def deliver(
     matches: DataFrame,
-    audience: Audience | ChangingSubscribers | AudienceSource,
+    audience: CompiledSubscribers | ChangingSubscribers | AudienceSource,
     *,
     lateness: timedelta = timedelta(0),
     shards: int = SHARDS,
@@ -60,7 +60,7 @@ def deliver(
 
 def deliver_outputs(
     matches: DataFrame,
-    audience: Audience | ChangingSubscribers | AudienceSource,
+    audience: CompiledSubscribers | ChangingSubscribers | AudienceSource,
     *,
     lateness: timedelta = timedelta(0),
     shards: int = SHARDS,
@@ -70,9 +70,9 @@ def deliver_outputs(
 
     The rows of an event are brought together first, wherever steps have left them.
     """
-    if isinstance(audience, Audience) and audience.queues.wanted_content and CONTENT not in matches.columns:
+    if isinstance(audience, CompiledSubscribers) and audience.queues.wanted_content and CONTENT not in matches.columns:
         raise InvalidEventError(NO_CONTENT)
-    if isinstance(audience, Audience) and audience.needs_hub is not None:
+    if isinstance(audience, CompiledSubscribers) and audience.needs_hub is not None:
         raise InvalidSubscriptionError(audience.needs_hub)
     clean()
     chosen = _columns(matches, carry)
@@ -115,7 +115,7 @@ def _columns(matches: DataFrame, carry: Sequence[str]) -> dict[str, Column]:
     return {**chosen, CARRIED: carried_json(carry)} if carry else chosen
 
 
-def _source(audience: Audience | ChangingSubscribers | AudienceSource, matches: DataFrame) -> AudienceSource:
+def _source(audience: CompiledSubscribers | ChangingSubscribers | AudienceSource, matches: DataFrame) -> AudienceSource:
     if isinstance(audience, ChangingSubscribers):
         return audience.source
-    return shipped(audience, matches.sparkSession) if isinstance(audience, Audience) else audience
+    return shipped(audience, matches.sparkSession) if isinstance(audience, CompiledSubscribers) else audience

@@ -11,7 +11,7 @@ One call, for one shard and micro-batch:
 1. The head of the shard's state is read. The live shard (`state_live`) is taken if it has the head's token, and loses
    it at once; otherwise the shard is brought back from snapshot and log (`state`).
 2. The shard is given the watermark, changes of queues and rows. What it delivers is the result.
-3. What it was given is appended to the log, or the snapshot is taken anew. The head gets a new token.
+3. What it was given is appended to the log, or the snapshot is taken again. The head gets a new token.
 4. The live shard gets this token. If the task is committed, the next call finds the same token in both places. If it
    fails at any point, Spark keeps the old head, no live shard has its token, and the next attempt starts from there.
 
@@ -49,8 +49,15 @@ from rankcast.model.policies import Policy
 from rankcast.model.times import TICK
 from rankcast.spark.delivery.live_state import live_shard, query_folder
 from rankcast.spark.delivery.shard_keys import shard_keys
-from rankcast.spark.delivery.stage_input import MILLISECOND, PASSING, Kind, Outcome, ShardInput, counts_to_bytes
-from rankcast.spark.delivery.state import NO_TIMER, Head, ShardState
+from rankcast.spark.delivery.stage_input import (
+    MILLISECOND,
+    PASSING,
+    MessageKind,
+    ShardAnswer,
+    ShardInput,
+    counts_to_bytes,
+)
+from rankcast.spark.delivery.state import NO_TIMER, Head, StoredShard
 from rankcast.spark.session import check_session
 
 INPUT_SCHEMA = "shard int, time timestamp, kind tinyint, data binary"
@@ -113,7 +120,7 @@ class Delivery(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
         self._handle = handle
-        self._state = ShardState(handle)
+        self._state = StoredShard(handle)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
         """Give a shard the rows of a micro-batch."""
@@ -192,22 +199,22 @@ class BatchDelivery:
         for number in sorted(given):
             version, policies = self._queues.policies(number, self._shards)
             shard = Shard.of(policies, lateness=self._lateness, version=version)
-            rows = [*given.pop(number), (int(Kind.END), b"")]
+            rows = [*given.pop(number), (int(MessageKind.END), b"")]
             outcome = ShardInput(shard.watermark, rows).apply(shard)
             for kind, data in packed_rows(outcome, number):
                 yield _batch([(number, kind, data)])
 
 
-def packed_rows(outcome: Outcome, shard: int) -> Iterator[tuple[int, bytes]]:
+def packed_rows(outcome: ShardAnswer, shard: int) -> Iterator[tuple[int, bytes]]:
     """Return what a shard answers as packed rows of bounded size."""
     for notices in outcome.notices:
         for start in range(0, len(notices), LONGEST_NOTICES):
-            yield int(Kind.NOTICES), notices.part(start, start + LONGEST_NOTICES).to_bytes()
+            yield int(MessageKind.NOTICES), notices.part(start, start + LONGEST_NOTICES).to_bytes()
     if len(outcome.late):
-        yield int(Kind.LATE), MatchBatch.of_events(outcome.late).to_bytes()
+        yield int(MessageKind.LATE), MatchBatch.of_events(outcome.late).to_bytes()
     repeated = outcome.repeated_late + (outcome.repeated if shard == 0 else 0)  # all shards ignore the same ones
     if repeated:
-        yield int(Kind.COUNTS), counts_to_bytes(duplicates=repeated)
+        yield int(MessageKind.COUNTS), counts_to_bytes(duplicates=repeated)
 
 
 def _batch(rows: list[tuple[int, int, bytes]]) -> pa.RecordBatch:

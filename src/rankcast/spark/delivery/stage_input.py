@@ -33,7 +33,7 @@ _PLAN = struct.Struct("<qq")
 _ALWAYS = -(2**63)
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a packed row is, into the delivery stage or out of it."""
 
     CHUNK = 0
@@ -52,7 +52,7 @@ class Kind(IntEnum):
     """Out: events that came too late, as a `MatchBatch` without rows."""
 
 
-PASSING = frozenset({Kind.REJECTED, Kind.COUNTS})
+PASSING = frozenset({MessageKind.REJECTED, MessageKind.COUNTS})
 
 
 def counts_to_bytes(**counts: int) -> bytes:
@@ -76,7 +76,7 @@ def packed_plan(changes: Iterable[QueueChange], *, version: int, since: int | No
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ShardAnswer:
     """What a shard answers to an input.
 
     `repeated` says how many repetitions of events it ignored, as every shard does; `repeated_late` how many that would
@@ -102,27 +102,27 @@ class ShardInput:
     rows: Sequence[tuple[int, bytes]]
     foresees: bool = False
 
-    def apply(self, shard: Shard) -> Outcome:
+    def apply(self, shard: Shard) -> ShardAnswer:
         """Give a shard its input: time passes first, queues change, rows come, and time passes or is at its end."""
         before, shard.reranking = shard.repeated, RANKING_ANEW
         notices = [shard.advance(self.watermark)] if self.watermark > shard.watermark else []
-        by_kind: dict[int, list[bytes]] = {Kind.CHUNK: [], Kind.CHANGES: [], Kind.END: []}
+        by_kind: dict[int, list[bytes]] = {MessageKind.CHUNK: [], MessageKind.CHANGES: [], MessageKind.END: []}
         for kind, data in self.rows:
             by_kind[kind].append(data)
-        for version, since, changes in sorted(map(_plan, by_kind[Kind.CHANGES]), key=lambda plan: plan[0]):
+        for version, since, changes in sorted(map(_plan, by_kind[MessageKind.CHANGES]), key=lambda plan: plan[0]):
             if version > shard.version:
                 shard.change(changes, since=None if since == _ALWAYS else since)
                 shard.version = version
-        chunks = [MatchBatch.from_bytes(data) for data in by_kind[Kind.CHUNK]]
+        chunks = [MatchBatch.from_bytes(data) for data in by_kind[MessageKind.CHUNK]]
         late = EventTable.joined([shard.take(chunk) for chunk in chunks])
         reported = shard.unknown(late)
-        if by_kind[Kind.END]:
+        if by_kind[MessageKind.END]:
             notices.append(shard.finish())
         elif self.foresees:
             newest = max((int(chunk.events.time.max()) for chunk in chunks if len(chunk.events)), default=FIRST_INSTANT)
             notices.append(shard.advance((newest - shard.lateness) // MILLISECOND * MILLISECOND))
         notified = tuple(one for one in notices if len(one))
-        return Outcome(notified, reported, shard.repeated - before, len(late) - len(reported))
+        return ShardAnswer(notified, reported, shard.repeated - before, len(late) - len(reported))
 
     def to_bytes(self) -> bytes:
         """Return the input, packed."""

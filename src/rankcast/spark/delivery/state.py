@@ -5,9 +5,10 @@
     log        what the shard was given since the snapshot, one entry per call
 
 A call appends its input, so it costs what its input costs, not what the shard is. When the log outgrows the snapshot,
-the snapshot is taken anew and the log is emptied: the state stays below about twice the shard (and `SMALLEST_LOG`), and
-a byte is rewritten a bounded number of times. A shard depends on its input only, so snapshot and log give back exactly
-the shard that a task left. Everything here is written within a task and committed by Spark with it, or not at all.
+the snapshot is taken again and the log is emptied: the state stays below about twice the shard (and `SMALLEST_LOG`),
+and a byte is rewritten a bounded number of times. A shard depends on its input only, so snapshot and log give back
+exactly the shard that a task left. Everything here is written within a task and committed by Spark with it, or not at
+all.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Head(NamedTuple):
     timer: int = NO_TIMER
 
 
-class ShardState:
+class StoredShard:
     """The state variables of the shard whose key Spark has set."""
 
     def __init__(self, handle: Any) -> None:

@@ -19,9 +19,9 @@ from rankcast.compiling import compiled
 from rankcast.delivery.stream.batches import SETS, DeliveryBatch, MatchBatch, positions
 from rankcast.delivery.stream.event_tables import Ragged
 from rankcast.spark.delivery.payloads import Payload
-from rankcast.spark.delivery.stage_input import Kind, counts_from_bytes
+from rankcast.spark.delivery.stage_input import MessageKind, counts_from_bytes
 from rankcast.spark.matching.chunks import MASK_BITS
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packed_rows import rejected_from_bytes
 from rankcast.spark.matching.shipping import AudienceSource
 from rankcast.spark.matching.stage import timestamps
@@ -70,22 +70,22 @@ class UnpackTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the rows of some packed ones."""
-        audience: Audience | None = None
+        audience: CompiledSubscribers | None = None
         for batch in batches:
             for row in range(batch.num_rows):
                 kind, data = batch.column("kind")[row].as_py(), batch.column("data")[row].as_buffer()
-                if kind == Kind.NOTICES:
+                if kind == MessageKind.NOTICES:
                     audience = audience or self.source.current()[1]
                     notices = DeliveryBatch.from_bytes(memoryview(data))
                     yield notification_rows(notices, batch.column("shard")[row].as_py(), self.shards, audience)
-                elif kind == Kind.LATE:
+                elif kind == MessageKind.LATE:
                     yield _late(MatchBatch.from_bytes(memoryview(data)))
-                elif kind == Kind.REJECTED:
+                elif kind == MessageKind.REJECTED:
                     rows = rejected_from_bytes(data.to_pybytes())
                     yield _rows(
                         REJECTED, len(rows), reason=[one.reason for one in rows], original=[one[1] for one in rows]
                     )
-                elif kind == Kind.COUNTS:
+                elif kind == MessageKind.COUNTS:
                     counted = counts_from_bytes(data.to_pybytes())
                     yield _rows(COUNTS, 1, **{name: [count] for name, count in counted.items()})
 
@@ -110,7 +110,7 @@ def _late(chunk: MatchBatch) -> pa.RecordBatch:
     return _rows(LATE, len(events), **identity, **_carried(events.payload, None))
 
 
-def notification_rows(notices: DeliveryBatch, shard: int, shards: int, audience: Audience) -> pa.RecordBatch:
+def notification_rows(notices: DeliveryBatch, shard: int, shards: int, audience: CompiledSubscribers) -> pa.RecordBatch:
     """Return what a shard delivers as rows of UNPACKED_SCHEMA."""
     queue = notices.queue.astype(np.int64) * shards + shard
     event = pa.array(notices.event)
@@ -140,7 +140,7 @@ def _carried(payload: Ragged, event: Any) -> dict[str, Any]:
     return {CARRIED: kept if event is None else kept.take(event)}
 
 
-def _ranks(notices: DeliveryBatch, queue: Array, audience: Audience) -> Array:
+def _ranks(notices: DeliveryBatch, queue: Array, audience: CompiledSubscribers) -> Array:
     """Return the rank of each delivery: its score, unless that decays."""
     decaying = np.flatnonzero(audience.decays(queue))
     if not len(decaying):
@@ -156,7 +156,7 @@ def _ranks(notices: DeliveryBatch, queue: Array, audience: Audience) -> Array:
     return ranks
 
 
-def matched_names(notices: DeliveryBatch, queue: Array, audience: Audience) -> tuple[Array, Array]:
+def matched_names(notices: DeliveryBatch, queue: Array, audience: CompiledSubscribers) -> tuple[Array, Array]:
     """Return where the names of each delivery's subscriptions begin, and which of the queues' names they are."""
     matched = notices.matched.astype(np.int64)
     first = audience.queues.name_start[queue]

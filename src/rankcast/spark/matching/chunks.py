@@ -24,7 +24,7 @@ from rankcast.delivery.stream.unfiltered import UnfilteredRows, event_digests
 from rankcast.ranking.batch import Features, RankedRows
 from rankcast.ranking.batch_table import RankTable
 from rankcast.spark.delivery.payloads import with_payloads
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 
 MASK_BITS = SETS.bit_length() - 1
 """Positions below this one fit the mask of what matched."""
@@ -48,7 +48,7 @@ class UnfilteredRanks(NamedTuple):
 def chunks_of(
     events: EventTable,
     rows: RankedRows,
-    audience: Audience,
+    audience: CompiledSubscribers,
     version: int,
     shards: int,
     reporting: int,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,23 +24,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from rankcast.arrays import Array
+from rankcast.containers.container import Container, prefixed, under
+from rankcast.containers.expectations import Column, Columns, Range, below, check, check_texts, fail_where
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.delivery.stream.event_tables import Ragged
+from rankcast.language.lossless import from_plain, to_plain
 from rankcast.matching.index import Index
 from rankcast.matching.segments.builder import Entry
-from rankcast.model.errors import UnknownIdError, shown
-from rankcast.model.notifying import AtOnce
-from rankcast.model.policies import Policy
+from rankcast.model.errors import InvalidMessageError, InvalidValueError, UnknownIdError, shown
+from rankcast.model.policies import AtOnce, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.ranking.batch_table import Ranking, RankTable
-from rankcast.storage.index_files import load_arrays, load_index, save_arrays, save_index
-from rankcast.storage.subscribers.settings import notify_to_document, policy_from_document, policy_to_document
+from rankcast.ranking.batch_table import NONE, RankingTable, RankTable
+from rankcast.storage.index_files import index_from_arrays, index_to_arrays, load_arrays, save_arrays
+from rankcast.storage.subscribers.settings import notify_to_document, policy_to_document
+from rankcast.storage.text_files import invalid_file
 
-KIND, VERSION = "audience", 1
+KIND, VERSION = "audience", 2
+
+FILE = "audience.arrays"
+"""What an audience is saved as, in its folder."""
 
 KEPT = 4
 """Audiences that a process keeps: the current one, and those of batches that are repeated or end late."""
@@ -57,7 +65,7 @@ class QueueKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Queues:
+class CompiledQueues:
     """The delivery queues by number; the names within queue i are names[name_start[i]:name_start[i+1]]."""
 
     subscriber: Ragged
@@ -73,11 +81,11 @@ class Queues:
         return len(self.policy)
 
     @staticmethod
-    def of(keys: Sequence[QueueKey], policies: Sequence[Policy], names: Sequence[Sequence[str]]) -> Queues:
+    def of(keys: Sequence[QueueKey], policies: Sequence[Policy], names: Sequence[Sequence[str]]) -> CompiledQueues:
         """Return queues, given the key, the policy and the subscriptions' names of each."""
         known: dict[Policy, int] = {}
         numbers = [known.setdefault(policy, len(known)) for policy in policies]
-        return Queues(
+        return CompiledQueues(
             Ragged.of_texts(key.subscriber for key in keys),
             Ragged.of_texts(key.subscription or "" for key in keys),
             np.array(numbers, np.int32),
@@ -143,15 +151,15 @@ class Queues:
         return WantedContent.of(self.policies)
 
 
-class Audience:
+class CompiledSubscribers:
     """One version of the subscribers; see the module."""
 
     def __init__(
         self,
         index: Index,
-        ranking: Ranking,
+        ranking: RankingTable,
         position: Array,
-        queues: Queues,
+        queues: CompiledQueues,
         needs_hub: str | None = None,
         apart: Array | None = None,
     ) -> None:
@@ -167,7 +175,7 @@ class Audience:
         self.reader = index.reader()
 
     @staticmethod
-    def of(subscribers: Iterable[Subscriber], *, apart: bool = False) -> Audience:
+    def of(subscribers: Iterable[Subscriber], *, apart: bool = False) -> CompiledSubscribers:
         """Return the audience of some subscribers; raise PriorityCycleError for contradictory priorities.
 
         With `apart`, subscriptions that every event matches are kept out of the index, if they are many.
@@ -257,50 +265,107 @@ class Audience:
         return self._people[2]
 
     def save(self, folder: Path) -> None:
-        """Write everything to a folder."""
+        """Write everything to a file in a folder."""
         queues = self.queues
-        arrays = {f"ranks.{name}": array for name, array in self.ranking.table.to_arrays().items()}
-        arrays |= {"position": self.position, "policy": queues.policy, "name_start": queues.name_start}
-        arrays |= {"apart": self.apart}
-        for name in _TEXTS:
-            texts: Ragged = getattr(queues, name)
-            arrays |= {f"{name}.starts": texts.starts, f"{name}.values": texts.values}
-        metadata = {
-            "numbers": list(self.ranking.numbers),
-            "vectors": list(self.ranking.vectors),
-            "policies": [policy_to_document(policy) for policy in queues.policies],
-            "needs_hub": self.needs_hub,
+        arrays: dict[str, Array] = {
+            "position": self.position,
+            "policy": queues.policy,
+            "name_start": queues.name_start,
+            "apart": self.apart,
+            **queues.subscriber.to_arrays("subscriber"),
+            **queues.subscription.to_arrays("subscription"),
+            **queues.name.to_arrays("name"),
+            **prefixed("ranks.", self.ranking.table.to_arrays()),
         }
-        save_index(folder / "index", self.index.snapshot)
-        save_arrays(folder / "audience", KIND, VERSION, metadata, arrays)
+        segments, about = index_to_arrays(self.index.snapshot)
+        metadata = {
+            **about,
+            "numbers": self.ranking.numbers,
+            "vectors": self.ranking.vectors,
+            "policies": [to_plain(policy, Policy) for policy in queues.policies],
+            "needs_hub": self.needs_hub,
+            "mark": secrets.token_hex(16),
+        }
+        save_arrays(folder / FILE, KIND, VERSION, arrays | segments, metadata)
 
     @staticmethod
-    def load(folder: Path, *, verify: bool = False) -> Audience:
-        """Map a saved audience; raise InvalidFileError for what is missing or of another kind.
+    def load(folder: Path, *, verify: bool = False) -> CompiledSubscribers:
+        """Map a saved audience; raise InvalidFileError for what is missing, of another kind or contradicts itself.
 
         `verify` reads all of it and refuses what is damaged.
         """
-        saved = load_arrays(folder / "audience", KIND, {VERSION}, verify=verify)
-        arrays, metadata = saved.arrays, saved.metadata
-        ranks = {name.removeprefix("ranks."): array for name, array in arrays.items() if name.startswith("ranks.")}
-        texts = {name: Ragged(arrays[f"{name}.starts"], arrays[f"{name}.values"]) for name in _TEXTS}
-        policies = tuple(policy_from_document(one or {"policy": "all"}) for one in metadata["policies"])
-        queues = Queues(policy=arrays["policy"], policies=policies, name_start=arrays["name_start"], **texts)
-        ranking = Ranking(RankTable.from_arrays(ranks), tuple(metadata["numbers"]), tuple(metadata["vectors"]))
-        index, needs_hub = load_index(folder / "index", verify=verify), metadata.get("needs_hub")
-        return Audience(index, ranking, arrays["position"], queues, needs_hub, arrays.get("apart"))
+        saved = load_arrays(folder / FILE, KIND, VERSION, verify=verify)
+        try:
+            return _from_arrays(saved)
+        except (InvalidValueError, InvalidMessageError) as error:
+            raise invalid_file(str(folder / FILE), None, str(error)) from None
 
 
-_TEXTS = ("subscriber", "subscription", "name")
+class _About(msgspec.Struct):
+    numbers: tuple[str, ...]
+    vectors: tuple[str, ...]
+    policies: list[Any]
+    needs_hub: str | None
 
-_kept: dict[tuple[str, int], Audience] = {}
+
+COLUMNS: Columns = {
+    "position": Column(np.int32, "subscriptions", Range()),
+    "policy": Column(np.int32, "queues", below("policies")),
+    "name_start": Column(np.int64, "queues", starts="names"),
+    "apart": Column(np.int64, "apart", below("subscriptions"), ascends=True),
+    "subscriber.starts": Column(np.int64, "queues", starts="bytes of subscribers"),
+    "subscriber": Column(np.uint8, "bytes of subscribers"),
+    "subscription.starts": Column(np.int64, "queues", starts="bytes of subscriptions"),
+    "subscription": Column(np.uint8, "bytes of subscriptions"),
+    "name.starts": Column(np.int64, "names", starts="bytes of names"),
+    "name": Column(np.uint8, "bytes of names"),
+}
+"""What is expected of the arrays that neither the index nor the rank table brings along."""
 
 
-def loaded(folder: Path) -> Audience:
+def _from_arrays(saved: Container) -> CompiledSubscribers:
+    arrays, about = saved.arrays, saved.about(_About)
+    policies = tuple(from_plain(plain, Policy, "policy") for plain in about.policies)
+    sizes = check(KIND, arrays, COLUMNS, {"policies": len(policies)})
+    texts = {name: Ragged.from_arrays(name, arrays) for name in ("subscriber", "subscription", "name")}
+    for name, column in texts.items():
+        check_texts(f"{KIND}: array {name}", column.starts, column.values)
+    queues = CompiledQueues(policy=arrays["policy"], policies=policies, name_start=arrays["name_start"], **texts)
+    table = RankTable.from_arrays(
+        under("ranks.", arrays), queues=len(queues), numbers=len(about.numbers), vectors=len(about.vectors)
+    )
+    if len(table) != sizes["subscriptions"]:
+        raise InvalidValueError(f"{KIND}: array position: not as many elements as the rank table has subscriptions")
+    index = index_from_arrays(saved)
+    _check_numbers(index, len(table))
+    names = np.diff(queues.name_start)[table.queue]
+    fail_where(arrays["position"] >= names, f"{KIND}: array position: no name of its queue")
+    fail_where(table.relevance[arrays["apart"]] == NONE, f"{KIND}: array apart: without a relevance function")
+    return CompiledSubscribers(
+        index,
+        RankingTable(table, about.numbers, about.vectors),
+        arrays["position"],
+        queues,
+        about.needs_hub,
+        arrays["apart"],
+    )
+
+
+def _check_numbers(index: Index, subscriptions: int) -> None:
+    """Raise when the index has a subscription that the rank table has not."""
+    for part in index.snapshot.parts:
+        if part.lowest < 0 or part.highest >= subscriptions:
+            raise InvalidValueError(f"{KIND}: subscription {part.highest} in the index; there are {subscriptions:,}")
+
+
+_kept: dict[tuple[str, int], CompiledSubscribers] = {}
+
+
+def loaded(folder: Path) -> CompiledSubscribers:
     """Return the audience in a folder that never changes, from memory if this process has used it before."""
-    manifest = folder / "audience" / "manifest.json"
-    key = (str(folder), manifest.stat().st_ino if manifest.exists() else 0)
-    found = _kept.pop(key, None) or Audience.load(folder)
+    file = folder / FILE
+    key = (str(folder), file.stat().st_ino if file.exists() else 0)
+    found = _kept.pop(key, None) or CompiledSubscribers.load(folder)
     _kept[key] = found
     while len(_kept) > KEPT:
         del _kept[next(iter(_kept))]
@@ -361,15 +426,15 @@ class _Building:
             self._queue.append(queue)
             self._position.append(names.setdefault(one.id, len(names)))
 
-    def audience(self, *, apart: bool) -> Audience:
+    def audience(self, *, apart: bool) -> CompiledSubscribers:
         """Return everything collected."""
         numbers = self._apart() if apart else np.zeros(0, np.int64)
         kept_out = set(numbers.tolist())
         entries = [entry for entry in self._entries if entry.number not in kept_out]
-        ranking = Ranking.of(self._subscribers, self._queue)
-        queues = Queues.of(list(self._keys), self._policies, [list(names) for names in self._names])
+        ranking = RankingTable.of(self._subscribers, self._queue)
+        queues = CompiledQueues.of(list(self._keys), self._policies, [list(names) for names in self._names])
         unfit = next(filter(None, map(needs_hub, self._subscribers)), None)
-        return Audience(Index(entries), ranking, np.array(self._position, np.int32), queues, unfit, numbers)
+        return CompiledSubscribers(Index(entries), ranking, np.array(self._position, np.int32), queues, unfit, numbers)
 
     def _apart(self) -> Array:
         """Return the subscriptions that every event matches, each the only one of its queue; none if they are few."""

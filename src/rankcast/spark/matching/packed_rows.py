@@ -19,14 +19,14 @@ from pyspark import TaskContext
 from rankcast.arrays import Array
 from rankcast.delivery.stream.event_tables import EventTable
 from rankcast.ranking.batch import Features, RankedRows
-from rankcast.spark.delivery.stage_input import Kind, counts_to_bytes, packed_plan
+from rankcast.spark.delivery.stage_input import MessageKind, counts_to_bytes, packed_plan
 from rankcast.spark.matching.chunks import UnfilteredRanks, chunks_of, dense_rows
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.shipping import AudienceSource
-from rankcast.spark.matching.stage import Piece, matched_pieces, timestamps, without_ends
+from rankcast.spark.matching.stage import MatchedPiece, matched_pieces, timestamps, without_ends
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.sources.event_reader import EventReader
-from rankcast.spark.sources.event_values import Rejected
+from rankcast.spark.sources.event_values import RejectedRow
 from rankcast.spark.sources.events import KEPT
 
 ROWS = 2_000_000
@@ -45,7 +45,7 @@ class PackedRow(NamedTuple):
 
     shard: int
     time: int | None
-    kind: Kind
+    kind: MessageKind
     data: bytes
 
 
@@ -119,17 +119,19 @@ class PackTask:
                 everybody = dense_rows(table, known, audience.table_apart(0, 1))
                 matches += 0 if everybody is None else everybody.count()
             if piece.rejected:
-                yield as_batch(PackedRow(reporting, None, Kind.REJECTED, rejected_to_bytes(piece.rejected)))
+                yield as_batch(PackedRow(reporting, None, MessageKind.REJECTED, rejected_to_bytes(piece.rejected)))
             if gathered.count >= ROWS:
                 yield from self._packed(gathered, audience, version, reporting)
                 gathered = _Gathered()
         if gathered.events:
             yield from self._packed(gathered, audience, version, reporting)
-            yield as_batch(PackedRow(reporting, None, Kind.COUNTS, counts_to_bytes(events=events, matches=matches)))
+            yield as_batch(
+                PackedRow(reporting, None, MessageKind.COUNTS, counts_to_bytes(events=events, matches=matches))
+            )
         if ends:
-            yield from (as_batch(PackedRow(shard, None, Kind.END, b"")) for shard in range(self.shards))
+            yield from (as_batch(PackedRow(shard, None, MessageKind.END, b"")) for shard in range(self.shards))
 
-    def _selected(self, piece: Piece, table: EventTable, audience: Audience) -> RankedRows:
+    def _selected(self, piece: MatchedPiece, table: EventTable, audience: CompiledSubscribers) -> RankedRows:
         if self.top is None:
             return piece.rows
         own: Array | None = None
@@ -139,7 +141,7 @@ class PackTask:
         return self.top.selected(table, piece.rows, audience, self.top.limits(own, len(table)))
 
     def _packed(
-        self, gathered: _Gathered, audience: Audience, version: int, reporting: int
+        self, gathered: _Gathered, audience: CompiledSubscribers, version: int, reporting: int
     ) -> Iterator[pa.RecordBatch]:
         apart = gathered.joined_apart() if self.top is None and len(audience.apart) else None
         contents = gathered.contents if self.source.keeps_contents else None
@@ -147,7 +149,7 @@ class PackTask:
             *gathered.joined(), audience, version, self.shards, reporting, apart=apart, contents=contents
         )
         for packed in chunks:
-            yield as_batch(PackedRow(packed.shard, packed.newest, Kind.CHUNK, packed.chunk.to_bytes()))
+            yield as_batch(PackedRow(packed.shard, packed.newest, MessageKind.CHUNK, packed.chunk.to_bytes()))
 
 
 def changes_for(source: AudienceSource, shards: int, version: int) -> Iterator[PackedRow]:
@@ -156,7 +158,7 @@ def changes_for(source: AudienceSource, shards: int, version: int) -> Iterator[P
     if plan is not None:
         since, changes = plan
         for shard, own in changes.items():
-            yield PackedRow(shard, None, Kind.CHANGES, packed_plan(own, version=version, since=since))
+            yield PackedRow(shard, None, MessageKind.CHANGES, packed_plan(own, version=version, since=since))
 
 
 def task_partition() -> int:
@@ -172,11 +174,11 @@ def as_batch(row: PackedRow) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
-def rejected_to_bytes(rows: list[Rejected]) -> bytes:
+def rejected_to_bytes(rows: list[RejectedRow]) -> bytes:
     """Return rejected rows as one packed row has them."""
     return json.dumps(rows).encode()
 
 
-def rejected_from_bytes(data: bytes) -> list[Rejected]:
+def rejected_from_bytes(data: bytes) -> list[RejectedRow]:
     """Return the rejected rows of a packed row."""
-    return [Rejected(*row) for row in json.loads(data)]
+    return [RejectedRow(*row) for row in json.loads(data)]

@@ -21,9 +21,9 @@ from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.model.errors import InvalidEventError, UnknownIdError, shown
 from rankcast.model.times import NEVER
 from rankcast.ranking.batch import RankedRows
-from rankcast.spark.delivery.stage_input import Kind, counts_to_bytes
+from rankcast.spark.delivery.stage_input import MessageKind, counts_to_bytes
 from rankcast.spark.matching.chunks import chunks_of
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packed_rows import ROWS, PackedRow, as_batch, changes_for, task_partition
 from rankcast.spark.matching.shipping import AudienceSource
 from rankcast.spark.matching.stage import CONTENT
@@ -61,7 +61,7 @@ class PackMatchesTask:
         if count:
             yield from self._packed(held, audience, version)
         if is_end:
-            yield from (as_batch(PackedRow(shard, None, Kind.END, b"")) for shard in range(self.shards))
+            yield from (as_batch(PackedRow(shard, None, MessageKind.END, b"")) for shard in range(self.shards))
 
     def _without_ends(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
         if END not in self.names:
@@ -69,20 +69,22 @@ class PackMatchesTask:
         marked = batch.column(self.names.index(END)).fill_null(False)
         return batch.filter(pc.invert(marked)), bool(pc.any(marked, min_count=0).as_py())
 
-    def _packed(self, held: list[pa.RecordBatch], audience: Audience, version: int) -> Iterator[pa.RecordBatch]:
+    def _packed(
+        self, held: list[pa.RecordBatch], audience: CompiledSubscribers, version: int
+    ) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(held)
         columns = {name: _one(table.column(at)) for at, name in enumerate(self.names)}
         reporting = task_partition() % self.shards
         events, rows = ranked_rows(columns, audience)
         position: Array = np.arange(rows.matched.max(initial=-1) + 1)
         for packed in chunks_of(events, rows, audience, version, self.shards, reporting, position):
-            yield as_batch(PackedRow(packed.shard, packed.newest, Kind.CHUNK, packed.chunk.to_bytes()))
+            yield as_batch(PackedRow(packed.shard, packed.newest, MessageKind.CHUNK, packed.chunk.to_bytes()))
         yield as_batch(
-            PackedRow(reporting, None, Kind.COUNTS, counts_to_bytes(events=len(events), matches=len(rows.event)))
+            PackedRow(reporting, None, MessageKind.COUNTS, counts_to_bytes(events=len(events), matches=len(rows.event)))
         )
 
 
-def ranked_rows(columns: dict[str, Any], audience: Audience) -> tuple[EventTable, RankedRows]:
+def ranked_rows(columns: dict[str, Any], audience: CompiledSubscribers) -> tuple[EventTable, RankedRows]:
     """Return the events of some matches, each once, and the matches; what matched is given by position in its queue.
 
     The rank orders events, and the score where it decays.
@@ -116,7 +118,7 @@ def _events(columns: dict[str, Any]) -> tuple[Array, Array]:
     return first, event.astype(np.int64)
 
 
-def _queues(columns: dict[str, Any], audience: Audience) -> Array:
+def _queues(columns: dict[str, Any], audience: CompiledSubscribers) -> Array:
     """Return the number of each row's queue."""
     subscriber, people = _coded(columns["subscriber"])
     own, names = _coded(columns["subscription"].fill_null(""))
@@ -132,7 +134,7 @@ def _queues(columns: dict[str, Any], audience: Audience) -> Array:
     return found
 
 
-def _matched(lists: Any, queue: Array, audience: Audience) -> tuple[Array, Array]:
+def _matched(lists: Any, queue: Array, audience: CompiledSubscribers) -> tuple[Array, Array]:
     """Return where the names of each row begin, and the positions of these names in the row's queue."""
     starts = _starts(lists)
     flat = lists.flatten()

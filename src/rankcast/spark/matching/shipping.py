@@ -1,18 +1,15 @@
 """How an audience gets to the workers: by a folder that they see, or with the task.
 
 On one machine, or with a shared disk, workers map the folder that the driver has written. A worker that does not see
-the folder asks Spark for the bytes of it, once per host, and unpacks them to a folder of its own.
+the folder asks Spark for the bytes of its file, once per host, and writes them to a folder of its own.
 """
 
 from __future__ import annotations
 
 import atexit
 import fcntl
-import hashlib
-import io
 import os
 import shutil
-import tarfile
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +18,11 @@ from typing import Any, ClassVar, Protocol
 from pyspark.sql import SparkSession
 
 from rankcast.delivery.stream.queue_changes import QueueChange
+from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import Policy
-from rankcast.spark.matching.compiled_subscribers import Audience, loaded
+from rankcast.spark.matching.compiled_subscribers import FILE, KIND, VERSION, CompiledSubscribers, loaded
+from rankcast.storage.index_files import load_arrays
+from rankcast.storage.writing import replacing
 
 
 class AudienceSource(Protocol):
@@ -30,9 +30,9 @@ class AudienceSource(Protocol):
 
     @property
     def keeps_contents(self) -> bool:
-        """Whether the contents of events are kept as long as queues hold them, so that they can be ranked anew."""
+        """Whether the contents of events are kept as long as queues hold them, so that they can be ranked again."""
 
-    def current(self) -> tuple[int, Audience]:
+    def current(self) -> tuple[int, CompiledSubscribers]:
         """Return the version of the subscribers, and the audience."""
 
     def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
@@ -55,7 +55,7 @@ class SavedAudience:
     version: int = 0
     keeps_contents: ClassVar[bool] = False
 
-    def current(self) -> tuple[int, Audience]:
+    def current(self) -> tuple[int, CompiledSubscribers]:
         """Return the version of the subscribers, and the audience."""
         folder = Path(self.folder)
         if self.content is not None and _mark(folder) != self.mark:
@@ -72,7 +72,7 @@ class SavedAudience:
         return None
 
 
-def shipped(audience: Audience, spark: SparkSession, folder: Path | None = None) -> SavedAudience:
+def shipped(audience: CompiledSubscribers, spark: SparkSession, folder: Path | None = None) -> SavedAudience:
     """Save an audience where workers find it: in `folder`, or in one that goes away with this process."""
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="rankcast-audience-"))
@@ -87,27 +87,22 @@ def shipped(audience: Audience, spark: SparkSession, folder: Path | None = None)
 def _mark(folder: Path) -> str:
     """Return what tells one saved audience from another; empty when there is none."""
     try:
-        manifests = [(folder / part / "manifest.json").read_bytes() for part in ("audience", "index")]
-    except OSError:
+        return str(load_arrays(folder / FILE, KIND, VERSION, verify=False).metadata.get("mark", ""))
+    except InvalidFileError:
         return ""
-    return hashlib.sha256(b"".join(manifests)).hexdigest()
 
 
 def _packed(folder: Path) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for part in ("audience", "index"):
-            archive.add(folder / part, arcname=part)
-    return stream.getvalue()
+    return (folder / FILE).read_bytes()
 
 
 def _unpacked(content: bytes, mark: str) -> Path:
-    """Unpack an audience once per host; whoever comes second waits for the first."""
-    target = Path(tempfile.gettempdir()) / f"rankcast-audience-{os.getuid()}-{mark[:32]}"
+    """Write an audience once per host; whoever comes second waits for the first."""
+    target = Path(tempfile.gettempdir()) / f"rankcast-audience-{os.getuid()}-{mark}"
     with (target.parent / f"{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if _mark(target) != mark:
-            shutil.rmtree(target, ignore_errors=True)
-            with tarfile.open(fileobj=io.BytesIO(content), mode="r") as archive:
-                archive.extractall(target, filter="data")
+            target.mkdir(exist_ok=True)
+            with replacing(target / FILE) as stream:
+                stream.write(content)
     return target

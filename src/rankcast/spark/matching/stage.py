@@ -25,13 +25,12 @@ from rankcast.model.errors import InvalidEventError, shown
 from rankcast.model.schema import Schema
 from rankcast.model.times import NEVER
 from rankcast.ranking.batch import Features, RankedRows, rank_batch
-from rankcast.spark.matching.compiled_subscribers import Audience
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.shipping import AudienceSource, shipped
 from rankcast.spark.sources.event_batches import EventBatch
 from rankcast.spark.sources.event_reader import EventReader
-from rankcast.spark.sources.event_values import Rejected
+from rankcast.spark.sources.event_values import REJECTED_SCHEMA, RejectedRow
 from rankcast.spark.sources.events import END, KEPT, EventColumns, prepared
-from rankcast.spark.sources.rejected import REJECTED_SCHEMA
 
 MATCHES = 1 << 20
 """Matches that are held at a time, about."""
@@ -69,7 +68,7 @@ CONTENT_FIELD = T.StructField(
 
 def match(
     events: DataFrame,
-    audience: Audience | AudienceSource,
+    audience: CompiledSubscribers | AudienceSource,
     *,
     columns: EventColumns | None = None,
     schema: Schema | None = None,
@@ -103,11 +102,11 @@ def rejected_rows(events: DataFrame, *, columns: EventColumns | None = None, sch
     return ready.mapInArrow(_RejectTask(reader), REJECTED_SCHEMA)
 
 
-def _source(audience: Audience | AudienceSource, events: DataFrame) -> AudienceSource:
-    return shipped(audience, events.sparkSession) if isinstance(audience, Audience) else audience
+def _source(audience: CompiledSubscribers | AudienceSource, events: DataFrame) -> AudienceSource:
+    return shipped(audience, events.sparkSession) if isinstance(audience, CompiledSubscribers) else audience
 
 
-class Piece(NamedTuple):
+class MatchedPiece(NamedTuple):
     """Some events with everything that is known of them, and the rows beside them that are none.
 
     `rows` has no rows of subscriptions that every event matches if these are kept `apart`.
@@ -116,13 +115,13 @@ class Piece(NamedTuple):
     batch: pa.RecordBatch
     events: EventBatch
     rows: RankedRows
-    rejected: list[Rejected]
+    rejected: list[RejectedRow]
     features: Features
 
 
 def matched_pieces(
-    batches: Iterator[pa.RecordBatch], reader: EventReader, audience: Audience, *, apart: bool = False
-) -> Iterator[Piece]:
+    batches: Iterator[pa.RecordBatch], reader: EventReader, audience: CompiledSubscribers, *, apart: bool = False
+) -> Iterator[MatchedPiece]:
     """Read, match and rank batches, in pieces of a bounded number of matches; what is `apart` may be left out."""
     size = FIRST_EVENTS
     for given in batches:
@@ -136,11 +135,11 @@ def matched_pieces(
                 offsets, numbers = audience.with_apart(offsets, numbers)
             features = events.features(audience.ranking)
             rows = rank_batch(audience.ranking, offsets, numbers, events.times, events.expires, features)
-            yield Piece(part, events, rows, rejected, features)
+            yield MatchedPiece(part, events, rows, rejected, features)
             size = max(FEWEST_EVENTS, MATCHES * part.num_rows // max(len(numbers), part.num_rows))
 
 
-def ranked(events: EventBatch, audience: Audience, offsets: Array, numbers: Array) -> RankedRows:
+def ranked(events: EventBatch, audience: CompiledSubscribers, offsets: Array, numbers: Array) -> RankedRows:
     """Return the rows of the events that match, given the subscriptions that each satisfies."""
     features = events.features(audience.ranking)
     return rank_batch(audience.ranking, offsets, numbers, events.times, events.expires, features)
@@ -207,7 +206,7 @@ _END_ROW = [
 """The columns of the row that says that the input ends."""
 
 
-def content_column(piece: Piece, audience: Audience) -> Any:
+def content_column(piece: MatchedPiece, audience: CompiledSubscribers) -> Any:
     """Return the content codes of each match's event; null when no queue compares contents."""
     wanted = audience.queues.wanted_content
     if not wanted:
@@ -220,7 +219,7 @@ def content_column(piece: Piece, audience: Audience) -> Any:
     return codes.take(pa.array(piece.rows.event))
 
 
-def match_columns(piece: Piece, audience: Audience) -> list[Any]:
+def match_columns(piece: MatchedPiece, audience: CompiledSubscribers) -> list[Any]:
     """Return the columns of MATCH_SCHEMA."""
     rows, queues = piece.rows, audience.queues
     table = piece.events.table(WantedContent())
@@ -251,5 +250,5 @@ class _RejectTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             _, rejected = self.reader.read(self.reader.named(batch))
-            columns = [pa.array([getattr(row, name) for row in rejected], pa.string()) for name in Rejected._fields]
-            yield pa.RecordBatch.from_arrays(columns, names=list(Rejected._fields))
+            columns = [pa.array([getattr(row, name) for row in rejected], pa.string()) for name in RejectedRow._fields]
+            yield pa.RecordBatch.from_arrays(columns, names=list(RejectedRow._fields))

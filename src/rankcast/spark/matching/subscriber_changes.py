@@ -21,31 +21,35 @@ from rankcast.arrays import Array
 from rankcast.matching.segments.builder import Entry
 from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
-from rankcast.ranking.batch_table import COSINE, NONE, Ranking, RankTable
-from rankcast.spark.matching.compiled_subscribers import Audience, QueueKey, Queues, queue_policies
+from rankcast.ranking.batch_table import COSINE, NONE, RankingTable, RankTable
+from rankcast.spark.matching.compiled_subscribers import CompiledQueues, CompiledSubscribers, QueueKey, queue_policies
 
 
 class AudienceCompiler:
     """Makes audiences for `Versions`."""
 
-    def compiled(self, before: Audience | None, changed: Mapping[SubscriberId, Sequence[Subscriber]]) -> Audience:
+    def compiled(
+        self, before: CompiledSubscribers | None, changed: Mapping[SubscriberId, Sequence[Subscriber]]
+    ) -> CompiledSubscribers:
         """Return the audience in which these subscribers are what is given; the one before is used up."""
         members = [member for periods in changed.values() for member in periods]
         if before is not None:
             return changed_audience(before, changed)
-        made = Audience.of(members)
-        return Audience(made.index, made.ranking, made.position, _with_policies(made.queues, members))
+        made = CompiledSubscribers.of(members)
+        return CompiledSubscribers(made.index, made.ranking, made.position, _with_policies(made.queues, members))
 
-    def loaded(self, folder: Path) -> Audience:
+    def loaded(self, folder: Path) -> CompiledSubscribers:
         """Return what was saved, all of it verified: further versions are made from it."""
-        return Audience.load(folder, verify=True)
+        return CompiledSubscribers.load(folder, verify=True)
 
     def policies(self, subscriber: Subscriber) -> Mapping[SubscriptionId | None, Policy]:
         """Return the delivery queues that a subscriber has."""
         return queue_policies(subscriber)
 
 
-def changed_audience(before: Audience, changed: Mapping[SubscriberId, Sequence[Subscriber]]) -> Audience:
+def changed_audience(
+    before: CompiledSubscribers, changed: Mapping[SubscriberId, Sequence[Subscriber]]
+) -> CompiledSubscribers:
     """Return an audience in which these subscribers are what is given, for each of their periods, or gone.
 
     Its index is that of the audience before, which must not be used any more.
@@ -59,19 +63,19 @@ def changed_audience(before: Audience, changed: Mapping[SubscriberId, Sequence[S
     owned = [one for member in members for one in member.subscriptions]
     for at, one in enumerate(owned, start=first):
         before.index.add(Entry.of(at, one.filter, one.active_from, one.active_until))
-    ranking = joined_rankings(before.ranking, Ranking.of(members, queue))
+    ranking = joined_rankings(before.ranking, RankingTable.of(members, queue))
     positions = np.concatenate([before.position, np.array(position, np.int32)])
-    return Audience(before.index, ranking, positions, queues)
+    return CompiledSubscribers(before.index, ranking, positions, queues)
 
 
-def _numbers_of(audience: Audience, subscribers: Mapping[SubscriberId, Sequence[Subscriber]]) -> list[int]:
+def _numbers_of(audience: CompiledSubscribers, subscribers: Mapping[SubscriberId, Sequence[Subscriber]]) -> list[int]:
     """Return the numbers that the subscriptions of some subscribers have, or had."""
     own = [number for number, key in enumerate(audience.queues.keys) if key.subscriber in subscribers]
     found: list[int] = np.flatnonzero(np.isin(audience.ranking.table.queue, own)).tolist()
     return found
 
 
-def _with_queues(queues: Queues, members: Sequence[Subscriber]) -> tuple[Queues, list[int], list[int]]:
+def _with_queues(queues: CompiledQueues, members: Sequence[Subscriber]) -> tuple[CompiledQueues, list[int], list[int]]:
     """Return the queues with those of more subscribers, and the queue and the position of each subscription."""
     numbers = {key: number for number, key in enumerate(queues.keys)}
     policies = [queues.policies[number] for number in queues.policy.tolist()]
@@ -91,17 +95,19 @@ def _with_queues(queues: Queues, members: Sequence[Subscriber]) -> tuple[Queues,
             number = numbers[QueueKey(member.id, one.id if one.id in wanted else None)]
             queue.append(number)
             position.append(places[number].setdefault(one.id, len(places[number])))
-    made = Queues.of(list(numbers), policies, [list(own) for own in places])
+    made = CompiledQueues.of(list(numbers), policies, [list(own) for own in places])
     return _with_policies(made, members, queues.policies), queue, position
 
 
-def _with_policies(queues: Queues, members: Sequence[Subscriber], earlier: Sequence[Policy] = ()) -> Queues:
+def _with_policies(
+    queues: CompiledQueues, members: Sequence[Subscriber], earlier: Sequence[Policy] = ()
+) -> CompiledQueues:
     """Return the queues with every policy that they have or may get later: some compare what events contain."""
     wanted = (policy for member in members for policy in queue_policies(member).values())
     return replace(queues, policies=tuple(dict.fromkeys((*queues.policies, *earlier, *wanted))))
 
 
-def joined_rankings(one: Ranking, other: Ranking) -> Ranking:
+def joined_rankings(one: RankingTable, other: RankingTable) -> RankingTable:
     """Return one ranking for the subscriptions of both; those of the second come after those of the first."""
     numbers = tuple(dict.fromkeys((*one.numbers, *other.numbers)))
     vectors = tuple(dict.fromkeys((*one.vectors, *other.vectors)))
@@ -127,14 +133,14 @@ def joined_rankings(one: Ranking, other: Ranking) -> Ranking:
         part_scale=_joined(a.part_scale, b.part_scale),
         part_weight=_joined(a.part_weight, b.part_weight),
     )
-    return Ranking(table, numbers, vectors)
+    return RankingTable(table, numbers, vectors)
 
 
 def _joined(one: Array, other: Array) -> Array:
     return np.concatenate([one, other.astype(one.dtype, copy=False)])
 
 
-def _columns(ranking: Ranking, numbers: Sequence[str], vectors: Sequence[str]) -> Array:
+def _columns(ranking: RankingTable, numbers: Sequence[str], vectors: Sequence[str]) -> Array:
     """Return which attribute each part of a relevance function looks at, by its number among more attributes."""
     table = ranking.table
     is_cosine = np.repeat(table.kind == COSINE, np.diff(table.part_start))

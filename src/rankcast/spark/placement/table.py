@@ -6,6 +6,20 @@ content, and joins their numbers to the rows, so that nothing depends on partiti
 are found on the workers, too.
 
 The driver gets the different interests and sites, a byte per site and leaf, and two numbers per subscriber.
+
+Rows of numbers as bytes whose order is that of the numbers, so that Spark can sort, compare and join them.
+
+A float64 is written with its most significant byte first, the sign bit turned over, and all other bits, too, when it is
+negative. Of two rows the one with the first smaller number comes first; one that begins like a longer one is before it.
+Zero has one key, whatever its sign. Rows of truth values are packed, a bit for each.
+
+Nothing here works row by row.
+
+Subscribers as rows, read and checked on the workers, a batch at a time.
+
+A row becomes its number and two keys: the sides of its boxes, and its site, which is where it is with its limit behind.
+A wrong row becomes what is wrong with it, for the driver to report: an error that a worker raises arrives there as one
+of Spark's, with the stack of the worker and no type of its own.
 """
 
 from __future__ import annotations
@@ -21,10 +35,9 @@ from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
 from rankcast.placement.problem.density import UNIFORM, Density
 from rankcast.placement.problem.interests import Interests
+from rankcast.placement.problem.numeric_limits import FARTHEST, wrong_place
 from rankcast.placement.problem.problem import Latency, Problem, attribute_count, candidates_of
 from rankcast.placement.problem.tree import BrokerTree
-from rankcast.spark.placement.keys import packed, rows_of, unpacked
-from rankcast.spark.placement.rows import DESCRIBED, Describe
 
 COLUMNS = {"number": "long", "low": "array<double>", "high": "array<double>", "at": "array<double>", "limit": "double"}
 
@@ -56,7 +69,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SubscriberTable:
+class PlacedSubscribers:
     """A problem, and its subscribers as rows of number, interest, site and sides, which Spark keeps until the end."""
 
     problem: Problem
@@ -64,7 +77,7 @@ class SubscriberTable:
     kept: list[DataFrame]
 
     @staticmethod
-    def of(frame: DataFrame, terms: Terms) -> SubscriberTable:
+    def of(frame: DataFrame, terms: Terms) -> PlacedSubscribers:
         """Read a table of subscribers; raise PlacementError for a wrong row, or when a number is not there once."""
         _check_columns(frame)
         wanted = frame.select(*(functions.col(name).cast(kind).alias(name) for name, kind in COLUMNS.items()))
@@ -81,14 +94,14 @@ class SubscriberTable:
             _forget(kept)
             raise
         _forget(kept[:-1])
-        return SubscriberTable(problem, coded, kept[-1:])
+        return PlacedSubscribers(problem, coded, kept[-1:])
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Let Spark keep what it computes of a frame, until the end."""
         self.kept.append(frame.persist())
         return frame
 
-    def __enter__(self) -> SubscriberTable:
+    def __enter__(self) -> PlacedSubscribers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -216,3 +229,149 @@ class _Near:
             places, _ = rows_of(batch["site"], len(self.tree.publisher) + 1)
             near = candidates_of(self.tree, self.latency, places[:, :-1], places[:, -1])
             yield pa.RecordBatch.from_arrays([batch["site"], packed(near)], ["site", "near"])
+
+
+BYTES = 8
+"""Of a number."""
+
+_SIGN = np.uint64(1 << 63)
+
+
+def keys_of(rows: Array, counts: Array | None = None) -> pa.Array:
+    """Return keys of rows of numbers: of each row, or of so many rows together as `counts` say."""
+    bits = (np.ascontiguousarray(rows) + 0.0).view(np.uint64)
+    data = np.where(bits & _SIGN, ~bits, bits | _SIGN).astype(">u8")
+    return binaries(data, np.ones(len(rows), np.int64) if counts is None else counts)
+
+
+def rows_of(keys: pa.Array | pa.ChunkedArray, width: int) -> tuple[Array, Array]:
+    """Return the numbers of keys, so many in a row, and how many rows each key has."""
+    data, lengths = content_of(keys)
+    bits = data.view(">u8").astype(np.uint64)
+    rows = np.where(bits & _SIGN, bits & ~_SIGN, ~bits).view(np.float64)
+    return rows.reshape(-1, width), lengths // (width * BYTES)
+
+
+def packed(rows: Array) -> pa.Array:
+    """Return rows of truth values as bytes."""
+    return binaries(np.packbits(rows, axis=1), np.ones(len(rows), np.int64))
+
+
+def unpacked(column: pa.Array | pa.ChunkedArray, width: int) -> Array:
+    """Return what `packed` has packed, so many truth values in a row."""
+    bits = content_of(column)[0].reshape(-1, -(-width // 8))
+    return np.unpackbits(bits, axis=1, count=width).view(bool)
+
+
+def binaries(rows: Array, counts: Array) -> pa.Array:
+    """Return the bytes of rows, of so many together as `counts` say."""
+    # Columns of bytes have ends of 32 bits, which is enough: a batch has some ten thousand rows.
+    ends = np.concatenate([[0], np.cumsum(counts)]) * (rows.itemsize * rows.shape[1])
+    buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(rows))]
+    return pa.Array.from_buffers(pa.binary(), len(counts), buffers)
+
+
+def content_of(column: pa.Array | pa.ChunkedArray) -> tuple[Array, Array]:
+    """Return the bytes of all values one after the other, and how many each one has; no value may be null."""
+    chunks = [chunk for chunk in getattr(column, "chunks", [column]) if len(chunk)]
+    parts, lengths = [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
+    for chunk in chunks:
+        kind = np.dtype(np.int64 if pa.types.is_large_binary(chunk.type) else np.int32)
+        _, ends, data = chunk.buffers()
+        within = np.frombuffer(ends, kind, len(chunk) + 1, chunk.offset * kind.itemsize).astype(np.int64)
+        parts.append(np.frombuffer(data, np.uint8)[within[0] : within[-1]])
+        lengths.append(np.diff(within))
+    return np.concatenate(parts), np.concatenate(lengths)
+
+
+DESCRIBED = "number long, interest binary, site binary, wrong string"
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Reads rows of `number`, `low`, `high`, `at` and `limit`, with so many attributes and network dimensions."""
+
+    attributes: int
+    dimensions: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a row for each, or of a batch with wrong rows only the wrong one with the least number."""
+        for batch in batches:
+            is_right = self._has_shape(batch)
+            shaped = batch if is_right.all() else batch.filter(pa.array(is_right))
+            sides, counts = self._sides(shaped)
+            sites = np.column_stack(
+                [_numbers(shaped["at"].flatten()).reshape(-1, self.dimensions), _numbers(shaped["limit"])]
+            )
+            is_right[is_right] = self._has_values(sides, counts, sites)
+            if is_right.all():
+                wrong = pa.nulls(len(batch), pa.string())
+                columns = [batch["number"], keys_of(sides, counts), keys_of(sites), wrong]
+            else:
+                columns = self._first_wrong(batch.filter(pa.array(~is_right)))
+            yield pa.RecordBatch.from_arrays(columns, ["number", "interest", "site", "wrong"])
+
+    def _has_shape(self, batch: pa.RecordBatch) -> Array:
+        """Return which rows have everything, as many numbers as there should be."""
+        low, high, at = (_lengths(batch[name]) for name in ("low", "high", "at"))
+        is_there = np.asarray(batch["number"].is_valid()) & np.asarray(batch["limit"].is_valid())
+        found: Array = is_there & (low == high) & (low > 0) & (low % self.attributes == 0) & (at == self.dimensions)
+        return found
+
+    def _sides(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        """Return the boxes of all rows as sides, and how many each row has."""
+        low, high = (_numbers(batch[name].flatten()).reshape(-1, self.attributes) for name in ("low", "high"))
+        return np.concatenate([0.0 - low, high], axis=1), _lengths(batch["low"]) // self.attributes
+
+    def _has_values(self, sides: Array, counts: Array, sites: Array) -> Array:
+        """Return which rows have boxes from low to high, a place, and a limit that is a number."""
+        if not len(counts):
+            return np.empty(0, bool)
+        is_box = np.isfinite(sides).all(axis=1) & (sides[:, self.attributes :] >= -sides[:, : self.attributes]).all(
+            axis=1
+        )
+        has_boxes = np.logical_and.reduceat(is_box, np.cumsum(counts) - counts)
+        found: Array = has_boxes & (np.abs(sites[:, :-1]) <= FARTHEST).all(axis=1) & ~np.isnan(sites[:, -1])
+        return found
+
+    def _first_wrong(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """Return the wrong row with the least number, one without any first."""
+        first = min(batch.to_pylist(), key=lambda row: -1 if row["number"] is None else row["number"])
+        said = self._said(**first)
+        number = -1 if first["number"] is None else first["number"]
+        return [pa.array([number]), pa.array([b""]), pa.array([b""]), pa.array([said])]
+
+    def _said(
+        self,
+        number: int | None,
+        low: list[float] | None,
+        high: list[float] | None,
+        at: list[float] | None,
+        limit: float | None,
+    ) -> str:
+        """Return what is wrong with a row."""
+        if number is None:
+            return "number: null in some row; expected one in each"
+        who = f"subscriber {number}"
+        if low is None or high is None or len(low) != len(high) or not low or len(low) % self.attributes:
+            found = " and ".join("null" if ends is None else f"{len(ends)} numbers" for ends in (low, high))
+            return f"{who}: low and high have {found}; expected {self.attributes} in each for every box"
+        if at is None or len(at) != self.dimensions or None in at:
+            return f"{who}: at {at}; expected {self.dimensions} numbers"
+        if wrong := wrong_place(at):
+            return f"{who}: {wrong}"
+        if limit is None or np.isnan(limit):
+            return f"{who}: limit {limit}; expected a latency"
+        return f"{who}: boxes from {low} to {high}; expected finite numbers, low <= high"
+
+
+def _numbers(values: pa.Array) -> Array:
+    """Return numbers as float64, nulls as what is not a number."""
+    found: Array = values.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    return found
+
+
+def _lengths(lists: pa.Array) -> Array:
+    """Return the lengths of lists, -1 of null."""
+    found: Array = lists.value_lengths().fill_null(-1).to_numpy()
+    return found

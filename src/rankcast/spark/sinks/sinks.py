@@ -20,8 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rankcast.model.errors import InvalidFileError, Problem, RankcastError
 from rankcast.spark.filesystems import FileSystem, resolved
 from rankcast.spark.metrics import Counts, Metrics
-from rankcast.spark.sinks.database_kinds import is_database
-from rankcast.spark.sinks.databases import DatabaseSink
+from rankcast.spark.sinks.databases import DatabaseSink, is_database
 from rankcast.spark.sinks.files import FileSink
 from rankcast.spark.sinks.outputs import Sink, computed
 

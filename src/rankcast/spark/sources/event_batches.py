@@ -16,7 +16,7 @@ from rankcast.matching.index import Reader
 from rankcast.model.events import Event
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.times import NEVER, microseconds
-from rankcast.ranking.batch import Features, Ranking
+from rankcast.ranking.batch import Features, RankingTable
 from rankcast.spark.sources.event_contents import column_contents, event_contents
 from rankcast.spark.sources.event_values import as_microseconds, as_number, is_number, value_codes, vector_elements
 
@@ -47,7 +47,7 @@ class EventBatch(Protocol):
     def matched(self, reader: Reader) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions that event i satisfies are numbers[offsets[i]:offsets[i+1]]."""
 
-    def features(self, ranking: Ranking) -> Features:
+    def features(self, ranking: RankingTable) -> Features:
         """Return what relevance functions look at."""
 
 
@@ -92,7 +92,7 @@ class ColumnEvents:
         """Return (offsets, numbers): the subscriptions that event i satisfies are numbers[offsets[i]:offsets[i+1]]."""
         return reader.match_batch(pa.RecordBatch.from_pydict(self._columns))
 
-    def features(self, ranking: Ranking) -> Features:
+    def features(self, ranking: RankingTable) -> Features:
         """Return what relevance functions look at."""
         numbers = {
             name: np.asarray(self._columns[name].cast(pa.float64(), safe=False).fill_null(np.nan))
@@ -166,7 +166,7 @@ class OpenEvents:
         offsets = np.cumsum([0, *map(len, found)], dtype=np.int64)
         return offsets, np.concatenate([np.zeros(0, np.int64), *found])
 
-    def features(self, ranking: Ranking) -> Features:
+    def features(self, ranking: RankingTable) -> Features:
         """Return what relevance functions look at."""
         numbers = {
             name: np.array([as_number(event.attributes.get(name)) for event in self._events], np.float64)

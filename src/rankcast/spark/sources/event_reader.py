@@ -18,9 +18,10 @@ from rankcast.model.errors import InvalidEventError, RankcastError, shown
 from rankcast.model.events import DEFAULT_TYPE, Event
 from rankcast.model.schema import Schema
 from rankcast.spark.sources.event_batches import ColumnEvents, EventBatch, OpenEvents
+from rankcast.spark.sources.event_contents import TYPED, event_of_typed
 from rankcast.spark.sources.event_values import (
-    Problems,
-    Rejected,
+    RejectedRow,
+    RowProblems,
     as_datetime,
     as_microseconds,
     as_text,
@@ -34,7 +35,6 @@ from rankcast.spark.sources.event_values import (
     plain_column,
 )
 from rankcast.storage.events.rows import text_id
-from rankcast.storage.events.typed import event_from_record
 
 _TEXT_PLACES = ("type", "subject", "datacontenttype", "dataschema")
 
@@ -69,9 +69,9 @@ class EventReader:
         """Return a batch that comes from Spark with the names that its columns had."""
         return batch.rename_columns(list(self.names))
 
-    def read(self, batch: pa.RecordBatch) -> tuple[EventBatch, list[Rejected]]:
+    def read(self, batch: pa.RecordBatch) -> tuple[EventBatch, list[RejectedRow]]:
         """Return the events of a batch, in order, and the rows that are none."""
-        problems = Problems(batch)
+        problems = RowProblems(batch)
         if self.document is not None:
             found: EventBatch = self._opened(batch, problems, self._documents(batch, problems))
         elif self.payload is not None:
@@ -80,7 +80,7 @@ class EventReader:
             found = self._columns(batch, problems)
         return found, problems.rejected()
 
-    def _columns(self, batch: pa.RecordBatch, problems: Problems) -> ColumnEvents:
+    def _columns(self, batch: pa.RecordBatch, problems: RowProblems) -> ColumnEvents:
         columns = self._envelope(batch, problems)
         vectors = {}
         for leaf in self.leaves:
@@ -102,7 +102,7 @@ class EventReader:
             carried = None if carried is None else carried.take(good)
         return ColumnEvents(problems.good, columns, vectors, carried)
 
-    def _envelope(self, batch: pa.RecordBatch, problems: Problems) -> dict[str, Any]:
+    def _envelope(self, batch: pa.RecordBatch, problems: RowProblems) -> dict[str, Any]:
         """Return the envelope by its names for filters; expirytime, subject and the like as far as there are any."""
         place = dict(self.places)
         names = batch.schema.names
@@ -127,7 +127,7 @@ class EventReader:
         columns.setdefault("type", pa.array([DEFAULT_TYPE]).take(pa.array(np.zeros(len(batch), np.int64))))
         return columns
 
-    def _documents(self, batch: pa.RecordBatch, problems: Problems) -> Iterator[tuple[int, Event]]:
+    def _documents(self, batch: pa.RecordBatch, problems: RowProblems) -> Iterator[tuple[int, Event]]:
         for row, text in enumerate(
             batch.column(self.document).cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
         ):
@@ -141,16 +141,13 @@ class EventReader:
 
     def _document(self, text: bytes) -> Event:
         parsed = parse_json(text)
-        if isinstance(parsed, dict) and isinstance(parsed.get("event"), dict) and parsed.keys() <= {"event", "types"}:
-            try:
-                return event_from_record(parsed)
-            except (LookupError, TypeError, ValueError) as error:
-                raise InvalidEventError(f"types: {error!r} does not fit the event") from None
+        if isinstance(parsed, dict) and parsed.keys() == {TYPED}:
+            return event_of_typed(parsed[TYPED])
         if isinstance(parsed, dict) and "specversion" not in parsed:
             parsed = {**parsed, "id": text_id(parsed.get("id"))}
         return event_from_json(parsed, source=self.default_source)
 
-    def _payloads(self, batch: pa.RecordBatch, problems: Problems) -> Iterator[tuple[int, Event]]:
+    def _payloads(self, batch: pa.RecordBatch, problems: RowProblems) -> Iterator[tuple[int, Event]]:
         envelope = self._envelope(batch, problems)
         times = {name: as_microseconds(envelope[name]).tolist() for name in ("time", "expirytime") if name in envelope}
         texts = {name: column.to_pylist() for name, column in envelope.items() if name not in times}
@@ -178,7 +175,7 @@ class EventReader:
             except RankcastError as error:
                 problems.add(row, str(error))
 
-    def _opened(self, batch: pa.RecordBatch, problems: Problems, found: Iterator[tuple[int, Event]]) -> OpenEvents:
+    def _opened(self, batch: pa.RecordBatch, problems: RowProblems, found: Iterator[tuple[int, Event]]) -> OpenEvents:
         events: list[Event] = []
         rows: list[int] = []
         for row, event in found:

@@ -2,6 +2,12 @@
 
 Only where something is wrong, or where a type has no direct counterpart (decimals, times written as text), rows are
 looked at one by one.
+
+Rows that are no events: set aside with the reason and the original, counted, never lost and never fatal.
+
+A source marks a row that it could not read by two columns beside those of the event: REASON says what is wrong and
+ORIGINAL is the row as it came. Both are null in a good row. The events stage moves marked rows, and rows whose values
+cannot be an event's, to the rejected output, whose columns are those of REJECTED_SCHEMA.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StringType, StructField, StructType
 
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import value_code
@@ -20,17 +27,16 @@ from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import EPOCH, FIRST_INSTANT, LAST_INSTANT, NEVER, TICK, microseconds, parse_time
 from rankcast.model.values import INT_MAX, INT_MIN, Value, ValueType
-from rankcast.spark.sources.rejected import ORIGINAL, REASON
 
 
-class Rejected(NamedTuple):
+class RejectedRow(NamedTuple):
     """A row that is no event: why, and what it was."""
 
     reason: str
     original: str
 
 
-class Problems:
+class RowProblems:
     """What is wrong with the rows of a batch: the first thing found of each."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
@@ -75,10 +81,10 @@ class Problems:
         for row in np.flatnonzero(rows).tolist():
             self.add(row, reason)
 
-    def rejected(self) -> list[Rejected]:
+    def rejected(self) -> list[RejectedRow]:
         """Return the rows that are no events, in their order."""
         return [
-            Rejected(reason, self._originals.get(row) or _original(self._batch, row))
+            RejectedRow(reason, self._originals.get(row) or _original(self._batch, row))
             for row, reason in sorted(self._reasons.items())
         ]
 
@@ -121,7 +127,7 @@ def as_text(column: Any) -> Any:
     return column.cast(pa.string()) if pa.types.is_integer(column.type) or pa.types.is_null(column.type) else column
 
 
-def plain_column(name: str, column: Any, problems: Problems) -> Any:
+def plain_column(name: str, column: Any, problems: RowProblems) -> Any:
     """Return a column with values of rankcast's types; note the rows whose value cannot be one."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -139,7 +145,7 @@ def plain_column(name: str, column: Any, problems: Problems) -> Any:
     return column
 
 
-def _utf8(name: str, column: Any, problems: Problems) -> Any:
+def _utf8(name: str, column: Any, problems: RowProblems) -> Any:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -151,7 +157,7 @@ def _utf8(name: str, column: Any, problems: Problems) -> Any:
     return column
 
 
-def _from_decimal(name: str, column: Any, problems: Problems) -> Any:
+def _from_decimal(name: str, column: Any, problems: RowProblems) -> Any:
     """Return whole numbers where there are no fraction digits, else the nearest floats."""
     kind = column.type
     if kind.scale > 0:
@@ -164,7 +170,7 @@ def _from_decimal(name: str, column: Any, problems: Problems) -> Any:
     return pa.array([int(one) if fit and one is not None else None for one, fit in zip(values, fits, strict=True)])
 
 
-def as_times(name: str, column: Any, problems: Problems) -> Any:
+def as_times(name: str, column: Any, problems: RowProblems) -> Any:
     """Return a column of times, which may be written as texts."""
     if pa.types.is_null(column.type):
         return column.cast(pa.timestamp("us", "UTC"))
@@ -180,7 +186,7 @@ def as_times(name: str, column: Any, problems: Problems) -> Any:
     return pa.array(found, pa.int64()).cast(pa.timestamp("us", "UTC"))
 
 
-def conformed_column(name: str, column: Any, schema: Schema | None, problems: Problems) -> Any:
+def conformed_column(name: str, column: Any, schema: Schema | None, problems: RowProblems) -> Any:
     """Return a column in its declared type; note the rows that cannot be."""
     declared = None if schema is None else schema.attributes.get(name)
     if declared is None or pa.types.is_null(column.type) or _is_of(column.type, declared):
@@ -223,7 +229,7 @@ def python_values(column: Any) -> list[Any]:
     return list(column.to_pylist())
 
 
-def cell_values(name: str, column: Any, problems: Problems) -> list[Any]:
+def cell_values(name: str, column: Any, problems: RowProblems) -> list[Any]:
     """Return the values of any column as Python's; note the rows whose value cannot be one."""
     column = plain_column(name, column, problems)
     try:
@@ -276,3 +282,18 @@ def value_codes(column: Any) -> Array:
     present = np.asarray(encoded.indices.is_valid())
     found[present] = codes[np.asarray(encoded.indices.fill_null(0))[present]]
     return found
+
+
+REASON = "rankcast_reason"
+"""What is wrong with a row; null in a good one."""
+
+ORIGINAL = "rankcast_original"
+"""The row as its source had it: a line of text, or JSON."""
+
+REJECTED_SCHEMA = StructType(
+    [
+        StructField("reason", StringType()),
+        StructField("original", StringType()),
+    ]
+)
+"""The columns of the rejected output."""

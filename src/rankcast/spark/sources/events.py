@@ -12,7 +12,8 @@ numbers as ids become texts. An event needs an id and a time; one without a sour
 - `document` names a column with whole events as JSON text: CloudEvents, or plain objects with the envelope's names.
 - Columns of any other type (binaries, maps, intervals, arrays of anything else) are no attributes.
 
-Columns whose names begin with `rankcast_` are the pipeline's own: those of `rankcast.spark.sources.rejected`, and END.
+Columns whose names begin with `rankcast_` are the pipeline's own: those of `rankcast.spark.sources.event_values`, and
+END.
 
 A row that is no event (no id, no time, broken JSON, a time after the year 9999, not the declared type of the schema) is
 rejected with the reason and the row as JSON. It never stops anything.
@@ -34,7 +35,7 @@ from pyspark.sql import types as T  # noqa: N812
 from rankcast.model.errors import InvalidEventError, shown
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.spark.sources.event_reader import EventReader, Leaf
-from rankcast.spark.sources.rejected import ORIGINAL, REASON
+from rankcast.spark.sources.event_values import ORIGINAL, REASON
 from rankcast.storage.events.rows import event_of_row
 
 DEFAULT_SOURCE = "/events"

@@ -31,10 +31,10 @@ from rankcast.model.events import Event
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import format_time
 from rankcast.model.values import ValueType
-from rankcast.spark.sources.rejected import ORIGINAL, REASON
+from rankcast.spark.sources.event_contents import typed_document
+from rankcast.spark.sources.event_values import ORIGINAL, REASON
 from rankcast.storage.events.csv import events_of_csv
 from rankcast.storage.events.rows import text_id
-from rankcast.storage.events.typed import event_to_record
 from rankcast.storage.text_files import read_lines
 
 ROWS = 10_000
@@ -116,7 +116,7 @@ class Documents:
 
     def of_event(self, event: Event) -> Row:
         """Return an event as a row."""
-        return {DOCUMENT: json.dumps(event_to_record(event), ensure_ascii=False)}
+        return {DOCUMENT: typed_document(event)}
 
 
 def to_batch(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:

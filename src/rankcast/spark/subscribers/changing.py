@@ -21,7 +21,7 @@ from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.errors import InvalidFileError, shown
 from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema
-from rankcast.spark.matching.compiled_subscribers import Audience, loaded
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, loaded
 from rankcast.spark.matching.subscriber_changes import AudienceCompiler
 from rankcast.spark.metrics import SubscriberUpdates
 from rankcast.spark.subscribers.batch_versions import Pin, Pins, UnpinnedBatchError, batch_of_task, watermark_of_batch
@@ -41,7 +41,7 @@ class PinnedAudience:
     store: str
     keeps_contents: ClassVar[bool] = True
 
-    def current(self) -> tuple[int, Audience]:
+    def current(self) -> tuple[int, CompiledSubscribers]:
         """Return the version that is pinned to the task's batch, and its audience."""
         pin = self._pin()
         folder = VersionFolder(Path(self.store) / "versions")

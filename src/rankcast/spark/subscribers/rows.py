@@ -25,8 +25,7 @@ from rankcast.model.values import checked_value
 from rankcast.spark.matching.compiled_subscribers import needs_hub
 from rankcast.spark.subscribers.timelines import ALWAYS, Revision, Timeline, moment, timeline_of
 from rankcast.storage.documents import DocumentFormat, parse_document
-from rankcast.storage.subscribers.documents import VERSION
-from rankcast.storage.subscribers.files import subscribers_from_document, subscribers_to_document
+from rankcast.storage.subscribers.files import VERSION, subscribers_from_document, subscribers_to_document
 
 DOCUMENT, ACTIVE_FROM, ACTIVE_UNTIL, SEQUENCE = "document", "active_from", "active_until", "sequence"
 
@@ -50,7 +49,7 @@ class _Placed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RowReading:
     """What the rows of a table say, by subscriber, and everything that is wrong with them."""
 
     timelines: Mapping[SubscriberId, Timeline]
@@ -69,7 +68,7 @@ class RowReader:
     schema: Schema | None = None
     subscribers: dict[str, Subscriber] = field(default_factory=dict)
 
-    def read(self, rows: Iterable[TableRow]) -> Reading:
+    def read(self, rows: Iterable[TableRow]) -> RowReading:
         """Return what rows say; only a reading that `is_good` is meant to be used."""
         problems: list[Problem] = []
         placed: dict[SubscriberId, list[_Placed]] = {}
@@ -87,7 +86,7 @@ class RowReader:
         problems += self._read_documents(placed.values())
         problems.sort(key=lambda problem: (problem.file, problem.line or 0))
         timelines = {name: timeline_of(one.revision for one in own) for name, own in placed.items()}
-        return Reading(timelines, tuple(problems))
+        return RowReading(timelines, tuple(problems))
 
     def subscriber(self, document: str) -> Subscriber:
         """Return the subscriber of a text that was read and found good, by this process or by an earlier one."""

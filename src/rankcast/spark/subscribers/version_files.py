@@ -36,7 +36,7 @@ _TIMELINES = pa.schema([("id", pa.string()), ("start", pa.int64()), ("end", pa.i
 _CHANGES = pa.schema([("queue", pa.int64()), ("time", pa.int64()), ("policy", pa.string()), ("ranking", pa.string())])
 
 
-class Change(NamedTuple):
+class VersionChange(NamedTuple):
     """From `time` on a queue has this policy; without one it is gone, with everything it holds.
 
     `ranking` says how what it holds is ranked from then on (`Reranking`); empty: as it is.
@@ -92,7 +92,7 @@ class VersionFolder:
         self,
         about: About,
         timelines: Mapping[SubscriberId, Timeline],
-        changes: Iterable[Change],
+        changes: Iterable[VersionChange],
         save_audience: Callable[[Path], None],
     ) -> None:
         """Write a version, all of it or nothing."""
@@ -135,12 +135,13 @@ class VersionFolder:
             found.setdefault(name, []).append(Period(*period))
         return {name: tuple(periods) for name, periods in found.items()}
 
-    def changes(self, number: int) -> list[Change]:
+    def changes(self, number: int) -> list[VersionChange]:
         """Return what happens to the delivery queues of a version, in order of time for each queue."""
         table = self._read(number, CHANGES, _CHANGES)
         columns = (column.to_pylist() for column in table.columns)
         return [
-            Change(queue, time, _policy(text), ranking) for queue, time, text, ranking in zip(*columns, strict=True)
+            VersionChange(queue, time, _policy(text), ranking)
+            for queue, time, text, ranking in zip(*columns, strict=True)
         ]
 
     def remove(self, number: int) -> None:
@@ -174,7 +175,7 @@ def _timeline_table(timelines: Mapping[SubscriberId, Timeline]) -> pa.Table:
     return _table(rows, _TIMELINES)
 
 
-def _change_table(changes: Iterable[Change]) -> pa.Table:
+def _change_table(changes: Iterable[VersionChange]) -> pa.Table:
     rows = [(change.queue, change.time, _policy_text(change.policy), change.ranking) for change in changes]
     return _table(rows, _CHANGES)
 

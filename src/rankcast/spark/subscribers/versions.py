@@ -40,7 +40,7 @@ from rankcast.spark.subscribers.batch_versions import Pin, Pins
 from rankcast.spark.subscribers.rows import RowReader
 from rankcast.spark.subscribers.tables import SubscriberTable
 from rankcast.spark.subscribers.timelines import ALWAYS, Timeline, missed, moment, spliced, within
-from rankcast.spark.subscribers.version_files import About, Change, LateChange, VersionFolder
+from rankcast.spark.subscribers.version_files import About, LateChange, VersionChange, VersionFolder
 from rankcast.storage.writing import replacing
 
 RETAIN = 100
@@ -224,7 +224,9 @@ class Versions(Generic[C]):
     def _members(self, timeline: Timeline) -> list[Subscriber]:
         return [within(self._reader.subscriber(period.document), period) for period in timeline]
 
-    def _changes(self, timelines: Mapping[SubscriberId, Timeline], frontier: int, compiled: C) -> Iterator[Change]:
+    def _changes(
+        self, timelines: Mapping[SubscriberId, Timeline], frontier: int, compiled: C
+    ) -> Iterator[VersionChange]:
         """Return what happens to queues from the frontier on; one that is always the same has nothing happen to it."""
         for name, line in timelines.items():
             if len(line) == 1 and (line[0].start, line[0].end) == (ALWAYS, NEVER):
@@ -243,7 +245,7 @@ class Versions(Generic[C]):
                         rankings[time] = ranking_text(queue, key, compiled.names_of(queue), document)
                         steps.setdefault(time, policy)
                 times = sorted(time for time in steps if time >= frontier)
-                yield from (Change(queue, time, steps[time], rankings.get(time, "")) for time in times)
+                yield from (VersionChange(queue, time, steps[time], rankings.get(time, "")) for time in times)
 
     def _tell(self, about: About, changed: int) -> None:
         self.counts.updates += about.base is not None

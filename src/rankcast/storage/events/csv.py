@@ -20,7 +20,7 @@ from rankcast.model.times import format_time, parse_time
 from rankcast.model.values import INT_MAX, INT_MIN, Value, ValueType
 from rankcast.storage.events.json_lines import excerpt, not_utf8
 from rankcast.storage.events.rows import columns_of, event_of_row, row_of_event
-from rankcast.storage.text_files import MAX_LINE_BYTES, Line, invalid_file
+from rankcast.storage.text_files import MAX_LINE_BYTES, FileLine, invalid_file
 
 TYPES = ", ".join(kind.value for kind in ValueType)
 
@@ -73,8 +73,8 @@ def _ends_inside_quotes(content: bytes, inside: bool) -> bool:
                 return False
 
 
-def _records(lines: Iterable[Line]) -> Iterator[_Record]:
-    waiting: deque[Line] = deque()  # lines to look at again after an unclosed quote
+def _records(lines: Iterable[FileLine]) -> Iterator[_Record]:
+    waiting: deque[FileLine] = deque()  # lines to look at again after an unclosed quote
     source = iter(lines)
     while (line := waiting.popleft() if waiting else next(source, None)) is not None:
         if line.too_long:
@@ -85,8 +85,8 @@ def _records(lines: Iterable[Line]) -> Iterator[_Record]:
             yield record
 
 
-def _one_record(line: Line, waiting: deque[Line], source: Iterator[Line]) -> _Record:
-    taken: list[Line] = [line]
+def _one_record(line: FileLine, waiting: deque[FileLine], source: Iterator[FileLine]) -> _Record:
+    taken: list[FileLine] = [line]
     size, wrong = len(line.content), "the quoted cell that starts here is never closed"
     try:
         inside = b'"' in line.content and _ends_inside_quotes(line.content, inside=False)
@@ -109,7 +109,7 @@ def _one_record(line: Line, waiting: deque[Line], source: Iterator[Line]) -> _Re
 
 
 def events_of_csv(
-    lines: Iterable[Line], file: str, source: str, schema: Schema | None
+    lines: Iterable[FileLine], file: str, source: str, schema: Schema | None
 ) -> Iterator[tuple[int, Event | Problem]]:
     """Return the event, or the problem, of each record; raise InvalidFileError when the header cannot be used."""
     records = _records(lines)

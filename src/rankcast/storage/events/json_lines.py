@@ -9,13 +9,12 @@ from typing import Any, BinaryIO
 from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
 from rankcast.model.errors import InvalidEventError, Problem, RankcastError, shown
 from rankcast.model.events import Event
-from rankcast.storage.documents import DocumentFormat, parse_document
+from rankcast.storage.documents import DocumentFormat, DocumentPath, parse_document
 from rankcast.storage.events.rows import text_id
-from rankcast.storage.text_files import MAX_LINE_BYTES, Line
-from rankcast.storage.tokens import Path
+from rankcast.storage.text_files import MAX_LINE_BYTES, FileLine
 
 
-def events_of_lines(lines: Iterable[Line], file: str, source: str) -> Iterator[tuple[int, Event | Problem]]:
+def events_of_lines(lines: Iterable[FileLine], file: str, source: str) -> Iterator[tuple[int, Event | Problem]]:
     """Return the event, or the problem, of each line that is not blank."""
     for line in lines:
         if line.too_long:
@@ -24,7 +23,7 @@ def events_of_lines(lines: Iterable[Line], file: str, source: str) -> Iterator[t
             yield line.number, _event_of_line(line, file, source)
 
 
-def _event_of_line(line: Line, file: str, source: str) -> Event | Problem:
+def _event_of_line(line: FileLine, file: str, source: str) -> Event | Problem:
     content = line.content.rstrip(b"\r\n")
     try:
         return _event(parse_json(content.decode("utf-8")), str(line.number), source)
@@ -62,7 +61,7 @@ def events_of_document(text: str, file: str, source: str) -> Iterator[tuple[int,
             found.append(_event(entry, str(at + 1), source))
         except RankcastError as error:
             found.append(error)
-    places: dict[int, Path] = {
+    places: dict[int, DocumentPath] = {
         at: (at,) if is_list else () for at, item in enumerate(found) if isinstance(item, RankcastError)
     }
     lines = document.lines(places.values())

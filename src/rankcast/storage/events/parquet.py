@@ -32,6 +32,11 @@ else:
 BATCH_ROWS = 4_096
 """Rows held as Python objects at a time."""
 
+_BASIC = ("null", "boolean", "integer", "floating", "string", "large_string", "string_view")
+_CONVERTIBLE = ("timestamp", "date", "decimal")
+_LISTS = ("list", "large_list", "fixed_size_list")
+"""Types of Arrow, as the functions of `pyarrow.types` that recognise them are called."""
+
 _TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -93,33 +98,16 @@ def _unsupported(kind: pa.DataType, name: str) -> list[tuple[str, pa.DataType]]:
         return [found for inner in kind for found in _unsupported(inner.type, f"{name}.{inner.name}")]
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    is_usable = _is_basic(kind) or _is_convertible(kind) or _is_list_of_basic(kind)
+    is_usable = _is_any(kind, (*_BASIC, *_CONVERTIBLE)) or _is_list_of_basic(kind)
     return [] if is_usable else [(name, kind)]
 
 
-def _is_basic(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_null(kind)
-        or types.is_boolean(kind)
-        or types.is_integer(kind)
-        or types.is_floating(kind)
-        or _is_string(kind)
-    )
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_convertible(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_decimal(kind))
-
-
 def _is_list_of_basic(kind: pa.DataType) -> bool:
-    types = pa.types
-    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return bool(is_list and (_is_basic(kind.value_type) or _is_list_of_basic(kind.value_type)))
+    return _is_any(kind, _LISTS) and (_is_any(kind.value_type, _BASIC) or _is_list_of_basic(kind.value_type))
+
+
+def _is_any(kind: pa.DataType, names: Iterable[str]) -> bool:
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -147,7 +135,7 @@ def _values(array: pa.Array) -> list[Any]:
     if pa.types.is_decimal(kind):
         convert = int if kind.scale <= 0 else float
         return [None if value is None else convert(value) for value in array.to_pylist()]
-    return _strings(array) if _is_string(kind) else _others(array)
+    return _texts(array)
 
 
 def _struct_values(array: pa.StructArray) -> list[Any]:
@@ -171,33 +159,19 @@ def _time(tick: int, per_second: int) -> datetime | _Unusable:
         return _Unusable("a time outside the years 1 to 9999")
 
 
-def _strings(array: pa.Array) -> list[Any]:
+def _texts(array: pa.Array) -> list[Any]:
+    """Return what may hold texts: one that is not UTF-8, which fails a whole column, costs one row."""
     try:
         return list(array.to_pylist())
     except UnicodeDecodeError:
-        raw = array.cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
-    return [None if value is None else _decoded(value) for value in raw]
+        return [_text(value) for value in array]
 
 
-def _others(array: pa.Array) -> list[Any]:
-    try:
-        return list(array.to_pylist())
-    except UnicodeDecodeError:  # in a list of strings
-        return [_other(value) for value in array]
-
-
-def _other(value: pa.Scalar) -> Any:
+def _text(value: pa.Scalar) -> Any:
     try:
         return value.as_py()
-    except UnicodeDecodeError:
-        return _Unusable("a list with a text that is not UTF-8")
-
-
-def _decoded(value: bytes) -> str | _Unusable:
-    try:
-        return value.decode("utf-8")
     except UnicodeDecodeError as error:
-        return _Unusable(f"not UTF-8: byte 0x{value[error.start]:02x} at offset {error.start}")
+        return _Unusable(f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}")
 
 
 def _event_of_row(row: dict[str, Any], number: int, file: str, source: str) -> Event | Problem:

@@ -1,36 +1,77 @@
-"""Subscriber files: YAML or JSON of one documented shape (`subscribers.schema.json`), loaded and saved.
+"""Subscriber files: YAML or JSON of one documented shape, loaded and saved; and plain data of that shape.
 
-Good subscribers load and each bad one is set aside with a Problem that names its line; a filter that no event can match
-is a warning and loads. A file that cannot be used at all (missing, not UTF-8, broken syntax, wrong version, a schema
-that contradicts itself) raises InvalidFileError. What is saved loads back equal.
+`subscribers.schema.json` is the only description of the shape, and is checked first; then the parts get their meaning:
+filters are parsed, durations and times read, ids compared. Good subscribers load. Each bad one is set aside with
+everything found in it, as Problems that name the line; a filter that no event can match is a warning and loads. A file
+that cannot be used at all (missing, not UTF-8, broken syntax, wrong version, a schema that contradicts itself) raises
+InvalidFileError. What is saved loads back equal.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rankcast.model.errors import InvalidFileError, Problem
+from rankcast.language.dialects import filter_from_cloudevents
+from rankcast.language.parser import parse_filter
+from rankcast.language.printer import format_expression
+from rankcast.model.errors import (
+    DuplicateIdError,
+    InvalidFileError,
+    InvalidSubscriptionError,
+    InvalidValueError,
+    Problem,
+    RankcastError,
+    shown,
+)
+from rankcast.model.expressions import Constant
+from rankcast.model.filters import Filter
+from rankcast.model.policies import ALL_MATCHES, AT_ONCE, Policy, check_attributes
+from rankcast.model.relevance import Decay, Relevance, check_relevance
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Subscriber
-from rankcast.storage.documents import Document, DocumentFormat, dumps_document, parse_document
-from rankcast.storage.subscribers.documents import read_document, subscribers_to_document
+from rankcast.model.subscriptions import (
+    RankBy,
+    Subscriber,
+    SubscriberId,
+    Subscription,
+    SubscriptionId,
+    unique_subscribers,
+)
+from rankcast.model.times import format_time, parse_time
+from rankcast.model.values import ValueType
+from rankcast.ranking.preferences import preference_ranks
+from rankcast.storage.document_schema import DocumentSchema, Finding, located
+from rankcast.storage.documents import Document, DocumentFormat, DocumentPath, dumps_document, parse_document
+from rankcast.storage.durations import format_duration, parse_duration
+from rankcast.storage.subscribers.settings import (
+    format_priority,
+    notify_from_document,
+    notify_to_document,
+    parse_priority,
+    policy_from_document,
+    policy_to_document,
+    relevance_from_document,
+    relevance_to_document,
+)
 from rankcast.storage.text_files import invalid_file, read_text
 from rankcast.storage.writing import replacing
 
-__all__ = [
-    "SubscriberFile",
-    "load_subscribers",
-    "loads_subscribers",
-    "save_subscribers",
-    "subscribers_from_document",
-    "subscribers_to_document",
-]
-
+VERSION = 1
 SUBSCRIBER_SUFFIXES = {".yaml": DocumentFormat.YAML, ".yml": DocumentFormat.YAML, ".json": DocumentFormat.JSON}
+
+
+@cache
+def subscribers_schema() -> DocumentSchema:
+    """Return the schema that is shipped with the package."""
+    text = resources.files("rankcast.storage").joinpath("subscribers.schema.json").read_text("utf-8")
+    return DocumentSchema(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +102,184 @@ def loads_subscribers(
     >>> print(*loads_subscribers(text).problems)
     <text>:2: subscriber 'ana', subscription '1', rank: 7 is not a number from 0 to 1
     """
-    return _loaded(parse_document(text, format, file))
+    return _read_subscribers(parse_document(text, format, file))
 
 
 def subscribers_from_document(document: Any, *, file: str = "<document>") -> SubscriberFile:
     """Load plain data (mappings, lists, texts, numbers, bools) of the documented shape; its problems have no lines."""
-    reading = read_document(document)
-    problems = [Problem(file, None, finding.message, finding.warning) for finding in reading.findings]
-    if not reading.usable:
-        raise InvalidFileError(problems)
-    return SubscriberFile(reading.subscribers, reading.schema, tuple(problems))
+    return _read_subscribers(Document(document, file))
 
 
-def _loaded(document: Document) -> SubscriberFile:
-    reading = read_document(document.value)
-    lines = document.lines(finding.path for finding in reading.findings)
-    problems = [
-        Problem(document.file, lines[finding.path], finding.message, finding.warning) for finding in reading.findings
+def _read_subscribers(document: Document) -> SubscriberFile:
+    """Return the subscribers of a document; raise InvalidFileError when it is wrong as a whole."""
+    value = document.value
+    found = [finding._replace(message=_placed(value, finding)) for finding in subscribers_schema().findings(value)]
+    if any(not _is_within_subscriber(finding.path) for finding in found):
+        raise InvalidFileError(located(document, found))
+    try:
+        schema = _schema(value["schema"]) if "schema" in value else None
+    except InvalidSubscriptionError as error:
+        raise InvalidFileError(located(document, [*found, Finding(("schema",), str(error))])) from None
+    reader = _Reader(schema, set(), {}, found)
+    malformed = {finding.path[1] for finding in found}
+    subscribers = [
+        subscriber
+        for at, entry in enumerate(value["subscribers"])
+        if (subscriber := reader.subscriber(entry, ("subscribers", at), malformed=at in malformed)) is not None
     ]
-    problems.sort(key=lambda problem: problem.line or 0)
-    if not reading.usable:
-        raise InvalidFileError(problems)
-    return SubscriberFile(reading.subscribers, reading.schema, tuple(problems))
+    return SubscriberFile(tuple(subscribers), schema, tuple(located(document, found)))
+
+
+def _is_within_subscriber(path: DocumentPath) -> bool:
+    return len(path) > 1 and path[0] == "subscribers"
+
+
+def _placed(document: Any, finding: Finding) -> str:
+    """Return the message with the names of the subscriber and subscription in front of it."""
+    names: list[str] = []
+    rest = finding.path
+    node = document
+    for key, kind in (("subscribers", "subscriber"), ("subscriptions", "subscription")):
+        if len(rest) < 2 or rest[0] != key:
+            break
+        node = node[key][rest[1]]
+        own = node.get("id") if isinstance(node, dict) else None
+        position = int(rest[1]) + 1
+        unnamed = str(position) if kind == "subscriber" else repr(str(position))  # a subscription has that id then
+        names.append(f"{kind} {shown(own) if isinstance(own, str) else unnamed}")
+        rest = rest[2:]
+    if rest and not finding.message.startswith("unknown key"):
+        names.append("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest).lstrip("."))
+    return ": ".join(filter(None, (", ".join(names), finding.message)))
+
+
+def _schema(entry: Mapping[str, Any]) -> Schema:
+    attributes = {name: ValueType(declared) for name, declared in entry.get("attributes", {}).items()}
+    return Schema(attributes, frozenset(entry.get("required", ())))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads subscribers of one document; many share filters, so those are parsed once."""
+
+    schema: Schema | None
+    ids: set[str]
+    filters: dict[str, Filter]
+    found: list[Finding]
+
+    def subscriber(self, entry: Any, path: DocumentPath, *, malformed: bool) -> Subscriber | None:
+        name = entry.get("id") if isinstance(entry, dict) else None
+        if isinstance(name, str):
+            if name in self.ids:
+                self.found.append(Finding((*path, "id"), f"an earlier subscriber has the id {shown(name)} already"))
+                return None
+            self.ids.add(name)
+        if malformed:
+            return None
+        before = len(self.found)
+        subscriptions = [
+            self.subscription(inner, (*path, "subscriptions", at), entry["id"])
+            for at, inner in enumerate(entry["subscriptions"])
+        ]
+        if any(not finding.warning for finding in self.found[before:]):
+            return None
+        return self._made(entry, path, tuple(filter(None, subscriptions)))
+
+    def _made(self, entry: Any, path: DocumentPath, subscriptions: tuple[Subscription, ...]) -> Subscriber | None:
+        place = (*path, "deliver")
+        try:
+            policy = self.policy(entry["deliver"]) if "deliver" in entry else ALL_MATCHES
+            place = (*path, "decay")
+            decay = Decay(parse_duration(entry["decay"]["half_life"])) if "decay" in entry else None
+            place = (*path, "priorities")
+            subscriber = Subscriber(
+                SubscriberId(entry["id"]),
+                subscriptions,
+                deliver=policy,
+                rank_by=RankBy(entry.get("rank_by", RankBy.MAX.value)),
+                most_specific=entry.get("most_specific", False),
+                priorities=tuple(map(parse_priority, entry.get("priorities", ()))),
+                decay=decay,
+                notify=notify_from_document(entry["notify"]) if "notify" in entry else AT_ONCE,
+            )
+            preference_ranks(subscriber)
+        except DuplicateIdError as error:
+            self.found.append(Finding((*path, "subscriptions", _second(subscriptions)), str(error)))
+        except RankcastError as error:
+            self.found.append(Finding(place, f"subscriber {shown(entry['id'])}: {error}"))
+        else:
+            return subscriber
+        return None
+
+    def subscription(self, entry: Mapping[str, Any], path: DocumentPath, subscriber: str) -> Subscription | None:
+        name = entry.get("id", str(int(path[-1]) + 1))
+        where = f"subscriber {shown(subscriber)}, subscription {shown(name)}"
+        place = (*path, "filter")
+        try:
+            wanted = self.filter(entry["filter"])
+            if not wanted.is_satisfiable:
+                message = f"{where}: no event can match this filter"
+                self.found.append(Finding(place, message, warning=True))
+            place = (*path, "relevance")
+            relevance = self.relevance(entry["relevance"]) if "relevance" in entry else None
+            place = (*path, "deliver")
+            policy = self.policy(entry["deliver"]) if "deliver" in entry else None
+            place = path
+            return Subscription(
+                SubscriptionId(name),
+                wanted,
+                entry.get("rank"),
+                weight=entry.get("weight", 1.0),
+                active_from=_time(entry, "active_from"),
+                active_until=_time(entry, "active_until"),
+                relevance=relevance,
+                refresh=parse_duration(entry["refresh"]) if "refresh" in entry else None,
+                deliver=policy,
+            )
+        except RankcastError as error:
+            what = f"{place[-1]}: " if place != path else ""
+            self.found.append(Finding(place, f"{where}: {what}{error}"))
+        return None
+
+    def filter(self, entry: Any) -> Filter:
+        """Return a filter; InvalidSubscriptionError and FilterError say why it cannot be."""
+        if isinstance(entry, bool):
+            return Filter.of(Constant(entry), self.schema)
+        if not isinstance(entry, str):
+            return filter_from_cloudevents(entry, self.schema)
+        if entry not in self.filters:
+            self.filters[entry] = parse_filter(entry, self.schema)
+        return self.filters[entry]
+
+    def policy(self, entry: Mapping[str, Any]) -> Policy:
+        """Return a delivery policy; InvalidSubscriptionError and FilterError say why it cannot be."""
+        policy = policy_from_document(entry)
+        if self.schema is not None:
+            check_attributes(policy, self.schema)
+        return policy
+
+    def relevance(self, entry: Mapping[str, Any]) -> Relevance:
+        """Return a relevance function; InvalidSubscriptionError and FilterError say why it cannot be."""
+        relevance = relevance_from_document(entry)
+        if self.schema is not None:
+            check_relevance(relevance, self.schema)
+        return relevance
+
+
+def _time(entry: Mapping[str, Any], name: str) -> datetime | None:
+    try:
+        return parse_time(entry[name], exact=True) if name in entry else None
+    except InvalidValueError as error:
+        raise InvalidSubscriptionError(f"{name}: {error}") from None
+
+
+def _second(subscriptions: Iterable[Subscription]) -> int:
+    known: set[str] = set()
+    for at, subscription in enumerate(subscriptions):
+        if subscription.id in known:
+            return at
+        known.add(subscription.id)
+    return 0
 
 
 def save_subscribers(
@@ -109,3 +306,53 @@ def _format_of(path: Path) -> DocumentFormat:
             f"the suffix {path.suffix!r} is not that of a subscriber file; expected .yaml, .yml or .json",
         )
     return found
+
+
+def subscribers_to_document(subscribers: Iterable[Subscriber], schema: Schema | None = None) -> dict[str, Any]:
+    """Return plain data of the documented shape; defaults are left out.
+
+    Raises DuplicateIdError for two subscribers with one id, InvalidSubscriptionError for what the shape cannot express.
+    """
+    document: dict[str, Any] = {"version": VERSION}
+    if schema is not None:
+        document["schema"] = {
+            "attributes": {name: declared.value for name, declared in schema.attributes.items()},
+            "required": sorted(schema.required),
+        }
+    document["subscribers"] = [_subscriber_entry(one) for one in unique_subscribers(subscribers).values()]
+    findings = subscribers_schema().findings(document)
+    if findings:
+        raise InvalidSubscriptionError("\n".join(_placed(document, finding) for finding in findings))
+    return document
+
+
+def _subscriber_entry(subscriber: Subscriber) -> dict[str, Any]:
+    return _said(
+        id=subscriber.id,
+        deliver=policy_to_document(subscriber.deliver),
+        rank_by=None if subscriber.rank_by is RankBy.MAX else subscriber.rank_by.value,
+        most_specific=subscriber.most_specific or None,
+        subscriptions=[_subscription_entry(subscription) for subscription in subscriber.subscriptions],
+        priorities=[format_priority(priority) for priority in subscriber.priorities] or None,
+        decay=subscriber.decay and {"half_life": format_duration(subscriber.decay.half_life)},
+        notify=None if subscriber.notify == AT_ONCE else notify_to_document(subscriber.notify),
+    )
+
+
+def _subscription_entry(subscription: Subscription) -> dict[str, Any]:
+    return _said(
+        id=subscription.id,
+        filter=format_expression(subscription.filter.expression),
+        rank=subscription.rank,
+        weight=None if subscription.weight == 1 else subscription.weight,
+        relevance=subscription.relevance and relevance_to_document(subscription.relevance),
+        refresh=None if subscription.refresh is None else format_duration(subscription.refresh),
+        deliver=subscription.deliver and (policy_to_document(subscription.deliver) or {"policy": "all"}),
+        active_from=subscription.active_from and format_time(subscription.active_from),
+        active_until=subscription.active_until and format_time(subscription.active_until),
+    )
+
+
+def _said(**entries: Any) -> dict[str, Any]:
+    """Return a mapping without what is a default, which needs no words."""
+    return {name: value for name, value in entries.items() if value is not None}

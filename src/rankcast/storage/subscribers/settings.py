@@ -1,4 +1,4 @@
-"""How a subscriber's settings are written in files: policies, when it is notified, relevance, decay, priorities.
+"""How a subscriber's settings are written in files: policies, when it is notified, relevance, priorities.
 
 A policy is a mapping with its name and its numbers; `notify` is `at_once`, `on_demand`, or a mapping with the period of
 digests; a relevance function is a mapping with its name and its numbers; a priority is "big before cheap", or a mapping
@@ -12,11 +12,22 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from rankcast.model.diversity import Diversity
 from rankcast.model.errors import InvalidSubscriptionError, shown
-from rankcast.model.notifying import AT_ONCE, Gathered, Notify, OnDemand
-from rankcast.model.policies import ALL_MATCHES, AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
-from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, Target
+from rankcast.model.policies import (
+    ALL_MATCHES,
+    AT_ONCE,
+    AllMatches,
+    Continuous,
+    Diversity,
+    Gathered,
+    Notify,
+    OnDemand,
+    Periodic,
+    Policy,
+    Sliding,
+    TopKWindow,
+)
+from rankcast.model.relevance import Closeness, Cosine, IdealPoint, Relevance, Target
 from rankcast.model.subscriptions import Priority, SubscriptionId
 from rankcast.storage.durations import format_duration, parse_duration
 
@@ -84,7 +95,7 @@ def notify_to_document(notify: Notify) -> str | dict[str, str]:
     return "on_demand" if isinstance(notify, OnDemand) else "at_once"
 
 
-EXACT_INTEGERS = 2**53
+_EXACT_INTEGERS = 2**53
 """Below it every whole float is an integer that reads back as the same float."""
 
 
@@ -121,21 +132,7 @@ def _target(target: Target) -> float | dict[str, float]:
 
 
 def _plain(number: float) -> float:
-    return int(number) if number.is_integer() and abs(number) < EXACT_INTEGERS else number
-
-
-def decay_from_document(entry: Mapping[str, Any]) -> Decay:
-    """Return the decay of a mapping.
-
-    >>> decay_from_document({"half_life": "1d"}).half_life.days
-    1
-    """
-    return Decay(parse_duration(entry["half_life"]))
-
-
-def decay_to_document(decay: Decay) -> dict[str, Any]:
-    """Return the mapping of a decay."""
-    return {"half_life": format_duration(decay.half_life)}
+    return int(number) if number.is_integer() and abs(number) < _EXACT_INTEGERS else number
 
 
 _BEFORE = re.compile(r"\s+before\s+")

@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from msgspec import structs
 
-from rankcast.model.diversity import Diversity
-from rankcast.model.notifying import AT_ONCE, Gathered, Notify, OnDemand
 from rankcast.model.policies import (
     ALL_MATCHES,
+    AT_ONCE,
     AllMatches,
     Continuous,
+    Diversity,
+    Gathered,
+    Notify,
+    OnDemand,
     Periodic,
     Policy,
     Sliding,

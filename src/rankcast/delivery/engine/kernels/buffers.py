@@ -6,6 +6,14 @@ complete steps of one queue with FOUND_FULL or ARENA_FULL; its caller makes room
 A window without a free slot behind its others first moves to its front, if enough have left there; a small one is given
 more slots; a larger one drops what it does not need, and is given more only when few are free then. So an arrival costs
 O(1) here on average, and a window never has many more slots than it needs, or than are few anyway.
+
+When queues act by themselves: a heap of all that will, each once, and of what is due by now.
+
+`timers` has three lines: the queues as a heap, the place of each queue in it (-1: none), and when each is due. A period
+that ends at an instant is due at it; a window evaluates an instant when that is over. So what is due at t counts as 2t
+for periods and as 2t + 1 for windows. `counters[TIMED]` is how many there are.
+
+Cost: O(log n) for a queue whose next instant changes, O(1) for one whose does not.
 """
 
 from __future__ import annotations
@@ -15,7 +23,24 @@ from rankcast.compiling import compiled, inlined
 from rankcast.compiling.intrinsics import move_words
 from rankcast.delivery.engine.kernels.needed import drop_unneeded
 from rankcast.delivery.engine.kernels.top_list import move_queue, words_of
-from rankcast.delivery.engine.layout import CAPACITY, COUNT, HEAD, KIND, SLIDING, SLOT, START, TIME_WINDOW, WINDOW
+from rankcast.delivery.engine.layout import (
+    ARRIVAL,
+    CAPACITY,
+    COUNT,
+    COUNT_WINDOW,
+    ENTERED,
+    HEAD,
+    KIND,
+    NEXT,
+    PERIODIC,
+    SLIDING,
+    SLOT,
+    START,
+    TIME_WINDOW,
+    UNSEEN,
+    WINDOW,
+)
+from rankcast.model.times import NEVER
 
 DONE, FOUND_FULL, ARENA_FULL = range(3)
 USED, WRITTEN = range(2)
@@ -46,8 +71,8 @@ def write(found: Array, counters: Array, queue: int, event: int, instant: int, s
 
 @inlined
 def capacity_for(count: int) -> int:
-    """Return how many slots a queue is given that holds so many events: twice as many, if these are few."""
-    return max(FEWEST_SLOTS, count + max(count >> 1, min(count, MANY_SLOTS)))
+    """Return how many slots a queue is given that holds so many events: twice as many if these are few, else 11/8."""
+    return max(FEWEST_SLOTS, count + max(3 * count >> 3, min(count, MANY_SLOTS)))
 
 
 @inlined
@@ -111,3 +136,97 @@ def fill_slots(queues: Array, source: Array, arena: Array) -> None:
         count = queues[queue, COUNT]
         move_words(arena, queues[queue, START], source, SLOT * line, SLOT * count)
         line += count
+
+
+@compiled
+def first_out_of_order(queues: Array, slots: Array) -> int:
+    """Return the first window whose slots, one behind the other, do not ascend by arrival up to who entered; or -1."""
+    line = 0
+    for queue in range(len(queues)):
+        end = line + queues[queue, COUNT]
+        if SLIDING <= queues[queue, KIND] <= TIME_WINDOW:
+            before = -1
+            for at in range(line, end):
+                if slots[at, ARRIVAL] <= before:
+                    return queue
+                before = slots[at, ARRIVAL]
+            if before > queues[queue, ENTERED]:
+                return queue
+        line = end
+    return -1
+
+
+TIMED = 2
+"""Where `counters` has the number of timers."""
+
+QUEUE, PLACE, DUE = range(3)
+LINES = 3
+
+
+@inlined
+def due_at(queues: Array, queue: int) -> int:
+    """Return when a queue acts by itself, as timers count; NEVER when it does not."""
+    kind = queues[queue, KIND]
+    instant = NEVER
+    if kind == PERIODIC:
+        instant = queues[queue, NEXT]
+    elif kind in (COUNT_WINDOW, TIME_WINDOW):
+        instant = min(queues[queue, UNSEEN], queues[queue, NEXT])
+    return NEVER if instant >= NEVER >> 1 else int(2 * instant + int(kind != PERIODIC))
+
+
+@inlined
+def _put(timers: Array, at: int, queue: int) -> None:
+    timers[QUEUE, at] = queue
+    timers[PLACE, queue] = at
+
+
+@inlined
+def _up(timers: Array, at: int) -> int:
+    queue = timers[QUEUE, at]
+    while at > 0:
+        above = (at - 1) >> 1
+        if timers[DUE, timers[QUEUE, above]] <= timers[DUE, queue]:
+            break
+        _put(timers, at, timers[QUEUE, above])
+        at = above
+    _put(timers, at, queue)
+    return at
+
+
+@inlined
+def _down(timers: Array, at: int, size: int) -> None:
+    queue = timers[QUEUE, at]
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and timers[DUE, timers[QUEUE, child + 1]] < timers[DUE, timers[QUEUE, child]]:
+            child += 1
+        if timers[DUE, timers[QUEUE, child]] >= timers[DUE, queue]:
+            break
+        _put(timers, at, timers[QUEUE, child])
+        at = child
+    _put(timers, at, queue)
+
+
+@inlined
+def set_timer(timers: Array, counters: Array, queue: int, due: int) -> None:
+    """Note when a queue acts by itself, or that it does not."""
+    at = timers[PLACE, queue]
+    if at < 0:
+        if due == NEVER:
+            return
+        at = counters[TIMED]
+        counters[TIMED] = at + 1
+        timers[QUEUE, at] = queue
+    elif timers[DUE, queue] == due:
+        return
+    timers[DUE, queue] = due
+    if due < NEVER:
+        _down(timers, _up(timers, at), counters[TIMED])
+        return
+    size = counters[TIMED] - 1
+    counters[TIMED] = size
+    timers[PLACE, queue] = -1
+    if at < size:
+        _put(timers, at, timers[QUEUE, size])
+        _down(timers, _up(timers, at), size)

@@ -9,14 +9,23 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast.compiling.arguments import float64s, int64s
+from rankcast.compiling.arguments import float64s, int64s, positions
 from rankcast.compiling.intrinsics import prefetch
-from rankcast.delivery.engine.diversity import Diverse
-from rankcast.delivery.engine.kernels.buffers import DONE, FOUND_FULL, has_room, write
+from rankcast.delivery.engine.diversity import DIVERSE_KINDS, Diverse
+from rankcast.delivery.engine.kernels.buffers import (
+    DONE,
+    DUE,
+    FOUND_FULL,
+    QUEUE,
+    TIMED,
+    due_at,
+    has_room,
+    set_timer,
+    write,
+)
 from rankcast.delivery.engine.kernels.continuous_periodic import arrive_continuously, arrive_in_period, pass_in_period
 from rankcast.delivery.engine.kernels.diverse import pass_diverse, take_diverse
-from rankcast.delivery.engine.kernels.timers import DUE, QUEUE, TIMED, due_at, set_timer
-from rankcast.delivery.engine.kernels.top_list import list_again
+from rankcast.delivery.engine.kernels.top_list import rebuild_top
 from rankcast.delivery.engine.kernels.windows import arrive_in_count_window, arrive_in_time_window, pass_in_window
 from rankcast.delivery.engine.layout import (
     ALL,
@@ -40,6 +49,8 @@ from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT
 from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 NO_FAULT, UNKNOWN_QUEUE, UNSORTED_QUEUE, NEGATIVE_EVENT, TIME_OUT_OF_RANGE, LATE, SCORE_NOT_A_NUMBER = range(7)
+
+AT = positions(DIVERSE_KINDS)
 
 AHEAD = 16
 """Rows between the one that is taken and the one whose queue is fetched into the cache; its line comes as long before.
@@ -216,15 +227,15 @@ def _diverse_of(diversities: Array, shift: int) -> Diverse:
     """Return what diverse selection needs, made where it is used: as a tuple it is dear to pass on."""
     return Diverse(
         shift,
-        int64s(diversities, 0),
-        int64s(diversities, 1),
-        int64s(diversities, 2),
-        int64s(diversities, 3),
-        float64s(diversities, 4),
-        float64s(diversities, 5),
-        int64s(diversities, 6),
-        int64s(diversities, 7),
-        float64s(diversities, 8),
+        int64s(diversities, AT.numbers),
+        int64s(diversities, AT.starts),
+        int64s(diversities, AT.attributes),
+        int64s(diversities, AT.values),
+        float64s(diversities, AT.sigmas),
+        float64s(diversities, AT.totals),
+        int64s(diversities, AT.weight_starts),
+        int64s(diversities, AT.weight_attributes),
+        float64s(diversities, AT.weights),
     )
 
 
@@ -318,4 +329,4 @@ def list_all(queues: Array, arena: Array) -> None:
     for queue in range(len(queues)):
         queues[queue, TOP] = 0
         if queues[queue, SETTING] == 0 and queues[queue, KIND] >= SLIDING:
-            list_again(queues, arena, queue)
+            rebuild_top(queues, arena, queue)

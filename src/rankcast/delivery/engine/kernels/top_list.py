@@ -137,7 +137,7 @@ def deselect(queues: Array, arena: Array, queue: int, place: int) -> None:
 
 
 @inlined
-def list_again(queues: Array, arena: Array, queue: int) -> None:
+def rebuild_top(queues: Array, arena: Array, queue: int) -> None:
     """Make the list from all held events."""
     head, passed_over = queues[queue, HEAD], 0
     queues[queue, TOP] = 0

@@ -19,7 +19,7 @@ from rankcast.arrays import Array
 from rankcast.compiling import inlined
 from rankcast.delivery.engine.kernels.buffers import ARENA_FULL, DONE, FOUND_FULL, has_room, has_slot, write
 from rankcast.delivery.engine.kernels.needed import leaves
-from rankcast.delivery.engine.kernels.top_list import delist, deselect, enlist, list_again, list_of
+from rankcast.delivery.engine.kernels.top_list import delist, deselect, enlist, list_of, rebuild_top
 from rankcast.delivery.engine.layout import (
     ARRIVAL,
     COUNT,
@@ -122,7 +122,7 @@ def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: 
     wanted = min(queues[queue, K], queues[queue, COUNT])
     if queues[queue, TOP] < wanted:  # seldom, so that what follows is left out elsewhere
         if queues[queue, SETTING] == 0:
-            list_again(queues, arena, queue)
+            rebuild_top(queues, arena, queue)
         wanted = min(wanted, queues[queue, TOP])
     _, places = list_of(queues, queue)
     for at in range(places, places + wanted):

@@ -1,0 +1,1 @@
+"""What commands write: streams, tables and progress bars, notifications."""

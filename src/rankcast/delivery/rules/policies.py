@@ -1,0 +1,357 @@
+"""The five delivery policies, what is handed over when, and the list that is read on demand.
+
+Three decide when an event arrives, and only then:
+
+- all: every candidate that has not expired.
+- continuous(k): unless k valid delivered events come before it in the queue's order.
+- sliding(k, w): among the w most recent matching events; the expired ones leave first and free their places, then the
+  new one enters, then whatever is in the best k and was not delivered before is. With diversity the best k are those
+  of a diverse selection among the window, made at every match.
+
+Two also decide when time passes:
+
+- periodic(k, T): half-open periods [nT, (n+1)T), counted from 1970; at the end of a period the best k of those that
+  arrived in it and have `expires > (n+1)T`.
+- topkw(k, window): whatever is among the best k at any instant while it lives. With a window of time an event lives on
+  [time, min(time + w, expires)), the best k are looked at again at every departure, and all arrivals of one instant
+  enter before it is evaluated. With a window of so many events, the oldest leaves as the newest enters; an expired
+  event leaves when it expires, but keeps its place: it is still one of the w most recent.
+
+A queue holds what can still be among its best k, delivered or not, and no more (`queues.needed`). Of continuous
+delivery that are delivered events which fewer than k others precede and outlive; keeping just the k best would be wrong
+once events expire. Of a period it is the best k of those that are valid at its end. A window drops what k others
+precede and outstay. What a sliding window drops keeps its place until it would have left: the arrival number of each
+event that is held says how many are newer, and of dropped events that will expire, and free their places then, number
+and expiry are kept. A diverse selection needs all of its period or window. An event that has expired when it arrives
+changes nothing.
+
+What a policy delivers is handed over at once, or gathered every T: periods are half-open as above, and what is
+delivered at an instant of one is handed over at its end, together and in order; a delivery at the very end belongs to
+the next one. On demand, `current` is the list of the best k at an instant, of what a queue holds then and what has not
+expired. Reading changes nothing. The policy of all matches holds nothing.
+
+Papers: PrefSIENA, its timing policies and forwarding, with the corrections of docs/semantics.md; top-k/w
+publish/subscribe for windows. Cost per arrival or instant: a sort of the events held, k(1 + ln(w/k)) of a window of w
+on average, and as many comparisons for each one that may be dropped; k * w distances with diversity.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from rankcast.delivery.rules.queues import (
+    FOREVER,
+    Candidate,
+    Delivered,
+    Moved,
+    Queue,
+    best,
+    chosen,
+    needed,
+    place,
+    step,
+)
+from rankcast.model.events import Identity
+from rankcast.model.policies import AllMatches, Continuous, Gathered, Notify, Periodic, Sliding, TopKWindow
+from rankcast.model.times import EPOCH, LATEST
+
+
+class EverythingQueue(Queue, frozen=True):
+    """Delivery of all matches: nothing to remember."""
+
+    policy: AllMatches
+
+    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+        """Deliver the candidate unless it has expired."""
+        return self, [Delivered(candidate, now)] if candidate.is_valid_at(now) else []
+
+
+class ContinuousQueue(Queue, frozen=True):
+    """Continuous delivery: the delivered events that can still hold back another one."""
+
+    policy: Continuous
+    delivered: tuple[Candidate, ...] = ()
+
+    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+        """Deliver the candidate unless it has expired or k valid delivered events come before it."""
+        if not candidate.is_valid_at(now):
+            return self, []
+        valid = tuple(one for one in self.delivered if one.is_valid_at(now))
+        own = place(candidate)
+        if sum(place(one) < own for one in valid) >= self.policy.k:
+            return replace(self, delivered=valid), []
+        return continuous_queue(self.policy, (*valid, candidate)), [Delivered(candidate, now)]
+
+    @property
+    def held(self) -> tuple[Candidate, ...]:
+        """The delivered events that hold back others."""
+        return self.delivered
+
+
+def continuous_queue(policy: Continuous, delivered: Iterable[Candidate]) -> ContinuousQueue:
+    """Return the queue that holds what it needs of some delivered events."""
+    return ContinuousQueue(policy, needed(delivered, policy.k, lambda one: (one.expires or FOREVER, FOREVER)))
+
+
+class SlidingQueue(Queue, frozen=True):
+    """Sliding delivery: what is needed of the most recent matching events, oldest first, and which were delivered.
+
+    `entered` counts the events that entered. `places` are the arrival numbers and expiries of events that are not held,
+    are newer than the oldest that is, and will free their places when they expire.
+    """
+
+    policy: Sliding
+    recent: tuple[Candidate, ...] = ()
+    delivered: frozenset[Identity | int] = frozenset()
+    entered: int = 0
+    places: tuple[tuple[int, datetime], ...] = ()
+
+    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+        """Let expired events leave, the candidate enter, and deliver what is new among the best k."""
+        if not candidate.is_valid_at(now):
+            return self, []
+        queue = self.without_expired(now)
+        number = queue.entered + 1
+        staying = [one for one in queue.recent if one.arrival > number - self.policy.window]
+        delivered = self.delivered
+        if len(staying) < len(self.recent):
+            delivered &= {one.identity for one in staying}
+        recent = (*staying, replace(candidate, arrival=number))
+        new = [one for one in chosen(recent, self.policy.k, self.policy.diversity) if one.identity not in delivered]
+        delivered |= {one.identity for one in new}
+        queue = replace(queue, recent=recent, delivered=delivered, entered=number).with_what_is_needed(recent[-1])
+        return queue, [Delivered(one, now) for one in new]
+
+    def without_expired(self, now: datetime) -> SlidingQueue:
+        """Let what has expired leave; older events are then so much nearer to the newest."""
+        valid = [one for one in self.recent if one.expires is None or one.expires > now]
+        gone = [number for number, expires in self.places if expires <= now]
+        if len(valid) < len(self.recent):
+            gone += (one.arrival for one in self.recent if not one.is_valid_at(now))
+        if not gone:
+            return self
+        gone.sort()
+        newest, count = gone[-1], len(gone)
+        recent = [
+            one if one.arrival > newest else replace(one, arrival=one.arrival + count - bisect_right(gone, one.arrival))
+            for one in valid
+        ]
+        places = [
+            (number + count - bisect_right(gone, number), expires) for number, expires in self.places if expires > now
+        ]
+        return replace(self, recent=tuple(recent), places=tuple(places))
+
+    def with_what_is_needed(self, newest: Candidate | None = None) -> SlidingQueue:
+        """Hold nothing outside the window and nothing that can no longer be among the best k, but for its place."""
+        oldest = self.entered - self.policy.window + 1
+        inside = self.recent
+        if inside and inside[0].arrival < oldest:  # the oldest comes first
+            inside = tuple([one for one in inside if one.arrival >= oldest])
+        recent = inside
+        if self.policy.diversity is None:
+            recent = needed(inside, self.policy.k, lambda one: (one.arrival, one.expires or FOREVER), newest)
+        held = {one.identity for one in recent}
+        oldest = max(oldest, recent[0].arrival if recent else self.entered + 1)
+        places = [place for place in self.places if place[0] >= oldest]
+        if len(recent) < len(inside):
+            dropped = (one for one in inside if one.identity not in held and one.arrival >= oldest)
+            places += ((one.arrival, one.expires) for one in dropped if one.expires is not None)
+            places.sort()
+        return replace(self, recent=recent, delivered=self.delivered & held, places=tuple(places))
+
+    @property
+    def held(self) -> tuple[Candidate, ...]:
+        """What is needed of the window."""
+        return self.recent
+
+
+def period_end(now: datetime, period: timedelta) -> datetime:
+    """Return the end of the period that an instant lies in, or the end of time when that is sooner.
+
+    >>> from datetime import UTC
+    >>> period_end(datetime(2026, 1, 1, 0, 30, tzinfo=UTC), timedelta(hours=1)).hour
+    1
+    """
+    try:
+        return EPOCH + ((now - EPOCH) // period + 1) * period  # not by way of its start, which may be before the year 1
+    except OverflowError:
+        return LATEST
+
+
+def _plus(time: datetime, span: timedelta) -> datetime:
+    """Return a later time, or the end of time when that is sooner."""
+    return time + span if span < LATEST - time else LATEST
+
+
+class PeriodicQueue(Queue, frozen=True):
+    """Periodic delivery: what the current period may deliver, and when that ends; no end while it has nothing."""
+
+    policy: Periodic
+    end: datetime | None = None
+    arrivals: tuple[Candidate, ...] = ()
+
+    def passed(self, now: datetime) -> Moved:
+        """Deliver the best k of a period that has ended."""
+        if self.end is None or now < self.end:
+            return self, []
+        top = chosen(self.arrivals, self.policy.k, self.policy.diversity)
+        return PeriodicQueue(self.policy), [Delivered(one, self.end) for one in top]
+
+    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+        """Keep the candidate until its period ends, if it may be delivered then."""
+        if not candidate.is_valid_at(now):
+            return self, []
+        end = period_end(now, self.policy.period) if self.end is None else self.end
+        if not candidate.is_valid_at(end):
+            return self, []
+        if self.policy.diversity is not None or len(self.arrivals) < self.policy.k:
+            return PeriodicQueue(self.policy, end, (*self.arrivals, candidate)), []
+        if not self.arrivals or candidate.score < min([one.score for one in self.arrivals]):
+            return self, []  # most of the time scores decide, and places cost more
+        worst = max(self.arrivals, key=place)
+        if place(worst) < place(candidate):
+            return self, []
+        better = [one for one in self.arrivals if one is not worst]
+        return PeriodicQueue(self.policy, end, (*better, candidate)), []
+
+    def with_what_is_needed(self) -> PeriodicQueue:
+        """Hold only what the period may deliver: its best k of what is valid at its end, all of that with diversity."""
+        arrivals = tuple(one for one in self.arrivals if self.end is not None and one.is_valid_at(self.end))
+        if self.policy.diversity is None:
+            top = {one.identity for one in best(arrivals, self.policy.k)}
+            arrivals = tuple(one for one in arrivals if one.identity in top)
+        return PeriodicQueue(self.policy, self.end if arrivals else None, arrivals)
+
+    @property
+    def held(self) -> tuple[Candidate, ...]:
+        """What the current period may deliver."""
+        return self.arrivals
+
+    def held_at(self, now: datetime) -> tuple[Candidate, ...]:
+        """Return what the current period may deliver, if it has not ended by `now`."""
+        return self.arrivals if self.end is not None and now < self.end else ()
+
+    @property
+    def next_instant(self) -> datetime | None:
+        """The end of the current period, once it has something to deliver."""
+        return self.end
+
+
+class TopKWindowQueue(Queue, frozen=True):
+    """Top-k in a window: what is needed of the events that live, in order of arrival, and which were delivered.
+
+    `entered` counts the events that entered; `unseen` is an instant whose arrivals have entered but which has not been
+    evaluated yet.
+    """
+
+    policy: TopKWindow
+    living: tuple[Candidate, ...] = ()
+    delivered: frozenset[Identity | int] = frozenset()
+    unseen: datetime | None = None
+    entered: int = 0
+
+    def passed(self, now: datetime) -> Moved:
+        """Evaluate, in order, the instants before `now` at which something entered or left."""
+        queue, delivered = self, list[Delivered]()
+        while (instant := queue.next_instant) is not None and instant < now:
+            queue, more = queue._evaluated(instant)
+            delivered += more
+        return queue, delivered
+
+    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+        """Let what lives no longer leave, then the candidate enter.
+
+        A window of so many events is evaluated at once, one of time when `now` is over.
+        """
+        if not candidate.is_valid_at(now) or (
+            isinstance(self.policy.window, timedelta) and self.leaves(candidate) <= now
+        ):
+            return self, []
+        queue = replace(self, entered=self.entered + 1).without_departed(now)
+        entering = replace(candidate, arrival=queue.entered)
+        if isinstance(self.policy.window, timedelta):
+            return replace(queue, living=(*queue.living, entering), unseen=now).with_what_is_needed(), []
+        return replace(queue, living=(*queue._inside(queue.living), entering))._evaluated(now)
+
+    def settled(self, now: datetime) -> Moved:
+        """Evaluate `now` if something entered or leaves at it."""
+        instant = self.next_instant
+        return self._evaluated(now) if instant is not None and instant <= now else (self, [])
+
+    def _evaluated(self, instant: datetime) -> tuple[TopKWindowQueue, list[Delivered]]:
+        queue = self.without_departed(instant)
+        top = chosen(queue.living, self.policy.k, self.policy.diversity)
+        new = [one for one in top if one.identity not in queue.delivered]
+        delivered = queue.delivered | {one.identity for one in new}
+        queue = replace(queue, delivered=delivered, unseen=None).with_what_is_needed()
+        return queue, [Delivered(one, instant) for one in new]
+
+    def without_departed(self, instant: datetime) -> TopKWindowQueue:
+        """Let what lives no longer leave."""
+        living = tuple(one for one in self.living if self.leaves(one) > instant)
+        return replace(self, living=living, delivered=self.delivered & {one.identity for one in living})
+
+    def with_what_is_needed(self) -> TopKWindowQueue:
+        """Hold nothing outside the window and nothing that can no longer be among the best k."""
+        living = self._inside(self.living)
+        if self.policy.diversity is None:
+            if isinstance(self.policy.window, timedelta):
+                living = needed(living, self.policy.k, lambda one: (self.leaves(one), FOREVER))
+            else:
+                living = needed(living, self.policy.k, lambda one: (one.arrival, one.expires or FOREVER))
+        held = {one.identity for one in living}
+        return replace(self, living=living, delivered=self.delivered & held, unseen=self.unseen if living else None)
+
+    def _inside(self, living: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+        """Return what a window of so many events has room for: the most recent, whether those after are held or not."""
+        if isinstance(self.policy.window, timedelta):
+            return living
+        oldest = self.entered - self.policy.window + 1
+        return tuple(one for one in living if one.arrival >= oldest)
+
+    def leaves(self, candidate: Candidate) -> datetime:
+        """Return when a candidate leaves by itself. Nothing outlives the end of time, so nothing ends at it."""
+        window = self.policy.window
+        end = _plus(candidate.time, window) if isinstance(window, timedelta) else LATEST
+        return end if candidate.expires is None else min(end, candidate.expires)
+
+    @property
+    def held(self) -> tuple[Candidate, ...]:
+        """What is needed of the events that live."""
+        return self.living
+
+    def held_at(self, now: datetime) -> tuple[Candidate, ...]:
+        """Return what is needed of the events that live at `now`."""
+        return tuple(one for one in self.living if self.leaves(one) > now)
+
+    @property
+    def next_instant(self) -> datetime | None:
+        """The first instant that is due: one that waits to be evaluated, or the next departure."""
+        ends = [end for one in self.living if (end := self.leaves(one)) < LATEST]
+        instants = ends if self.unseen is None else [self.unseen, *ends]
+        return min(instants, default=None)
+
+
+def handed_over(notify: Notify, delivered: datetime) -> datetime:
+    """Return when a subscriber is handed what its policy delivers at an instant.
+
+    >>> from datetime import UTC, timedelta
+    >>> handed_over(Gathered(timedelta(hours=1)), datetime(2026, 1, 1, 9, 30, tzinfo=UTC)).hour
+    10
+    """
+    return period_end(delivered, notify.every) if isinstance(notify, Gathered) else delivered
+
+
+def current(queue: Queue, now: datetime) -> list[Candidate]:
+    """Return the best k of what a queue holds at an instant, the best first."""
+    queue, _ = step(queue, None, now)
+    valid = [one for one in queue.held if one.is_valid_at(now)]
+    if isinstance(queue, ContinuousQueue):
+        return best(valid, queue.policy.k)
+    if isinstance(queue, SlidingQueue | PeriodicQueue | TopKWindowQueue):
+        return chosen(valid, queue.policy.k, queue.policy.diversity)
+    return []

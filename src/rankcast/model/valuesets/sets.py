@@ -1,0 +1,191 @@
+"""The set of what one attribute may be: missing, a number, a string, a bool, a time.
+
+This is the normal form of everything a conjunction says about one attribute. An attribute that a conjunction does not
+name may be anything, `EVERYTHING`; a comparison only ever accepts values of its own family; `exists` accepts every
+value and `not exists` accepts only a missing attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from msgspec import Struct
+
+from rankcast.model.values import Family, Value, family_of
+from rankcast.model.valuesets.intervals import Domain, IntervalSet
+from rankcast.model.valuesets.patterns import Pattern
+from rankcast.model.valuesets.strings import StringSet
+
+_BOTH = frozenset((False, True))
+_NO_BOOLS: frozenset[bool] = frozenset()
+_NO_NUMBERS = IntervalSet.empty(Domain.REAL)
+_NO_STRINGS = StringSet.of_range(IntervalSet.empty(Domain.STRING))
+_NO_TIMES = IntervalSet.empty(Domain.TIME)
+_ALL_NUMBERS = IntervalSet.full(Domain.REAL)
+_ALL_STRINGS = StringSet.of_range(IntervalSet.full(Domain.STRING))
+_ALL_TIMES = IntervalSet.full(Domain.TIME)
+
+
+class ValueSet(Struct, frozen=True, gc=False):
+    """A canonical set over "missing" and the four families."""
+
+    missing: bool = False
+    numbers: IntervalSet = _NO_NUMBERS
+    strings: StringSet = _NO_STRINGS
+    bools: frozenset[bool] = _NO_BOOLS
+    times: IntervalSet = _NO_TIMES
+
+    @staticmethod
+    def of_interval(interval: IntervalSet) -> ValueSet:
+        """Return the values of one interval set, whatever its domain."""
+        if interval.domain is Domain.STRING:
+            return ValueSet(strings=StringSet.of_range(interval))
+        return ValueSet(times=interval) if interval.domain is Domain.TIME else ValueSet(numbers=interval)
+
+    @staticmethod
+    def of_points(family: Family, points: Iterable[Value], domain: Domain) -> ValueSet:
+        """Return a finite set of values of one family; `domain` is that of the attribute's numbers."""
+        if family is Family.BOOL:
+            return ValueSet(bools=frozenset(cast(Iterable[bool], points)))
+        return ValueSet.of_interval(IntervalSet.of_points(domain, points))
+
+    @staticmethod
+    def of_pattern(pattern: Pattern, *, negated: bool = False) -> ValueSet:
+        """Return the strings that a pattern describes or, negated, all other strings."""
+        return ValueSet(strings=StringSet.of_pattern(pattern, negated=negated))
+
+    @staticmethod
+    def of_family(family: Family) -> ValueSet:
+        """Return all values of one family."""
+        return _FAMILIES[family]
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.numbers or self.strings or self.bools or self.times)
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether string patterns are part of the set, so that some questions may stay undecided."""
+        return self.strings.has_patterns
+
+    def accepts(self, value: Value | None) -> bool:
+        """Whether the attribute may have this value; None stands for missing."""
+        if value is None:
+            return self.missing
+        if isinstance(value, bool):
+            return value in self.bools
+        if isinstance(value, int | float):
+            return value in self.numbers
+        return value in self.strings if isinstance(value, str) else value in self.times
+
+    def __and__(self, other: ValueSet) -> ValueSet:
+        return ValueSet(
+            self.missing and other.missing,
+            self.numbers & other.numbers,
+            self.strings & other.strings,
+            self.bools & other.bools,
+            self.times & other.times,
+        )
+
+    def union(self, other: ValueSet) -> ValueSet | None:
+        """Return both sets together, or None when one set cannot express that (different string patterns)."""
+        strings = self.strings.union(other.strings)
+        if strings is None:
+            return None
+        return ValueSet(
+            self.missing or other.missing,
+            self.numbers | other.numbers,
+            strings,
+            self.bools | other.bools,
+            self.times | other.times,
+        )
+
+    def complement(self) -> tuple[ValueSet, ...]:
+        """Return sets that together hold exactly what is not in this one."""
+        outside = ValueSet(
+            not self.missing, self.numbers.complement(), _NO_STRINGS, _BOTH - self.bools, self.times.complement()
+        )
+        parts = [ValueSet(strings=part) for part in self.strings.complement()]
+        if len(parts) == 1:
+            outside = cast(ValueSet, outside.union(parts.pop()))
+        return tuple(part for part in (outside, *parts) if part)
+
+    def covers(self, other: ValueSet) -> bool | None:
+        """Whether this set holds all of `other`; None when string patterns leave that undecided."""
+        if self == other:
+            return True
+        return self._covers_but_for_strings(other) and self.strings.covers(other.strings)
+
+    def surely_covers(self, other: ValueSet) -> bool:
+        """Whether it is certain that this set holds all of `other`: cheaper than `covers`."""
+        return self == other or (self._covers_but_for_strings(other) and self.strings.surely_covers(other.strings))
+
+    def _covers_but_for_strings(self, other: ValueSet) -> bool:
+        return (
+            self.missing >= other.missing
+            and other.numbers <= self.numbers
+            and other.bools <= self.bools
+            and other.times <= self.times
+        )
+
+    def disjoint(self, other: ValueSet) -> bool | None:
+        """Whether nothing is in both sets; None when string patterns leave that undecided."""
+        if (
+            (self.missing and other.missing)
+            or self.numbers & other.numbers
+            or self.bools & other.bools
+            or self.times & other.times
+        ):
+            return False
+        return self.strings.disjoint(other.strings)
+
+    def surely_satisfiable(self) -> bool:
+        """Whether some member of the set is known (string patterns may leave that open)."""
+        if self.missing or self.numbers or self.bools or self.times:
+            return True
+        return self.strings.witness() is not None
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """A key that puts value sets in one order."""
+        patterns = (self.strings.required, self.strings.forbidden)
+        texts = tuple(tuple(sorted(pattern.text for pattern in kind)) for kind in patterns)
+        return (self.missing, self.numbers.cuts, self.strings.ranges.cuts, *texts, sorted(self.bools), self.times.cuts)
+
+    def within(self, family: Family, *, required: bool) -> ValueSet:
+        """Return the plainest set that accepts the same among values of one family and, unless required, missing."""
+        missing = self.missing and not required
+        name = _FIELDS[family]
+        inside = getattr(self, name)
+        if inside == getattr(EVERYTHING, name):
+            return EVERYTHING if missing or required else PRESENT
+        return ValueSet(missing, **{name: inside})
+
+
+NOTHING = ValueSet()
+MISSING = ValueSet(missing=True)
+PRESENT = ValueSet(False, _ALL_NUMBERS, _ALL_STRINGS, _BOTH, _ALL_TIMES)
+EVERYTHING = ValueSet(True, _ALL_NUMBERS, _ALL_STRINGS, _BOTH, _ALL_TIMES)
+
+_FAMILIES = {
+    Family.NUMBER: ValueSet(numbers=_ALL_NUMBERS),
+    Family.STRING: ValueSet(strings=_ALL_STRINGS),
+    Family.BOOL: ValueSet(bools=_BOTH),
+    Family.TIME: ValueSet(times=_ALL_TIMES),
+}
+_FIELDS = {Family.NUMBER: "numbers", Family.STRING: "strings", Family.BOOL: "bools", Family.TIME: "times"}
+
+
+def single_value(value: Value) -> ValueSet:
+    """Return the set of one value."""
+    family = family_of(value)
+    return ValueSet.of_points(family, (value,), DOMAIN_OF_FAMILY[family])
+
+
+DOMAIN_OF_FAMILY = {
+    Family.NUMBER: Domain.REAL,
+    Family.STRING: Domain.STRING,
+    Family.BOOL: Domain.REAL,
+    Family.TIME: Domain.TIME,
+}
+"""The domain that constants of a family are cut in; bools have none of their own and never reach it."""

@@ -1,1 +1,0 @@
-"""Greedy placement, and the baselines that look at one thing only."""
