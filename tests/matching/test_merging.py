@@ -10,6 +10,7 @@ from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate
 from rankcast.matching.segments.builder import Entry, build_segment
 from rankcast.matching.segments.merging import merge_segments
+from rankcast.matching.segments.segment import Segment
 from rankcast.testing.strategies import attributes, filters
 
 parts = st.lists(st.lists(st.tuples(filters(max_leaves=5), st.booleans()), max_size=4), min_size=1, max_size=3)
@@ -32,6 +33,7 @@ def test_a_merged_segment_equals_the_oracle_on_what_is_alive(held, found):
     searcher = Index(segments=[merged]).reader()
     living = [(number, wanted) for part in numbered for number, wanted, alive in part if alive]
     assert merged.numbers.tolist() == [number for number, _ in living]
+    assert len(Segment.from_arrays(merged.to_arrays())) == len(living), "what was merged can be saved and loaded"
     for one in found:
         expected = [number for number, wanted in living if evaluate(wanted.expression, one) is True]
         assert sorted(searcher.match_one(one).tolist()) == expected

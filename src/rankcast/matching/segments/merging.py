@@ -142,7 +142,9 @@ def _residues(living: list[_Living], maps: list[_Map]) -> Residues:
     held = [part.residues for part in living]
     return Residues(
         np.concatenate([nothing.row, *(own.row + first_row[at] for at, own in enumerate(held))]).astype(np.int32),
-        np.concatenate([nothing.attribute, *(to.dimension[own.attribute] for own, to in zip(held, maps, strict=True))]),
+        np.concatenate(
+            [nothing.attribute, *(to.dimension[own.attribute] for own, to in zip(held, maps, strict=True))]
+        ).astype(np.int32),
         np.concatenate([nothing.negated, *(own.negated for own in held)]),
         ByteTable.of(text for own in held for text in own.patterns.items()),
     )
