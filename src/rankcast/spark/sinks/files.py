@@ -6,9 +6,9 @@
     OUT/_rankcast.json                              whose output this is
 
 `spark.read.parquet("OUT/notifications")` reads all batches as one table. A batch is written beside its place and takes
-it by a rename: a table never shows half a batch. A batch that is written again, after a crash, replaces what an earlier
-attempt left, so that no row is there twice and no file is an orphan. An output that is empty has no folder, except in
-the first batch, whose files tell its columns.
+it by a rename: where a rename is atomic, a table never shows half a batch. A batch that is written again, after a
+crash, replaces what an earlier attempt left, so that no row is there twice and no file is an orphan. An output that is
+empty has no folder, except in the first batch, whose files tell its columns.
 """
 
 from __future__ import annotations
