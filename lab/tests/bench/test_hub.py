@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 from rankcast.cli.main import app
 from rankcast.model.errors import RankcastError, UnknownIdError
 from rankcast_lab.bench import hub, hub_measuring
-from rankcast_lab.bench.hub import CASES, HubSettings, python_of, row_of
+from rankcast_lab.bench.commits import python_of
+from rankcast_lab.bench.hub import CASES, HubSettings, row_of
 
 
 def test_every_case_is_declared_and_can_be_measured():

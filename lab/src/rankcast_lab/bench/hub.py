@@ -1,9 +1,8 @@
 """`rankcast bench hub`: the hub of this version and, with `--against COMMIT`, of another, measured in turn.
 
-The other version is a work tree of its commit in the repository's `.bench`, made once, with the environment that its
-own set-up makes. A case runs in one process per version; both are made ready, and then measure one after the other, so
-that what else the machine does concerns both. Values are medians, a ratio that of
-the ratios of single runs; times are CPU time. `hub_measuring` does the work.
+The other version has a work tree and an environment of its own (`commits`). A case runs in one process per version;
+both are made ready, and then measure one after the other, so that what else the machine does concerns both. Values are
+medians, a ratio that of the ratios of single runs; times are CPU time. `hub_measuring` does the work.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rankcast.model.errors import RankcastError, UnknownIdError, shown
+from rankcast_lab.bench.commits import clean_environment, python_of
 from rankcast_lab.bench.registry import Say
 from rankcast_lab.bench.report import machine
 
@@ -29,8 +29,6 @@ QUICK_SCALE = 0.02
 NOW, BEFORE = "now", "before"
 MOST_QUEUE_BYTES = 10_000.0
 """So that 100,000 full queues take less than a gigabyte."""
-LEAKING = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-"""Variables of this process's environment that must not reach another one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +168,7 @@ class _Worker:
         self._name = f"{case} ({version})"
         self._process = subprocess.Popen(
             [python, "-P", MEASURING, case, str(scale), folder],
-            env=_environment(),
+            env=clean_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -201,46 +199,8 @@ class _Worker:
         return line.strip()
 
 
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in LEAKING}
-
-
 def _write_files(folder: Path, count: int) -> None:
     command = [sys.executable, "-c", "from rankcast.cli.main import app; app()", "generate", "flats", "--seed", "1"]
     command += ["--events", str(count), "--out", str(folder / "events.jsonl")]
     command += ["--subscribers", str(count), "--subscribers-out", str(folder / "people.yaml")]
     subprocess.run(command, check=True, capture_output=True)
-
-
-def python_of(commit: str) -> Path:
-    """Return the Python of a commit's own environment, which is set up if need be."""
-    root = Path(_git(Path(__file__).parent, "rev-parse", "--show-toplevel", failed="this is no checkout of rankcast"))
-    whole = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", failed=_missing(root, commit))
-    folder = root / ".bench" / whole[:12]
-    if not (folder / "scripts" / "setup.sh").exists():
-        failed = f"{folder}: git could not make a work tree of {commit} there"
-        _git(root, "worktree", "add", "--force", "--detach", str(folder), whole, failed=failed)
-    done = subprocess.run(
-        [folder / "scripts" / "setup.sh"], env=_environment(), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise RankcastError(f"{folder}: its set-up failed: {said[-1] if said else 'no word'}")
-    return folder / ".venv" / "bin" / "python"
-
-
-def _missing(root: Path, commit: str) -> str:
-    is_shallow = _git(root, "rev-parse", "--is-shallow-repository", failed="git does not work here") == "true"
-    hint = "; this clone is shallow: git fetch --unshallow" if is_shallow else ""
-    return f"--against: there is no commit {shown(commit)} in this repository{hint}"
-
-
-def _git(folder: Path, *arguments: str, failed: str) -> str:
-    """Return what git says; raise RankcastError with a message when it fails."""
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise RankcastError("git is not installed, and --against needs it") from None
-    if done.returncode:
-        raise RankcastError(failed)
-    return done.stdout.strip()

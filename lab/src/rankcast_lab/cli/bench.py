@@ -315,6 +315,39 @@ def hub(
     console().print(table("Hub" if against is None else f"Hub, against {against}", columns, cells))
 
 
+@bench_app.command(
+    epilog="Example: rankcast bench against 6ff0991 delivery --queues 5000",
+    context_settings={"ignore_unknown_options": True},
+)
+def against(
+    commit: Annotated[str, typer.Argument(metavar="COMMIT", help="The commit to compare with, set up in .bench.")],
+    bench: Annotated[list[str], typer.Argument(metavar="NAME [OPTIONS]", help="A bench, and what it is given.")],
+    runs: Annotated[int, typer.Option(min=1, help="How often each version runs the bench.")] = 5,
+    json: AsJson = False,
+) -> None:
+    """Run a bench of this version and of another commit in turn, and show how much faster each row is now.
+
+    Costs are medians; the speed is the median of cost before / cost now over pairs of runs, with its extremes.
+    """
+    from rankcast.cli.output.streams import write_json
+    from rankcast.cli.output.terminal import console, table
+    from rankcast_lab.bench.against import run
+
+    with told(quiet=json) as say:
+        report = run(bench, commit, runs, say)
+    if json:
+        write_json(report.to_json())
+        return
+    columns = {"Case": "left", "Engine": "left"} | dict.fromkeys(("Before", "Now", "Speed", "From", "To"), "right")
+    cells = (
+        (row.case, row.engine, *map(_number, (row.before, row.now, row.speed, row.slowest, row.fastest)))
+        for row in report.rows
+    )
+    console().print(table(f"{' '.join(bench)}: µs per event, against {commit}", columns, cells))
+    if report.alone:
+        console().print(f"Only one version has: {', '.join(report.alone)}")
+
+
 def _run(name: str, subscriptions: int | None, events: int | None, seed: int, *, as_json: bool) -> None:
     from rankcast_lab.bench.registry import bench_named
 
