@@ -6,7 +6,7 @@ import numpy as np
 
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.delivery.engine.queue_table import ArrivalRows
-from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.model.events import Identity
 from rankcast.model.times import EPOCH, NEVER, microseconds

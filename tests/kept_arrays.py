@@ -13,9 +13,10 @@ import pyarrow as pa
 from rankcast.delivery.engine.contents import Contents, WantedContent
 from rankcast.delivery.engine.queue_table import QUEUE_TABLE, ArrivalRows, QueueTable
 from rankcast.delivery.engine.queue_table import VERSION as QUEUE_TABLE_VERSION
-from rankcast.delivery.stream import batches, queue_changes, shard_packing
-from rankcast.delivery.stream.batches import SETS, DeliveryBatch, MatchBatch
+from rankcast.delivery.stream import batches, queue_changes, shards
+from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.matched_sets import SETS
 from rankcast.delivery.stream.queue_changes import QueueChange, pack_changes, unpack_changes
 from rankcast.delivery.stream.shards import Shard
 from rankcast.delivery.stream.unfiltered import UnfilteredRows
@@ -283,7 +284,7 @@ class KeptDeliveries(Kept):
 
 
 class KeptShard(Kept):
-    kind, version = shard_packing.KIND, shard_packing.VERSION
+    kind, version = shards.KIND, shards.VERSION
 
     def make(self, seed):
         random = Random(seed)

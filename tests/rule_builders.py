@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.language.parser import parse_filter
 from rankcast.matching.index import Index

@@ -1,4 +1,4 @@
-"""Contents: which attributes count, and codes that are equal exactly where values are."""
+"""Contents: which attributes count, codes that are equal exactly where values are, and selection by kernels."""
 
 import subprocess
 import sys
@@ -17,8 +17,10 @@ from rankcast.delivery.engine.contents import (
     content_for,
     value_code,
 )
+from rankcast.delivery.rules.diverse_selection import FEW, diverse_selection, selection_of_arrays
 from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow
 from rankcast.model.values import family_of
+from rankcast.ranking.diversity import diverse_best
 from rankcast.testing.strategies import values
 
 ATTRIBUTES = {"id": "7", "source": "/films", "time": datetime(2026, 1, 1, tzinfo=UTC), "year": 1985, "genre": "war"}
@@ -83,3 +85,22 @@ def test_no_contents_are_the_contents_of_no_events():
 def test_a_policy_compares_nothing_unless_it_diversifies():
     assert content_for(Sliding(1, 2), ATTRIBUTES) == ()
     assert content_for(Sliding(1, 2, Diversity(weights={"genre": 1})), ATTRIBUTES) == (("genre", "war"),)
+
+
+CONTENTS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from((0, -0.0, 1, 1.0, True, "1", 0.1)) | values()).map(
+    lambda content: tuple(sorted(content.items()))
+)
+RANKS = st.sampled_from((0.0, 0.1, 1 / 3, 0.5, 1.0)) | st.floats(0, 1)
+DIVERSITIES = st.builds(
+    Diversity,
+    st.sampled_from((0.0, 0.3, 0.5, 1.0)) | st.floats(0, 1),
+    st.dictionaries(st.sampled_from("abz"), st.sampled_from((0.1, 0.2, 0.7, 3)) | st.floats(1e-3, 1e3)),
+)
+
+
+@given(st.lists(st.tuples(CONTENTS, RANKS), max_size=2 * FEW), st.integers(0, 9), DIVERSITIES)
+def test_arrays_select_what_the_plain_algorithm_selects(events, k, diversity):
+    held, scores = [content for content, _ in events], [rank for _, rank in events]
+    plain = diverse_best([dict(content) for content in held], scores, k, diversity.sigma, diversity.distance)
+    assert selection_of_arrays(held, scores, k, diversity) == plain
+    assert diverse_selection(held, scores, k, diversity) == plain

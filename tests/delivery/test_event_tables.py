@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.stream.batches import SETS, MatchBatch, positions
+from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.matched_sets import SETS, positions
 from rankcast.model.errors import InvalidValueError
 
 TEXTS = st.text(max_size=4) | st.sampled_from(["a", "aa", "é", "\uffff", "\U00010000"])

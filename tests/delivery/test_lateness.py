@@ -112,18 +112,10 @@ def test_a_buffer_made_of_a_state_goes_on_as_the_one_before(arrivals, allowed, c
     assert list(again.rest()) == list(whole.rest())
 
 
-class TestRemembered:
-    def test_the_oldest_are_forgotten_beyond_so_many(self):
-        known = Remembered()
-        for number in range(4):
-            known.add(name(number), at(number))
-            known.forget(at(number), at_least=2, span=timedelta(0))
-        assert [name(number) in known for number in range(4)] == [False, False, True, True]
-
-    def test_but_none_that_is_younger_than_the_span(self):
-        known = Remembered()
-        for number in range(6):
-            known.add(name(number), at(number))
-            known.forget(at(number), at_least=2, span=timedelta(seconds=4))
-        assert [name(number) in known for number in range(6)] == [False, False, True, True, True, True]
-        assert Remembered(known.state()).state() == known.state()
+def test_what_is_remembered_is_the_state():
+    known = Remembered()
+    for number in range(6):
+        known.add(name(number), at(number))
+        known.forget(at(number), at_least=2, span=timedelta(seconds=4))
+    assert [name(number) in known for number in range(6)] == [False, False, True, True, True, True]
+    assert Remembered(known.state()).state() == known.state()

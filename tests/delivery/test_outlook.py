@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rankcast.delivery.rules.changes import new_queue
 from rankcast.delivery.rules.forecast import ArrivalResult, outlook
+from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.model.events import Identity
 from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Periodic, Sliding, TopKWindow

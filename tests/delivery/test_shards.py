@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.engine.contents import content_codes
-from rankcast.delivery.rules.changes import changed_queue, new_queue
-from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue
+from rankcast.delivery.engine.contents import Contents
+from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, changed_queue, new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
-from rankcast.delivery.stream.batches import SETS, MatchBatch, positions
+from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
-from rankcast.delivery.stream.queue_changes import QueueChange, Reranked, pack_changes, unpack_changes
+from rankcast.delivery.stream.matched_sets import SETS, positions
+from rankcast.delivery.stream.queue_changes import QueueChange, Reranked
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
@@ -86,11 +86,8 @@ def rows(draw, queues, identities=("a", "b", "é", "ab", "z", "zz", "\U00010000"
 def chunk_of(part, *, reports_late=True):
     """Rows as a chunk, each event once."""
     events = list(dict.fromkeys(row.event for row in part))
-    contents = [content_codes(dict(next(row for row in part if row.event == event).content)) for event in events]
-    starts = np.cumsum([0, *(len(attributes) for attributes, _ in contents)])
-    attributes, values = (
-        Ragged(starts, np.concatenate([np.zeros(0, np.int64), *(one[at] for one in contents)])) for at in (0, 1)
-    )
+    rows_by_event = {row.event: row for row in reversed(part)}
+    known = Contents.of({at: rows_by_event[event].content for at, event in enumerate(events)})
     sets = list(dict.fromkeys(row.matched for row in part if max(row.matched, default=0) > 18))
     numbers = [
         SETS + sets.index(row.matched) if row.matched in sets else sum(1 << at for at in row.matched) for row in part
@@ -100,7 +97,7 @@ def chunk_of(part, *, reports_late=True):
             np.array([time for time, _ in events], np.int64),
             Ragged.of_texts(identity.source for _, identity in events),
             Ragged.of_texts(identity.id for _, identity in events),
-            contents=(attributes, values),
+            contents=(Ragged(known.starts, known.attributes), Ragged(known.starts, known.values)),
             payload=Ragged.of_texts(f"{identity.id} at {time}" for time, identity in events),
         ),
         np.array([row.queue for row in part], np.int32),
@@ -306,11 +303,6 @@ def test_queues_change_in_event_time_wherever_the_change_arrives(run, random, la
     assert found == Definition(policies, lateness).deliveries(stream, changes)
 
 
-@given(st.lists(st.builds(QueueChange, st.integers(0, 9), st.integers(0, 99), st.none() | POLICIES)))
-def test_changes_survive_packing(changes):
-    assert unpack_changes(pack_changes(changes)) == changes
-
-
 def one_row(time, name="a", queue=0, score=0.5, expires=NEVER):
     return Row(time, Identity("s", name), queue, score, expires, (0,))
 
@@ -457,14 +449,9 @@ class TestMemory:
         assert len(shard.to_bytes()) < 4_000
 
 
-class TestPacked:
-    def test_the_version_of_the_subscribers_is_kept(self):
-        shard = Shard.of([AllMatches()], version=7)
-        assert Shard.from_bytes(shard.to_bytes()).version == 7
-
-    def test_lateness_below_zero(self):
-        with pytest.raises(InvalidValueError, match="lateness: -1 microseconds; expected at least 0"):
-            Shard.of([], lateness=-1)
+def test_a_lateness_below_zero_is_refused():
+    with pytest.raises(InvalidValueError, match="lateness: -1 microseconds; expected at least 0"):
+        Shard.of([], lateness=-1)
 
 
 def test_the_next_watermark_is_the_first_at_which_something_happens():

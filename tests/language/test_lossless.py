@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.delivery.rules.changes import AnyQueue, new_queue
-from rankcast.delivery.rules.policies import ContinuousQueue
+from rankcast.delivery.rules.policies import AnyQueue, ContinuousQueue, new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.hub.commands import AddSubscriber, ChangeSubscriber, Command
 from rankcast.language.lossless import decode, encode, from_plain, to_plain

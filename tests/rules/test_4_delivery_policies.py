@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import rankcast as rc
 from rankcast.containers.container import pack
 from rankcast.delivery.engine.queue_table import QUEUE_TABLE, VERSION, ArrivalRows, QueueTable
-from rankcast.delivery.rules.changes import AnyQueue, changed_queue, new_queue
+from rankcast.delivery.rules.policies import AnyQueue, changed_queue, new_queue
 from rankcast.delivery.rules.queues import best, finished, step
 from rankcast.language.lossless import decode, encode
 from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.delivery.engine.contents import content_codes
-from rankcast.delivery.stream.kernels import CODE_BITS
+from rankcast.delivery.stream.matched_sets import CODE_BITS, CODES
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches
 from rankcast.model.events import Event, Identity
@@ -28,7 +28,7 @@ from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import microseconds
 from rankcast.serving import held_events
 from rankcast.serving.held_events import HeldEvents, Sweep
-from rankcast.serving.queues import _ContentTable
+from rankcast.serving.queues import ContentTable
 from rankcast.serving.ranking import MatchedCodes
 from rankcast.serving.serving import Serving
 from rankcast.serving.subscriber_state import SubscriberRecord
@@ -237,16 +237,16 @@ class TestNumbers:
 def test_what_matched_is_kept_in_a_word_however_many_subscriptions_there_are():
     codes = MatchedCodes()
     for positions in ((), (0,), (3, 18), (0, 19), (5, 40, 200)):
-        word = 77 << 20 | codes.code(positions)
-        assert codes.positions(word) == positions
-    held = codes.code((0, 19))
+        word = 77 << 20 | codes.number(positions)
+        assert codes.positions(word & CODES) == positions
+    held = codes.number((0, 19))
     codes.begin_sweep()
-    recent = codes.code((5, 40, 200))
-    codes.code((1, 2, 30))
+    recent = codes.number((5, 40, 200))
+    codes.number((1, 2, 30))
     codes.begin_sweep()
-    codes.keep({held, recent})
+    codes.end_sweep({held, recent})
     assert (codes.positions(held), codes.positions(recent)) == ((0, 19), (5, 40, 200))
-    assert codes.code((7, 33)) not in (held, recent)
+    assert codes.number((7, 33)) not in (held, recent)
 
 
 class FewQueues:
@@ -299,12 +299,12 @@ class TestSweeping:
 @given(st.permutations(range(12)), st.lists(st.integers(0, 11)))
 def test_contents_of_events_are_in_the_order_of_their_numbers(order, gone):
     """Whatever the order in which events come, and whichever are forgotten meanwhile."""
-    table = _ContentTable()
+    table = ContentTable()
     for at, number in enumerate(order):
         table.add(number, {"x": number, "city": "Porto"} if number % 3 else {"x": number})
         if at < len(gone):
             table.remove([gone[at]])
-    numbers, starts, attributes, values = table.table
+    numbers, starts, attributes, values = table.contents
     assert numbers.tolist() == sorted(set(numbers.tolist()))
     assert set(numbers.tolist()) >= set(table._codes)
     for number, first, last in zip(numbers.tolist(), starts.tolist(), starts.tolist()[1:], strict=False):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery.stream.batches import MatchBatch, positions
+from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.matched_sets import positions
 from rankcast.delivery.stream.shards import Shard
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches

@@ -189,7 +189,7 @@ def test_chunks_have_no_row_for_each_pair():
             for row in batch.to_pylist()
         ]
         chunks = [MatchBatch.from_bytes(bytes(row["data"])) for row in rows if row["kind"] == MessageKind.CHUNK]
-        assert sum(len(PendingRows.of(chunk).whole().queue) for chunk in chunks) == 200 * 500
+        assert sum(len(PendingRows.of(chunk).whole()) for chunk in chunks) == 200 * 500
         assert sum(len(chunk.queue) for chunk in chunks) == (0 if apart else 200 * 500)
         sent[apart] = sum(len(bytes(row["data"])) for row in rows)
     assert sent[True] < sent[False] / 10

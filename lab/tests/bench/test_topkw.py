@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.delivery.stream.unfiltered import Expanded, UnfilteredRows
+from rankcast.delivery.stream.unfiltered import MatchRows, UnfilteredRows
 from rankcast_lab.bench import topkw, topkw_shipping
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Report
@@ -79,6 +79,6 @@ def test_a_chunk_that_is_worked_out_has_the_rows_that_were_not_sent(monkeypatch)
     assert sizes["bytes sent, rows"] > 30 * 50 * 16
     assert sizes["bytes sent, dense"] < sizes["bytes sent, rows"] / 2
     honest = UnfilteredRows.expanded
-    monkeypatch.setattr(UnfilteredRows, "expanded", lambda self: Expanded(*(column[1:] for column in honest(self))))
+    monkeypatch.setattr(UnfilteredRows, "expanded", lambda self: MatchRows(*(column[1:] for column in honest(self))))
     topkw_shipping.measure(Settings(), report)
     assert not report.is_correct

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, step
 from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError
 from rankcast.model.events import Identity

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.matching.naive import matches
 from rankcast.model.events import Event, Identity

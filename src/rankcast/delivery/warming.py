@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from rankcast.delivery.engine.contents import Contents, content_codes
+from rankcast.delivery.engine.contents import Contents
 from rankcast.delivery.engine.queue_table import QueueTable
 from rankcast.delivery.rules.diverse_selection import selection_of_arrays
 from rankcast.delivery.stream.batches import MatchBatch
@@ -54,14 +54,12 @@ def _warm_shards() -> None:
 
 def _chunk(queues: int, time: int, count: int = 4) -> MatchBatch:
     """Return events of one time, each wanted by every queue."""
-    codes = [content_codes({"c": at % 2}) for at in range(count)]
-    starts = np.cumsum([0, *(len(attributes) for attributes, _ in codes)])
-    attributes, values = (Ragged(starts, np.concatenate([one[at] for one in codes])) for at in (0, 1))
+    known = Contents.of({at: {"c": at % 2} for at in range(count)})
     events = EventTable.of(
         np.full(count, time),
         Ragged.of_texts(["s"] * count),
         Ragged.of_texts(map(str, range(count))),
-        contents=(attributes, values),
+        contents=(Ragged(known.starts, known.attributes), Ragged(known.starts, known.values)),
         payload=Ragged.of_texts(["p"] * count),
     )
     queue, event = np.divmod(np.arange(queues * count, dtype=np.int32), np.int32(count))

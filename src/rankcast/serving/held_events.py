@@ -22,15 +22,14 @@ for good. Events that have arrived since are left alone.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from rankcast.delivery.stream.kernels import CODE_BITS
+from rankcast.delivery.stream.matched_sets import CODE_BITS, CODES
 from rankcast.model.events import Event, Identity
 from rankcast.model.times import microseconds
 from rankcast.serving.queues import Queues
-from rankcast.serving.ranking import CODES
 
 MIDDLE = 1 << 42
 LIMIT = 1 << 43
@@ -89,11 +88,11 @@ class HeldEvents:
 
     def _add_to_others(self, identity: Identity, time: int) -> tuple[int, Mapping[int, int]]:
         """Return a number among those of a time, and what others have instead of theirs."""
-        same, renumbered = self._of_time(time), NO_CHANGE
-        number = self._between(same, identity)
+        number, renumbered = self._between(self._of_time(time), identity), NO_CHANGE
         if number < 0:
-            renumbered = self._spread(same)
-            number = self._between(same, identity)
+            renumbered = self._renumber([time])
+            number = self._between(self._of_time(time), identity)
+        same = self._of_time(time)
         same.insert(bisect_left(same, (identity, number)), (identity, number))
         self._by_time[time] = same
         return number, renumbered
@@ -116,36 +115,26 @@ class HeldEvents:
         middle = (low + high) // 2
         return next((number for number in range(middle, high) if low < number and number not in self.events), -1)
 
-    def _spread(self, same: list[tuple[Identity, int]]) -> dict[int, int]:
-        """Give events of one time new numbers, in their order."""
-        renumbered: dict[int, int] = {}
-        for at, (identity, old) in enumerate(same):
-            self._next += GAP
-            same[at] = (identity, self._next)
-            renumbered[old] = self._next
-        for (identity, new), old in zip(same, list(renumbered), strict=True):
-            self.events[new] = self.events.pop(old)
-            numbers = [new if number == old else number for number in self.numbers(identity)]
-            self._numbers[identity] = numbers if len(numbers) > 1 else new
-        return renumbered
-
-    def _numbered_again(self) -> dict[int, int]:
+    def _numbered_again(self) -> Mapping[int, int]:
         """Give all events new numbers, as if they had come one after the other."""
         self._next = self._last = MIDDLE
+        return self._renumber(self._by_time)
+
+    def _renumber(self, times: Iterable[int]) -> Mapping[int, int]:
+        """Give the events of some times new numbers, in their order."""
         renumbered: dict[int, int] = {}
-        for time in self._by_time:
+        for time in times:
             same = self._of_time(time)
             for at, (identity, old) in enumerate(same):
                 self._next += GAP
                 same[at] = (identity, self._next)
                 renumbered[old] = self._next
             self._by_time[time] = same if len(same) > 1 else self._next
-        self.events = {renumbered[old]: event for old, event in self.events.items()}
-        for identity, known in self._numbers.items():
-            if isinstance(known, int):
-                self._numbers[identity] = renumbered[known]
-            else:
-                self._numbers[identity] = [renumbered[old] for old in known]
+        again = {new: self.events.pop(old) for old, new in renumbered.items()}
+        self.events |= again
+        for identity in {event.identity for event in again.values()}:
+            numbers = [renumbered.get(number, number) for number in self.numbers(identity)]
+            self._numbers[identity] = numbers if len(numbers) > 1 else numbers[0]
         return renumbered
 
     def discard(self, number: int) -> None:
@@ -155,7 +144,7 @@ class HeldEvents:
         if self._numbers[identity] == number:
             del self._numbers[identity]
         else:
-            numbers = [one for one in self.numbers(identity) if one != number]
+            numbers = [other for other in self.numbers(identity) if other != number]
             self._numbers[identity] = numbers if len(numbers) > 1 else numbers[0]
         if self._by_time[time] == number:
             del self._by_time[time]

@@ -15,14 +15,14 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
-from rankcast.arrays import Array
-from rankcast.delivery.engine.contents import Content, content_codes
+from rankcast.arrays import Array, longer
+from rankcast.delivery.engine.contents import Content, Contents, content_codes, content_for
 from rankcast.delivery.engine.queue_table import DeliveredRows, QueueTable
-from rankcast.delivery.rules.changes import new_queue, renamed_queue
+from rankcast.delivery.rules.policies import new_queue, renamed_queue
 from rankcast.delivery.rules.queues import Candidate, Queue, step
-from rankcast.delivery.stream.kernels import CODE_BITS
-from rankcast.model.events import Event, Identity
-from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.delivery.stream.matched_sets import CODE_BITS
+from rankcast.model.events import Identity
+from rankcast.model.policies import Policy, diversity_of
 from rankcast.model.times import LAST_INSTANT, NEVER, instant_of, microseconds
 from rankcast.model.values import Value
 from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
@@ -82,7 +82,7 @@ class Queues(Protocol):
     def remove(self, queue: int) -> None:
         """End a queue."""
 
-    def arrive(self, event: Event | None, rows: ServedRows, time: int, now: int, *, closed: bool) -> DeliveredRows:
+    def arrive(self, rows: ServedRows, time: int, now: int, *, closed: bool) -> DeliveredRows:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
 
     def get(self, queue: int, policy: Policy) -> Queue:
@@ -111,8 +111,8 @@ class Queues(Protocol):
 class SteppedQueues:
     """Queues that move by the step functions."""
 
-    def __init__(self, content_of: Callable[[Policy, int], Content]) -> None:
-        self._content_of = content_of
+    def __init__(self, attributes_of: Callable[[int], Mapping[str, Value]]) -> None:
+        self._attributes_of = attributes_of
         self._queues: dict[int, tuple[Queue, Policy]] = {}
         self._timers: list[tuple[int, int]] = []
 
@@ -124,7 +124,7 @@ class SteppedQueues:
         """End a queue."""
         del self._queues[queue]
 
-    def arrive(self, _: Event | None, rows: ServedRows, time: int, now: int, *, closed: bool) -> DeliveredRows:
+    def arrive(self, rows: ServedRows, time: int, now: int, *, closed: bool) -> DeliveredRows:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
         arriving = {queue: (word, expires, score) for queue, word, expires, score in rows.columns}
         moment, found = instant_of(now), DeliveredRows([], [], [], [])
@@ -134,12 +134,13 @@ class SteppedQueues:
             if number in arriving:
                 word, expires, score = arriving[number]
                 expiry = None if expires == NEVER else instant_of(expires)
-                candidate = Candidate(word, instant_of(time), score, expiry, self._content_of(policy, word))
+                content = _content_of(policy, self._attributes_of)(word)
+                candidate = Candidate(word, instant_of(time), score, expiry, content)
             queue, delivered = step(queue, candidate, moment, closed=closed)
             self._set(number, queue, policy)
             for one in delivered:
                 found.queue.append(number)
-                found.event.append(_word(one.candidate))
+                found.event.append(word_of(one.candidate))
                 found.time.append(microseconds(one.time))
                 found.score.append(one.candidate.score)
         return found
@@ -176,7 +177,7 @@ class SteppedQueues:
     def held(self, first: int, last: int) -> Array:
         """Return the words of the events that some queues hold."""
         some = (self._queues[number][0] for number in range(first, last) if number in self._queues)
-        return np.array([_word(one) for queue in some for one in queue.held], np.int64)
+        return np.array([word_of(one) for queue in some for one in queue.held], np.int64)
 
     def renumber(self, numbers: Mapping[int, int]) -> None:
         """Let events have other numbers."""
@@ -190,9 +191,17 @@ class SteppedQueues:
         """Nothing is kept beside the queues."""
 
 
-def _word(candidate: Candidate) -> int:
+def word_of(candidate: Candidate) -> int:
+    """Return the word by which a queue knows an event."""
     assert isinstance(candidate.identity, int)
     return candidate.identity
+
+
+def _content_of(policy: Policy, attributes_of: Callable[[int], Mapping[str, Value]]) -> Callable[[int], Content]:
+    """Return what tells the content that a policy compares of an event, by its word."""
+    if diversity_of(policy) is None:
+        return lambda _: ()
+    return lambda word: content_for(policy, attributes_of(word))
 
 
 def _renumbered(queue: Queue, numbers: Mapping[int, int]) -> Queue:
@@ -207,10 +216,11 @@ def _renumbered(queue: Queue, numbers: Mapping[int, int]) -> Queue:
 class ColumnarQueues:
     """Queues in the columnar engine."""
 
-    def __init__(self) -> None:
+    def __init__(self, attributes_of: Callable[[int], Mapping[str, Value]]) -> None:
+        self._attributes_of = attributes_of
         self._table = QueueTable.of(())
         self._table.serve()
-        self._contents = _ContentTable()
+        self._contents = ContentTable()
         self._diverse: set[int] = set()
 
     def add(self, queue: int, policy: Policy) -> None:
@@ -222,40 +232,39 @@ class ColumnarQueues:
         self._note(queue, policy)
 
     def _note(self, queue: int, policy: Policy) -> None:
-        if diversity_of(policy) is not None:
-            self._diverse.add(queue)
-        else:
-            self._diverse.discard(queue)
+        (self._diverse.discard if diversity_of(policy) is None else self._diverse.add)(queue)
 
     def remove(self, queue: int) -> None:
         """End a queue."""
-        self._table.put(queue, new_queue(ALL_MATCHES), ALL_MATCHES)
+        self._table.clear(queue)
         self._diverse.discard(queue)
 
-    def arrive(self, event: Event | None, rows: ServedRows, time: int, now: int, *, closed: bool) -> DeliveredRows:
+    def arrive(self, rows: ServedRows, time: int, now: int, *, closed: bool) -> DeliveredRows:
         """Let time pass to `now`, and an event of a time arrive; return what is delivered, by queue in order."""
         table, size = rows.table, rows.size
         if not self._diverse:
             return self._table.arrive(table, size, time, min(now, LAST_INSTANT), int(closed))
-        if event is not None and not self._diverse.isdisjoint(rows.queue.tolist()):
-            self._contents.add(int(table[ROW_WORD, 0]) >> CODE_BITS, event.attributes)
+        if not self._diverse.isdisjoint(rows.queue.tolist()):
+            self._take_content(int(table[ROW_WORD, 0]))
         return self._table.arrive(
-            table, size, time, min(now, LAST_INSTANT), int(closed), self._contents.table, CODE_BITS
+            table, size, time, min(now, LAST_INSTANT), int(closed), self._contents.contents, CODE_BITS
         )
 
     def get(self, queue: int, policy: Policy) -> Queue:
-        """Return a queue as the step functions know it, without contents."""
-        return self._table.get(queue, policy)
+        """Return a queue as the step functions know it."""
+        return self._table.get(queue, policy, _content_of(policy, self._attributes_of))
 
     def put(self, queue: int, state: Queue, policy: Policy) -> None:
         """Let a queue go on from a state."""
         self._table.put(queue, state, policy)
         self._note(queue, policy)
+        if queue in self._diverse:
+            for candidate in state.held:
+                self._take_content(word_of(candidate))
 
-    def put_contents(self, events: Iterable[tuple[int, Event]]) -> None:
-        """Take in what diverse selection compares of some events, by their words."""
-        for word, event in events:
-            self._contents.add(word >> CODE_BITS, event.attributes)
+    def _take_content(self, word: int) -> None:
+        """Take in what diverse selection compares of an event."""
+        self._contents.add(word >> CODE_BITS, self._attributes_of(word))
 
     @property
     def next_due(self) -> int | None:
@@ -264,7 +273,7 @@ class ColumnarQueues:
 
     def held(self, first: int, last: int) -> Array:
         """Return the words of the events that some queues hold."""
-        return self._table.words(first, last)
+        return self._table.words(slice(first, last))
 
     def renumber(self, numbers: Mapping[int, int]) -> None:
         """Let events have other numbers."""
@@ -278,7 +287,7 @@ class ColumnarQueues:
 
     def forget_all(self) -> None:
         """Forget the contents of all events."""
-        self._contents = _ContentTable()
+        self._contents = ContentTable()
 
     @property
     def nbytes(self) -> int:
@@ -286,34 +295,50 @@ class ColumnarQueues:
         return self._table.nbytes
 
 
-class _ContentTable:
-    """What diverse selection compares of events, as arrays that grow at their ends."""
+class _Column:
+    """Numbers, with room for more behind them."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._room = np.array(numbers, np.int64)
+        self._size = len(numbers)
+
+    @property
+    def used(self) -> Array:
+        """The numbers."""
+        return self._room[: self._size]
+
+    def insert(self, at: int, added: Array) -> None:
+        """Put numbers at a place; those behind it move on."""
+        size, end = self._size, self._size + len(added)
+        if end > len(self._room):
+            self._room = longer(self._room, max(16, 2 * end))
+        self._room[at + len(added) : end] = self._room[at:size].copy()
+        self._room[at : at + len(added)] = added
+        self._size = end
+
+
+class ContentTable:
+    """What diverse selection compares of events, as arrays that grow."""
 
     def __init__(self) -> None:
         self._codes: dict[int, tuple[Array, Array]] = {}
-        self._numbers = np.zeros(0, np.int64)
-        self._starts = np.zeros(1, np.int64)
-        self._attributes = np.zeros(0, np.int64)
-        self._values = np.zeros(0, np.int64)
-        self._events = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._numbers, self._starts, self._attributes, self._values = _Column(), _Column(0), _Column(), _Column()
 
     @property
-    def table(self) -> tuple[Array, Array, Array, Array]:
-        """The numbers of events, ascending, where their attributes begin, these and their values, as codes."""
-        used = int(self._starts[self._events])
-        return (
-            self._numbers[: self._events],
-            self._starts[: self._events + 1],
-            self._attributes[:used],
-            self._values[:used],
-        )
+    def contents(self) -> Contents:
+        """The contents of the events, and of some that were forgotten."""
+        return Contents(self._numbers.used, self._starts.used, self._attributes.used, self._values.used)
 
     def add(self, number: int, attributes: Mapping[str, Value]) -> None:
         """Take an event in."""
         if number not in self._codes:
             self._codes[number] = content_codes(attributes)
-            at = int(self._numbers[: self._events].searchsorted(number))
-            if at < self._events and self._numbers[at] == number:  # one that was forgotten had it
+            numbers = self._numbers.used
+            at = int(numbers.searchsorted(number))
+            if at < len(numbers) and numbers[at] == number:  # one that was forgotten had it
                 self._rebuild()
             else:
                 self._insert(at, number)
@@ -321,23 +346,15 @@ class _ContentTable:
     def _insert(self, at: int, number: int) -> None:
         """Put an event in its place; those of higher numbers move on."""
         attributes, values = self._codes[number]
-        size, used = len(attributes), int(self._starts[self._events])
-        if self._events == len(self._numbers):
-            self._numbers = _longer(self._numbers, self._events + 1)
-            self._starts = _longer(self._starts, len(self._numbers))
-        if used + size > len(self._values):
-            self._attributes, self._values = _longer(self._attributes, used + size), _longer(self._values, used + size)
-        last, start = self._events, int(self._starts[at])
-        self._numbers[at + 1 : last + 1] = self._numbers[at:last].copy()
-        self._starts[at + 1 : last + 2] = self._starts[at : last + 1] + size
-        for column, added in ((self._attributes, attributes), (self._values, values)):
-            column[start + size : used + size] = column[start:used].copy()
-            column[start : start + size] = added
-        self._numbers[at] = number
-        self._events += 1
+        start = int(self._starts.used[at])
+        self._starts.used[at:] += len(attributes)
+        self._starts.insert(at, np.array([start]))
+        self._numbers.insert(at, np.array([number]))
+        self._attributes.insert(start, attributes)
+        self._values.insert(start, values)
 
     def _rebuild(self) -> None:
-        self._events = 0
+        self._clear()
         for at, number in enumerate(sorted(self._codes)):
             self._insert(at, number)
 
@@ -345,16 +362,10 @@ class _ContentTable:
         """Forget some events; what they took is given back when they were half of all."""
         for number in events:
             self._codes.pop(number, None)
-        if 2 * len(self._codes) < self._events:
+        if 2 * len(self._codes) < len(self._numbers.used):
             self._rebuild()
 
     def renumber(self, numbers: Mapping[int, int]) -> None:
         """Let events have other numbers."""
         self._codes = {numbers.get(number, number): codes for number, codes in self._codes.items()}
         self._rebuild()
-
-
-def _longer(array: Array, least: int) -> Array:
-    grown = np.zeros(max(16, 2 * least), array.dtype)
-    grown[: len(array)] = array
-    return grown

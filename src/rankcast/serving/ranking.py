@@ -5,9 +5,7 @@ batches, for which the subscriptions are lines of a table that grows and shrinks
 bit. Subscribers for whom only the most specific matches count, or with very many subscriptions, are always ranked one
 by one.
 
-What an event matched in a queue, as the low bits of its word: a mask of positions, or the number of a set of them.
-
-Positions are those of a subscriber's subscriptions; the first 19 have a bit each.
+What an event matched in a queue are the low bits of its word (`delivery.stream.matched_sets`).
 """
 
 from __future__ import annotations
@@ -19,12 +17,10 @@ from datetime import timedelta
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, longer
 from rankcast.compiling import loaded
 from rankcast.compiling.arguments import KernelArguments
-from rankcast.delivery.stream.batches import SETS
-from rankcast.delivery.stream.kernels import CODE_BITS
-from rankcast.model.errors import InvalidValueError
+from rankcast.delivery.stream.matched_sets import SETS, WIDEST, MatchedSets
 from rankcast.model.events import Event
 from rankcast.model.relevance import Relevance
 from rankcast.model.subscriptions import SubscriptionId
@@ -39,6 +35,9 @@ SPARE = 64
 """Relevance functions that nobody uses any more, beside as many as are used, before they are forgotten."""
 
 NO_VECTORS = Features.of(Functions(), 1, {})
+
+_WRITTEN = ("keys", "counts", "ranks", "out_event", "out_rank", "out_start", "out_matched")
+"""What the kernel writes of an event's matches, beside the rows."""
 
 _LINE = {
     "queue": np.int64,
@@ -123,8 +122,8 @@ class SubscriptionRanking:
     def _grow(self, size: int) -> None:
         if size > len(self._one_by_one):
             room = max(64, 2 * size)
-            self._lines = {name: _longer(column, room) for name, column in self._lines.items()}
-            self._one_by_one = _longer(self._one_by_one, room)
+            self._lines = {name: longer(column, room) for name, column in self._lines.items()}
+            self._one_by_one = longer(self._one_by_one, room)
             self._stale = True
 
     def _profile(self, owner: SubscriberState) -> int:
@@ -188,7 +187,7 @@ class SubscriptionRanking:
         if len(matched) < len(positions):
             owned, ranking = queue.owner.subscriber.subscriptions, set(matched)
             positions = tuple(at for at in positions if owned[at].id in ranking)
-        return self._codes.code(positions)
+        return self._codes.number(positions)
 
     def _rows_by_kernel(self, event: Event, numbers: Array, word: int, time: int) -> ServedRows:
         if self._stale or len(numbers) > self._room:
@@ -225,13 +224,7 @@ class SubscriptionRanking:
         self._rows = np.empty((4, room), np.int64)
         self._out = {
             "event": np.zeros(4, np.int64),
-            "keys": np.empty(room, np.int64),
-            "counts": np.empty(room, np.bool_),
-            "ranks": np.empty(room),
-            "out_event": np.empty(room, np.int64),
-            "out_rank": np.empty(room),
-            "out_start": np.empty(room + 1, np.int64),
-            "out_matched": np.empty(room, np.int64),
+            **{name: np.empty(room + 1, EVENT_ARRAYS[name][0]) for name in _WRITTEN},
         }
         self._tables = {
             **self._lines,
@@ -265,67 +258,36 @@ def _number(value: object) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def _longer(column: Array, size: int) -> Array:
-    grown = np.zeros(size, column.dtype)
-    grown[: len(column)] = column
-    return grown
-
-
-CODES = (1 << CODE_BITS) - 1
-WIDEST = SETS.bit_length() - 1
-"""Positions below this one have a bit."""
-
 FEWEST, MOST = SETS // 8, SETS // 2
 """Sets that are kept before queues are asked which they need, where they need few or very many."""
 
 
-class MatchedCodes:
-    """Codes of sets of positions, those beyond a mask each once."""
+class MatchedCodes(MatchedSets):
+    """What events matched in queues, as the low bits of their words; sets that no queue needs are forgotten."""
 
     def __init__(self) -> None:
-        self._sets: list[tuple[int, ...]] = []
-        self._codes: dict[tuple[int, ...], int] = {}
-        self._free: list[int] = []
+        super().__init__()
         self._many = FEWEST
         self._recent: set[int] = set()
 
     @property
     def are_many(self) -> bool:
         """Whether it is time to look which of the sets are still needed."""
-        return len(self._codes) > self._many
+        return len(self) > self._many
 
-    def code(self, positions: tuple[int, ...]) -> int:
+    def number(self, chosen: tuple[int, ...]) -> int:
         """Return the code of ascending positions."""
-        if not positions or positions[-1] < WIDEST:
-            mask = 0
-            for position in positions:
-                mask |= 1 << position
-            return mask
-        found = self._codes.get(positions)
-        if found is None:
-            if not self._free and len(self._sets) == SETS:
-                raise InvalidValueError(f"more than {SETS:,} different sets of matching subscriptions are held")
-            at = self._free.pop() if self._free else len(self._sets)
-            self._sets[at : at + 1] = [positions]
-            found = self._codes[positions] = SETS + at
-        self._recent.add(found)
+        found = super().number(chosen)
+        if found >= SETS:
+            self._recent.add(found)
         return found
-
-    def positions(self, word: int) -> tuple[int, ...]:
-        """Return the positions of a word."""
-        code = word & CODES
-        if code >= SETS:
-            return self._sets[code - SETS]
-        return tuple(bit for bit in range(code.bit_length()) if code >> bit & 1)
 
     def begin_sweep(self) -> None:
         """Remember from now on which codes are asked for."""
         self._recent = set()
 
-    def keep(self, held: set[int]) -> None:
+    def end_sweep(self, held: set[int]) -> None:
         """Forget the sets but those of some codes, and those that were asked for since the sweep began."""
-        if self._codes:
-            used = held | self._recent
-            self._codes = {positions: code for positions, code in self._codes.items() if code in used}
-            self._free = [at for at in range(len(self._sets)) if SETS + at not in used]
-            self._many = min(max(2 * len(self._codes), FEWEST), MOST)
+        if len(self):
+            self.keep(held | self._recent)
+            self._many = min(max(2 * len(self), FEWEST), MOST)

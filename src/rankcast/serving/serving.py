@@ -16,33 +16,32 @@ Cost: of an event that of its matches, some microseconds for each delivery; see 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import count, repeat
+from weakref import WeakValueDictionary
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from msgspec.structs import replace as replaced
 
 from rankcast.arrays import Array
-from rankcast.delivery.engine.contents import Content, content_for
+from rankcast.delivery.engine.contents import content_for
 from rankcast.delivery.engine.queue_table import DeliveredRows
-from rankcast.delivery.rules.changes import changed_queue, renamed_queue
 from rankcast.delivery.rules.forecast import Forecast, outlook
-from rankcast.delivery.rules.policies import current
+from rankcast.delivery.rules.policies import changed_queue, current, renamed_queue
 from rankcast.delivery.rules.queues import Candidate, Queue
-from rankcast.delivery.stream.kernels import CODE_BITS
+from rankcast.delivery.stream.matched_sets import CODE_BITS, CODES, SETS
 from rankcast.matching.naive import matches as is_matched
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.model.policies import ALL_MATCHES, AtOnce, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.model.times import LATEST, instant_of, microseconds
+from rankcast.model.values import Value
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.serving.held_events import DISCARDED, HeldEvents, Sweep
-from rankcast.serving.queues import NO_ROWS, ColumnarQueues, Queues, ServedRows, SteppedQueues
-from rankcast.serving.ranking import CODES, MatchedCodes, SubscriptionRanking
-from rankcast.serving.recipients import Recipients
+from rankcast.serving.queues import NO_ROWS, ColumnarQueues, Queues, ServedRows, SteppedQueues, word_of
+from rankcast.serving.ranking import MatchedCodes, SubscriptionRanking
 from rankcast.serving.results import Match, Notification
 from rankcast.serving.subscriber_state import (
     MOST_QUEUES,
@@ -53,6 +52,74 @@ from rankcast.serving.subscriber_state import (
     SubscriberRecord,
     SubscriberState,
 )
+
+NOBODY = SubscriberId("")
+
+MOST_NAMES = 4_096
+"""Sets of names that are remembered for subscribers whose subscriptions have the same ids."""
+
+
+class MatchedNames(dict[int, tuple[SubscriptionId, ...]]):
+    """The subscriptions that an event matched, by its code; shared by all subscribers whose ids are the same."""
+
+    def __init__(self, ids: tuple[SubscriptionId, ...], codes: MatchedCodes) -> None:
+        super().__init__()
+        self._ids = ids
+        self._codes = codes
+
+    def __missing__(self, code: int) -> tuple[SubscriptionId, ...]:
+        found = tuple(self._ids[at] for at in self._codes.positions(code))
+        if code < SETS:  # the number of a set may mean another one later
+            if len(self) == MOST_NAMES:
+                self.clear()
+            self[code] = found
+        return found
+
+
+class Recipients:
+    """Columns by number of queue: the subscriber, the names of what events match, and where it stands among all.
+
+    `special` are the queues whose notifications need more than that: they have a policy of their own, their ranks
+    decay, or they are not handed over at once. `are_in_order` says whether a queue of a higher number always comes
+    after one of a lower.
+    """
+
+    def __init__(self, codes: MatchedCodes) -> None:
+        self.subscribers: list[SubscriberId] = []
+        self.names: list[MatchedNames] = []
+        self.orders: list[int] = []
+        self.special: set[int] = set()
+        self.are_in_order = True
+        self._codes = codes
+        self._nameless = MatchedNames((), codes)
+        self._known: WeakValueDictionary[tuple[SubscriptionId, ...], MatchedNames] = WeakValueDictionary()
+
+    def put(self, queue: ServedQueue) -> None:
+        """Take a queue in, or what has changed of it."""
+        number, owner = queue.number, queue.owner
+        while number >= len(self.subscribers):
+            self.subscribers.append(NOBODY)
+            self.names.append(self._nameless)
+            self.orders.append(-1)
+        if self.orders[number] != queue.order:
+            is_last = number + 1 == len(self.orders)
+            self.are_in_order &= is_last and (number == 0 or self.orders[number - 1] < queue.order)
+            self.orders[number] = queue.order
+        self.subscribers[number] = owner.subscriber.id
+        self.names[number] = self._named(tuple(one.id for one in owner.subscriber.subscriptions))
+        is_plain = isinstance(owner.subscriber.notify, AtOnce) and not queue.decays and queue.subscription is None
+        (self.special.discard if is_plain else self.special.add)(number)
+
+    def remove(self, number: int) -> None:
+        """Forget a queue."""
+        self.subscribers[number], self.names[number] = NOBODY, self._nameless
+        self.special.discard(number)
+
+    def _named(self, ids: tuple[SubscriptionId, ...]) -> MatchedNames:
+        found = self._known.get(ids)
+        if found is None:
+            found = self._known[ids] = MatchedNames(ids, self._codes)
+        return found
 
 
 class Served(Struct):
@@ -81,7 +148,7 @@ class Serving:
         self._gathered = Gathering()
         self._left = 0
         self._is_columnar = columnar
-        self._queues: Queues = ColumnarQueues() if columnar else SteppedQueues(self._content_of)
+        self._queues: Queues = (ColumnarQueues if columnar else SteppedQueues)(self._attributes_of)
 
     @property
     def is_columnar(self) -> bool:
@@ -92,15 +159,15 @@ class Serving:
         """Go on in the columnar engine."""
         if self._is_columnar:
             return
-        before, after = self._queues, ColumnarQueues()
+        before, after = self._queues, ColumnarQueues(self._attributes_of)
         for number, served in enumerate(self._served):
             after.add(number, ALL_MATCHES if served is None else served.policy)
             if served is not None:
-                self._put(after, served, before.get(number, served.policy))
+                after.put(number, before.get(number, served.policy), served.policy)
         self._queues, self._is_columnar = after, True
 
-    def _content_of(self, policy: Policy, word: int) -> Content:
-        return content_for(policy, self._events[word].attributes) if diversity_of(policy) is not None else ()
+    def _attributes_of(self, word: int) -> Mapping[str, Value]:
+        return self._events[word].attributes
 
     # -------------------------------------------------------------------------------------------------- subscribers
 
@@ -187,13 +254,13 @@ class Serving:
 
     def _change(self, queue: ServedQueue, policy: Policy, now: datetime) -> None:
         """Let a queue have another policy, and match and rank what it holds again."""
-        held = self._queues.get(queue.number, queue.policy)
+        held = self._queue(queue)
         self._left += len(held.held)
         queue.follow(policy)
         competing = list(queue.owner.competing(queue.subscription))
 
         def rerank(candidate: Candidate) -> Candidate | None:
-            word = _word(candidate)
+            word = word_of(candidate)
             event = self._events[word]
             positions = tuple(at for at, one in competing if is_matched(one, event))
             ranked = queue.ranked(event, positions) if positions else None
@@ -204,12 +271,7 @@ class Serving:
             content = content_for(policy, event.attributes)
             return replace(candidate, identity=word >> CODE_BITS << CODE_BITS | code, score=score, content=content)
 
-        self._put(self._queues, queue, changed_queue(held, policy, now, rerank))
-
-    def _put(self, queues: Queues, served: ServedQueue, queue: Queue) -> None:
-        queues.put(served.number, queue, served.policy)
-        if isinstance(queues, ColumnarQueues) and diversity_of(served.policy) is not None:
-            queues.put_contents((_word(one), self._events[_word(one)]) for one in queue.held)
+        self._queues.put(queue.number, changed_queue(held, policy, now, rerank), policy)
 
     # -------------------------------------------------------------------------------------------------------- events
 
@@ -220,7 +282,7 @@ class Serving:
         """
         served, moment = Served(), microseconds(now)
         if not len(numbers):
-            self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now, moment)
+            self._finish(served, self._queues.arrive(NO_ROWS, moment, moment, closed=closed), now, moment)
             if self._sweep is not None:
                 self._sweep_on()
             return served
@@ -231,7 +293,7 @@ class Serving:
             rows = self._without_held(rows, set(self._events.numbers(event.identity)) - {number}, now)
         if tell:
             served.matches = self._told(event, rows)
-        delivered = self._queues.arrive(event, rows, time, moment, closed=closed)
+        delivered = self._queues.arrive(rows, time, moment, closed=closed)
         if delivered.queue or self._handovers:
             self._finish(served, delivered, now, moment)
         if self._sweep is not None or self._events.are_many or self._codes.are_many:
@@ -242,7 +304,7 @@ class Serving:
         """Let time pass to `now`; return what is handed over by itself."""
         served, moment = Served(), microseconds(now)
         if self._handovers or self._queues.next_due is not None:
-            self._finish(served, self._queues.arrive(None, NO_ROWS, moment, moment, closed=closed), now, moment)
+            self._finish(served, self._queues.arrive(NO_ROWS, moment, moment, closed=closed), now, moment)
         if self._sweep is not None:
             self._sweep_on()
         return served.notifications
@@ -250,7 +312,7 @@ class Serving:
     def finish(self) -> list[Notification]:
         """End the input: complete open periods and windows as if time went on for ever."""
         served, moment = Served(), microseconds(LATEST)
-        self._finish(served, self._queues.arrive(None, NO_ROWS, 0, moment, closed=True), LATEST, moment)
+        self._finish(served, self._queues.arrive(NO_ROWS, 0, moment, closed=True), LATEST, moment)
         return served.notifications
 
     @property
@@ -278,8 +340,8 @@ class Serving:
     def _holds(self, number: int, events: set[int], now: datetime) -> bool:
         queue = self._served[number]
         assert queue is not None
-        held = self._queues.get(number, queue.policy).held_at(now)
-        return any(_word(one) >> CODE_BITS in events for one in held)
+        held = self._queue(queue).held_at(now)
+        return any(word_of(one) >> CODE_BITS in events for one in held)
 
     def _told(self, event: Event, rows: ServedRows) -> list[Match]:
         """Return the matches of rows."""
@@ -299,7 +361,7 @@ class Serving:
         """Return the rank of an event that a queue knows."""
         if not queue.decays:
             return score
-        found = queue.ranked(event, self._codes.positions(word))
+        found = queue.ranked(event, self._codes.positions(word & CODES))
         assert found is not None
         return found.rank
 
@@ -344,7 +406,7 @@ class Serving:
         assert queue is not None
         rank = self._rank(queue, note.event, word, note.rank)
         found = self._gathered.hand_over(
-            queue.owner.subscriber, replaced(note, rank=rank, subscription=queue.subscription)
+            queue.owner.subscriber, replace(note, rank=rank, subscription=queue.subscription)
         )
         self._set_handover(queue.owner)
         return found
@@ -381,7 +443,7 @@ class Serving:
             self._sweep_on()
 
     def _sweep_on(self) -> None:
-        """Go on to forget the events that no queue holds; see `sweeping`."""
+        """Go on to forget the events that no queue holds; see `Sweep`."""
         if self._sweep is None:
             self._sweep = Sweep(self._events.events, len(self._served))
             self._codes.begin_sweep()
@@ -394,7 +456,7 @@ class Serving:
             self._events.discard(number)
         self._queues.forget(unneeded)
         if len(unneeded) < DISCARDED:
-            self._codes.keep(self._sweep.codes)
+            self._codes.end_sweep(self._sweep.codes)
             self._events.settle(len(self._served))
             self._sweep = None
 
@@ -416,7 +478,7 @@ class Serving:
 
     def match_of(self, queue: ServedQueue, candidate: Candidate) -> Match:
         """Return what an event that a queue holds means there."""
-        word = _word(candidate)
+        word = word_of(candidate)
         event = self._events[word]
         return queue.match(event, Ranked(self._rank(queue, event, word, candidate.score), self._matched(queue, word)))
 
@@ -432,16 +494,8 @@ class Serving:
         return found
 
     def _queue(self, queue: ServedQueue) -> Queue:
-        """Return a queue as the step functions know it, with contents if it diversifies."""
-        found = self._queues.get(queue.number, queue.policy)
-        if diversity_of(queue.policy) is None or not self._is_columnar:
-            return found
-        return changed_queue(
-            found, queue.policy, datetime.min.replace(tzinfo=LATEST.tzinfo), self._with_content(queue.policy)
-        )
-
-    def _with_content(self, policy: Policy) -> Callable[[Candidate], Candidate]:
-        return lambda one: replace(one, content=content_for(policy, self._events[_word(one)].attributes))
+        """Return a queue as the step functions know it."""
+        return self._queues.get(queue.number, queue.policy)
 
     # ------------------------------------------------------------------------------------------------- written down
 
@@ -473,9 +527,9 @@ class Serving:
         words: dict[Identity | int, int] = {}
         for candidate, own in held:
             number = self._number(own.event, microseconds(candidate.time))
-            code = self._codes.code(tuple(sorted(positions[name] for name in own.matched)))
+            code = self._codes.number(tuple(sorted(positions[name] for name in own.matched)))
             words[candidate.identity] = number << CODE_BITS | code
-        self._put(self._queues, queue, renamed_queue(kept.queue, words.__getitem__))
+        self._queues.put(queue.number, renamed_queue(kept.queue, words.__getitem__), queue.policy)
 
     def _number(self, event: Event, time: int) -> int:
         """Return the number of an event that was kept: the same for all queues that hold it."""
@@ -492,11 +546,6 @@ class Serving:
             if self._sweep is not None:
                 self._sweep.renumber(renumbered)
         return number
-
-
-def _word(candidate: Candidate) -> int:
-    assert isinstance(candidate.identity, int)
-    return candidate.identity
 
 
 def _handed_over(note: Notification) -> datetime:

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rankcast.delivery.rules.changes import AnyQueue
-from rankcast.delivery.rules.policies import handed_over
+from rankcast.delivery.rules.policies import AnyQueue, handed_over
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.policies import AtOnce, Gathered, Policy

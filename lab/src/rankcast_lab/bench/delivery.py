@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from rankcast.delivery.engine.queue_table import ArrivalRows, QueueTable
-from rankcast.delivery.rules.changes import new_queue
+from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, step
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from rankcast.arrays import Array
-from rankcast.delivery.stream.event_tables import Ragged
-from rankcast.delivery.stream.kernels import digests
+from rankcast.delivery.stream.event_tables import Ragged, digests
 
 KEY = ("id", "subscriber")
 """What tells one notification from another."""

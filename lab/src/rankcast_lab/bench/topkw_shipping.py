@@ -15,8 +15,8 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
-from rankcast.delivery.stream.unfiltered import UnfilteredRows
-from rankcast.delivery.stream.waiting_rows import ROW_COLUMNS, PendingRows
+from rankcast.delivery.stream.unfiltered import MatchRows, UnfilteredRows
+from rankcast.delivery.stream.waiting_rows import PendingRows
 from rankcast.language.parser import parse_filter
 from rankcast.model.relevance import IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
@@ -45,8 +45,7 @@ def measure(settings: Settings, report: Report) -> None:
         "rows": partial(_rows, ranking, times, expires, features),
     }
     taken = {name: _sent(make) for name, make in engines.items()}
-    columns = [(getattr(taken["rows"], name), getattr(taken["dense"], name)) for name in ROW_COLUMNS]
-    same = all(np.array_equal(one, other) for one, other in columns)
+    same = all(np.array_equal(sent, other) for sent, other in zip(taken["rows"], taken["dense"], strict=True))
     report.add([Comparison(case, "dense", "rows", EVENTS, same, "" if same else "other rows")])
     best = best_of_each(REPEATS, {name: partial(_sent, make) for name, make in engines.items()})
     report.rows += [Row(case, name, seconds / EVENTS * 1e6) for name, seconds in best.items()]
@@ -84,6 +83,6 @@ def _dense(ranking: RankingTable, times: Array, expires: Array, features: Featur
     return MatchBatch(_events(times), none, none, np.zeros(0), np.zeros(0, np.int64), none, dense=dense)
 
 
-def _sent(make: Callable[[], MatchBatch]) -> PendingRows:
+def _sent(make: Callable[[], MatchBatch]) -> MatchRows:
     """Make a chunk, pack it, take it in, and work its rows out."""
-    return PendingRows.of(MatchBatch.from_bytes(make().to_bytes())).whole()
+    return PendingRows.of(MatchBatch.from_bytes(make().to_bytes())).whole().rows

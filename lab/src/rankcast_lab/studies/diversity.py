@@ -33,8 +33,8 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.rules.changes import new_queue
 from rankcast.delivery.rules.diverse_selection import diverse_selection, selected_by_kernel, selection_arrays
+from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, Queue, step
 from rankcast.model.events import Identity
 from rankcast.model.policies import Diversity, Sliding

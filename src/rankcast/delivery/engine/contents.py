@@ -6,22 +6,29 @@ envelope's own (`id`, `time`, `source`, ...), which tell publications apart and 
 A code is 64 bits of a digest of an attribute's name or of a value. Codes are the same in every process. Equal values
 have equal codes: 1 and 1.0 have, 1 and true have not. Different values have different codes but for an accident of
 probability 2^-64 a pair. Names of the envelope have negative codes, all others have not. `MISSING` is no value's code.
+
+A queue that diversifies names one of the `DiversitySettings`, counted from 1. Contents are not part of a queue's state,
+because many queues hold the same event: whoever lets rows arrive or time pass brings the contents (by event number) of
+the rows and of everything that the queues concerned still hold.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.model.policies import Policy, diversity_of
+from rankcast.compiling.arguments import KernelArguments, Kinds
+from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.model.policies import Diversity, Policy, diversity_of
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.times import microseconds
 from rankcast.model.values import INT_MAX, INT_MIN, Value
@@ -131,3 +138,127 @@ def value_code(value: Value) -> int:
 def _digest(kind: bytes, content: bytes) -> int:
     found = blake2b(content, digest_size=8, person=kind).digest()
     return int.from_bytes(found, "little", signed=True) or 1  # 0 stands for a missing value
+
+
+_Setting: TypeAlias = tuple[float, tuple[int, ...], tuple[float, ...]]
+"""Sigma, and the codes of attributes with their weights."""
+
+
+class DiversitySettings(NamedTuple):
+    """Diversities as columns: number `i` has the weights `starts[i]` to `starts[i + 1]`, in the order of names."""
+
+    sigmas: Array
+    totals: Array
+    starts: Array
+    attributes: Array
+    weights: Array
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.sigmas)
+
+    def including(self, diversities: Iterable[Diversity]) -> tuple[DiversitySettings, dict[Diversity, int]]:
+        """Return settings that have all of these as well, and the number from 1 on that stands for each."""
+        settings, numbers = self._coded(), dict[Diversity, int]()
+        for diversity in diversities:
+            setting = _coded(diversity)
+            if setting not in settings:
+                settings.append(setting)
+            numbers[diversity] = settings.index(setting) + 1
+        return DiversitySettings._of_coded(settings), numbers
+
+    def _coded(self) -> list[_Setting]:
+        attributes, weights = self.attributes.tolist(), self.weights.tolist()
+        bounds = zip(self.sigmas.tolist(), pairwise(self.starts.tolist()), strict=True)
+        return [(sigma, tuple(attributes[low:high]), tuple(weights[low:high])) for sigma, (low, high) in bounds]
+
+    @classmethod
+    def _of_coded(cls, settings: Sequence[_Setting]) -> Self:
+        return cls(
+            np.array([sigma for sigma, _, _ in settings], np.float64),
+            np.array([_total(weights) for _, _, weights in settings], np.float64),
+            np.cumsum([0, *(len(weights) for _, _, weights in settings)], dtype=np.int64),
+            np.array([attribute for _, attributes, _ in settings for attribute in attributes], np.int64),
+            np.array([weight for _, _, weights in settings for weight in weights], np.float64),
+        )
+
+    def to_words(self) -> Array:
+        """Return the settings as one array of int64, empty when there are none."""
+        if not self.size:
+            return np.zeros(0, np.int64)
+        words = [np.array([self.size], np.int64), self.sigmas.view(np.int64), np.diff(self.starts)]
+        return np.concatenate([*words, self.attributes, self.weights.view(np.int64)])
+
+    @classmethod
+    def from_words(cls, words: Array) -> Self:
+        """Return the settings of such an array; raise when it is none."""
+        if not len(words):
+            words = np.zeros(1, np.int64)
+        count = int(words[0])
+        if not 0 <= count <= (len(words) - 1) // 2:
+            raise InvalidValueError("queue table: the settings of diversity are cut short")
+        sigmas, lengths = words[1 : count + 1].view(np.float64), words[count + 1 : 2 * count + 1]
+        rest = words[2 * count + 1 :]
+        if ((lengths < 0) | (lengths > len(rest))).any() or 2 * int(lengths.sum()) != len(rest):
+            raise InvalidValueError("queue table: the settings of diversity contradict each other")
+        attributes, weights = rest[: len(rest) // 2], rest[len(rest) // 2 :].view(np.float64)
+        if not (((sigmas >= 0) & (sigmas <= 1)).all() and (weights > 0).all() and np.isfinite(weights).all()):
+            raise InvalidValueError("queue table: the settings of diversity have numbers that none has")
+        starts = np.cumsum(np.concatenate([[0], lengths]), dtype=np.int64)
+        totals = [_total(weights[start:end].tolist()) for start, end in pairwise(starts.tolist())]
+        return cls(sigmas.copy(), np.array(totals, np.float64), starts, attributes.copy(), weights.copy())
+
+
+def _coded(diversity: Diversity) -> _Setting:
+    weights = diversity.weights
+    return diversity.sigma, tuple(map(attribute_code, weights)), tuple(weights.values())
+
+
+def _total(weights: Iterable[float]) -> float:
+    total = 0.0
+    for weight in weights:  # one after the other, as everywhere
+        total += weight
+    return total
+
+
+NO_SETTINGS = DiversitySettings._of_coded([])
+
+
+class Diverse(NamedTuple):
+    """Contents and settings as the kernels take them; `shift` bits of an event's word are not of its number."""
+
+    shift: int
+    numbers: Array
+    starts: Array
+    attributes: Array
+    values: Array
+    sigmas: Array
+    totals: Array
+    weight_starts: Array
+    weight_attributes: Array
+    weights: Array
+
+
+DIVERSE_KINDS: Kinds = {
+    name: (np.float64 if name in ("sigmas", "totals", "weights") else np.int64, 0) for name in Diverse._fields[1:]
+}
+"""What a kernel is given as a table, without the shift."""
+
+
+def diverse_arguments(contents: Contents, settings: DiversitySettings) -> KernelArguments:
+    """Return contents and settings as kernels are given them; raise when the contents cannot be any."""
+    for name, column in zip(Contents._fields, contents, strict=True):
+        if column.ndim != 1 or column.dtype != np.int64:
+            raise InvalidEventError(f"contents: {name} is a column of {column.dtype}; expected int64")
+    numbers, starts, attributes, values = contents
+    if len(starts) != len(numbers) + 1 or len(values) != len(attributes):
+        raise InvalidEventError(
+            f"contents: {len(numbers)} numbers, {len(starts)} starts, {len(attributes)} attributes and {len(values)} "
+            "values; expected one start more than numbers, and as many values as attributes"
+        )
+    if (numbers[1:] <= numbers[:-1]).any():
+        raise InvalidEventError("contents: the numbers of events do not ascend")
+    if starts[0] < 0 or starts[-1] > len(attributes) or (starts[1:] < starts[:-1]).any():
+        raise InvalidEventError("contents: starts do not ascend within the attributes")
+    return KernelArguments.of(DIVERSE_KINDS, (*contents, *settings))

@@ -34,37 +34,35 @@ it back then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Self
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from rankcast.arrays import Array
 from rankcast.compiling import loaded
 from rankcast.compiling.arguments import KernelArguments
 from rankcast.containers.container import Buffer, pack, unpack
 from rankcast.containers.expectations import Column, Columns, Range, below, check_types, check_values, fail_where
-from rankcast.delivery.engine.contents import NO_CONTENTS, Contents
-from rankcast.delivery.engine.diversity import DIVERSE_KINDS, NO_SETTINGS, Diverse, DiversitySettings, diverse_input
-from rankcast.delivery.engine.kernels.buffers import (
-    DONE,
-    DUE,
-    FOUND_FULL,
-    LINES,
-    PLACE,
-    QUEUE,
-    TIMED,
-    USED,
-    WRITTEN,
-    copy_slots,
-    fill_slots,
-    first_out_of_order,
-    repack,
+from rankcast.delivery.engine.contents import (
+    DIVERSE_KINDS,
+    NO_CONTENTS,
+    NO_SETTINGS,
+    Content,
+    Contents,
+    DiversitySettings,
+    diverse_arguments,
 )
 from rankcast.delivery.engine.kernels.dispatch import (
+    DUE,
     LATE,
+    LINES,
     NEGATIVE_EVENT,
     NO_FAULT,
+    PLACE,
+    QUEUE,
     SCORE_NOT_A_NUMBER,
     TIME_OUT_OF_RANGE,
     UNKNOWN_QUEUE,
@@ -72,7 +70,6 @@ from rankcast.delivery.engine.kernels.dispatch import (
     first_fault,
     list_all,
     pass_time,
-    score_bits_of,
     serve_event,
     set_timers,
     take_rows,
@@ -83,9 +80,21 @@ from rankcast.delivery.engine.kernels.diverse import (
     first_diverse_fault,
     first_due_without_content,
 )
-from rankcast.delivery.engine.kernels.needed import drop_unneeded, drop_unneeded_of
+from rankcast.delivery.engine.kernels.held import (
+    DONE,
+    FOUND_FULL,
+    TIMED,
+    USED,
+    WRITTEN,
+    copy_slots,
+    drop_unneeded_of,
+    first_out_of_order,
+    repack,
+    sizes_of,
+)
 from rankcast.delivery.engine.layout import (
     ALL,
+    ARRIVAL,
     CAPACITY,
     CLOCK,
     CONTINUOUS,
@@ -98,7 +107,9 @@ from rankcast.delivery.engine.layout import (
     KIND,
     LINE,
     LONGEST,
+    NEXT,
     PERIODIC,
+    SCORE,
     SETTING,
     SLIDING,
     SLOT,
@@ -108,15 +119,25 @@ from rankcast.delivery.engine.layout import (
     TIME,
     TIME_WINDOW,
     TOP,
+    UNSEEN,
     WINDOW,
     K,
     lines_of,
 )
-from rankcast.delivery.engine.queue_slots import ContentOf, fill_line, queue_of
-from rankcast.delivery.rules.queues import Queue
+from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, SlidingQueue, TopKWindowQueue, new_queue
+from rankcast.delivery.rules.queues import Candidate, Queue, place
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.policies import ALL_MATCHES, Diversity, Policy, diversity_of
-from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
+from rankcast.model.policies import (
+    ALL_MATCHES,
+    Continuous,
+    Diversity,
+    Periodic,
+    Policy,
+    Sliding,
+    TopKWindow,
+    diversity_of,
+)
+from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, instant_of, microseconds
 from rankcast.ranking.batch_kernels import ROW_QUEUE
 
 QUEUE_TABLE, VERSION = "queue table", 5
@@ -193,6 +214,9 @@ class DeliveredRows(NamedTuple):
 NOTHING_DELIVERED = DeliveredRows([], [], [], [])
 
 
+ContentOf: TypeAlias = Callable[[int], Content]
+
+
 class Live(NamedTuple):
     """The state of queues as it is in memory: lines, arena, how much of that is used, settings of diversity."""
 
@@ -250,7 +274,7 @@ class QueueTable:
         if fault != NO_FAULT:
             raise InvalidEventError(self._complaint(rows, row, fault))
         if self._settings.size:
-            self._check_diverse(rows, diverse)
+            self._check_diverse(rows, diverse.arrays[0])
         self._begin(len(rows.queue))
         row, bits = 0, rows.score.view(np.int64)
         while True:
@@ -264,7 +288,7 @@ class QueueTable:
                 rows.time,
                 rows.expires,
                 bits,
-                diverse,
+                diverse.addresses,
                 row,
             )
             if status == DONE:
@@ -296,13 +320,15 @@ class QueueTable:
             raise InvalidValueError(f"now: {now} is after the end of time, {LAST_INSTANT} microseconds since 1970")
         diverse = self._diverse(contents)
         if self._settings.size:
-            queue, event = first_due_without_content(self._queues, self._arena, diverse.numbers, now, ends)
+            queue, event = first_due_without_content(self._queues, self._arena, diverse.arrays[0], now, ends)
             if event >= 0:
                 raise InvalidEventError(f"queue {queue}: {_without_content(event)}")
         self._begin(0)
         queue = 0
         while True:
-            queue, status = pass_time(self._queues, self._arena, self._found, self._counters, now, ends, diverse, queue)
+            queue, status = pass_time(
+                self._queues, self._arena, self._found, self._counters, now, ends, diverse.addresses, queue
+            )
             if status == DONE:
                 return self._finished()
             self._make_room(queue, status)
@@ -372,10 +398,8 @@ class QueueTable:
             return NOTHING_DELIVERED
         part = self._found[:, :written]
         queue, event, time, orders = part.tolist()
-        if min(orders) < 0:
-            scores = score_bits_of(part[3].copy()).view(np.float64).tolist()
-        else:
-            scores = part[3].view(np.float64).tolist()
+        bits = _flipped(part[3]) if min(orders) < 0 else part[3]
+        scores = bits.view(np.float64).tolist()
         if self._found.shape[1] > FEWEST_FOUND:
             self._found = _empty(0)
         return DeliveredRows(queue, event, time, scores)
@@ -403,20 +427,21 @@ class QueueTable:
 
     def get(self, queue: int, policy: Policy | None = None, content_of: ContentOf | None = None) -> Queue:
         """Return a queue as the step functions know it; `policy` is its own, where the caller knows that."""
+        self.drop_unneeded(np.array([queue]))
         line = self._queues[queue]
-        if SLIDING <= line[KIND] <= TIME_WINDOW and line[COUNT]:
-            drop_unneeded(self._queues, self._arena, queue)
-        return queue_of(line, self._held(queue), policy, content_of)
+        first = line[START] + SLOT * line[HEAD]
+        slots = self._arena[first : first + SLOT * line[COUNT]].reshape(-1, SLOT)
+        return _queue_of(line, slots, policy, content_of)
 
     def put(self, queue: int, state: Queue, policy: Policy) -> None:
         """Let a queue go on as one of the step functions, of this policy."""
         line = self._lines([policy])[0]
         line[CLOCK] = self._queues[queue, CLOCK]
-        slots = fill_line(line, state)
+        slots = _fill_line(line, state)
         line[STRAY] = line[ENTERED]
         used = int(self._counters[USED])
         line[START], line[CAPACITY], line[COUNT] = used, len(slots), len(slots)
-        end = used + int(_words(line[None], line[None, CAPACITY])[0])
+        end = used + int(sizes_of(line[None], line[None, CAPACITY])[0])
         if end > len(self._arena):
             self._resize(int(SPARE * end))
         self._arena[used : used + slots.size] = slots.ravel()
@@ -429,45 +454,30 @@ class QueueTable:
 
     def clear(self, queue: int) -> None:
         """Let a queue forget everything that it holds."""
-        self.put(queue, queue_of(self._queues[queue], np.zeros((0, SLOT), np.int64)), ALL_MATCHES)
+        self.put(queue, new_queue(ALL_MATCHES), ALL_MATCHES)
 
-    def words_of(self, queue: int) -> Array:
-        """Return the words of the events that a queue holds, in its order."""
-        words = self._held(queue)[:, EVENT]
-        words = words[words != GONE]
-        found: Array = np.where(words < 0, ~words, words)
-        return found
-
-    def words(self, first: int = 0, last: int | None = None) -> Array:
+    def words(self, chosen: slice | Array = slice(None)) -> Array:
         """Return the words of the events that some queues hold, needed or not, each as often as it is held."""
-        words = self._arena[self._slots_in_use(first, last)]
-        words = words[words != GONE]
-        found: Array = np.where(words < 0, ~words, words)
-        return found
+        words = self._arena[self._slots_in_use(chosen)]
+        return _plain(words[words != GONE])
 
     def renumber(self, old: Array, new: Array, bits: int) -> None:
         """Let events have other numbers, which are above so many bits of their words; `old` ascends."""
         at = self._slots_in_use()
         words = self._arena[at]
-        plain = np.where(words < 0, ~words, words)
+        plain = _plain(words)
         place = np.minimum(np.searchsorted(old, plain >> bits), len(old) - 1)
         is_meant = (old[place] == plain >> bits) & (words != GONE)
         changed = new[place] << bits | plain & ((1 << bits) - 1)
         self._arena[at[is_meant]] = np.where(words < 0, ~changed, changed)[is_meant]
 
-    def _slots_in_use(self, first: int = 0, last: int | None = None) -> Array:
+    def _slots_in_use(self, chosen: slice | Array = slice(None)) -> Array:
         """Return where the slots of some queues, or of all, begin."""
-        queues = self._queues[first:last]
+        queues = self._queues[chosen]
         counts = queues[:, COUNT]
         begins = queues[:, START] + SLOT * queues[:, HEAD]
         before = np.cumsum(counts) - counts
         return np.repeat(begins - SLOT * before, counts) + SLOT * np.arange(int(counts.sum()))
-
-    def _held(self, queue: int) -> Array:
-        """Return the slots in use of a queue."""
-        line = self._queues[queue]
-        first = line[START] + SLOT * line[HEAD]
-        return self._arena[first : first + SLOT * line[COUNT]].reshape(-1, SLOT)
 
     def _lines(self, policies: list[Policy]) -> Array:
         stated = (diversity for policy in policies if (diversity := diversity_of(policy)) is not None)
@@ -487,11 +497,10 @@ class QueueTable:
         """Return the state, packed, as named arrays of its own: just what is needed, without lists of the best."""
         self.drop_unneeded()
         queues = self._queues.copy()
-        queues[:, TOP] = 0
-        starts = np.cumsum(queues[:, COUNT]) - queues[:, COUNT]
-        held = np.empty((int(queues[:, COUNT].sum()), SLOT), np.int64)
-        copy_slots(queues, self._arena, starts, held)
-        queues[:, (START, HEAD, STRAY)] = 0
+        counts, begins = queues[:, COUNT].copy(), queues[:, START] + SLOT * queues[:, HEAD]
+        held = np.empty((int(counts.sum()), SLOT), np.int64)
+        copy_slots(counts, self._arena, begins, held.reshape(-1), SLOT * (np.cumsum(counts) - counts))
+        queues[:, (START, HEAD, TOP, STRAY)] = 0
         queues[:, CAPACITY] = queues[:, COUNT]
         return {"queues": queues, "held": held, "settings": self._settings.to_words()}
 
@@ -507,10 +516,11 @@ class QueueTable:
         check_values(QUEUE_TABLE, arrays, STATE, given)
         _check_lines(queues, held)
         queues[:, STRAY] = queues[:, ENTERED]
-        sizes = _words(queues, queues[:, CAPACITY])
+        sizes, counts = sizes_of(queues, queues[:, CAPACITY].copy()), queues[:, COUNT].copy()
         queues[:, START] = np.cumsum(sizes) - sizes
         arena = np.empty(int(sizes.sum()), np.int64)
-        fill_slots(queues, held, arena)
+        begins = SLOT * (np.cumsum(counts) - counts)
+        copy_slots(counts, held.reshape(-1), begins, arena, queues[:, START].copy())
         list_all(queues, arena)
         return cls(queues, arena, settings)
 
@@ -542,14 +552,13 @@ class QueueTable:
 
     # ------------------------------------------------------------------------------------------------------- inside
 
-    def _diverse(self, contents: Contents | None) -> Diverse:
-        return diverse_input(NO_CONTENTS if contents is None else contents, self._settings)
+    def _diverse(self, contents: Contents | None) -> KernelArguments:
+        """Return what diverse selection needs, the numbers of events first."""
+        return diverse_arguments(NO_CONTENTS if contents is None else contents, self._settings)
 
-    def _check_diverse(self, rows: ArrivalRows, diverse: Diverse) -> None:
+    def _check_diverse(self, rows: ArrivalRows, numbers: Array) -> None:
         """Raise when a queue that diversifies would get a score that is no rank, or lacks the content of an event."""
-        row, fault, event = first_diverse_fault(
-            self._queues, self._arena, rows.queue, rows.event, rows.score, diverse.numbers
-        )
+        row, fault, event = first_diverse_fault(self._queues, self._arena, rows.queue, rows.event, rows.score, numbers)
         if fault == SCORE_IS_NO_RANK:
             raise InvalidEventError(
                 f"row {row}: score {rows.score[row]} of queue {rows.queue[row]}, which diversifies; expected 0 to 1"
@@ -567,7 +576,7 @@ class QueueTable:
         queue, event, time, order = (column[: self._counters[WRITTEN]].copy() for column in self._found)
         if self._found.shape[1] > FEWEST_FOUND:
             self._found = _empty(0)
-        return Deliveries(queue, event, time, score_bits_of(order).view(np.float64))
+        return Deliveries(queue, event, time, _flipped(order).view(np.float64))
 
     def _make_room(self, queue: int, status: int) -> None:
         """Make room where a kernel stopped, at one queue."""
@@ -576,8 +585,8 @@ class QueueTable:
             more = max(FEWEST_FOUND, self._found.shape[1], int(min(wanted[K], wanted[COUNT] + 1)))
             self._found = np.concatenate([self._found, np.empty((4, more), np.int64)], axis=1)
             return
-        grown = int(_words(wanted[None], np.array([FEWEST_FREE + 2 * int(wanted[COUNT])]))[0])
-        needed = int(_words(self._queues, self._least_capacities()).sum())
+        grown = int(sizes_of(wanted[None], np.array([FEWEST_FREE + 2 * int(wanted[COUNT])]))[0])
+        needed = int(sizes_of(self._queues, self._least_capacities()).sum())
         if self._counters[USED] > WASTE * needed:
             self.compact()
         if self._counters[USED] + grown > len(self._arena):
@@ -593,7 +602,7 @@ class QueueTable:
         """Put the queues together, one behind the other, with few free slots."""
         order = np.argsort(self._queues[:, START], kind="stable")
         capacities = self._least_capacities()
-        self._counters[USED] = repack(self._queues, self._arena, order, capacities, self._arena)
+        self._counters[USED] = repack(self._queues, self._arena, order, capacities)
 
     def _resize(self, size: int) -> None:
         """Make the arena larger, in place where its memory is its own."""
@@ -656,17 +665,102 @@ def _empty(rows: int) -> Array:
     return np.empty((4, max(FEWEST_FOUND, rows)), np.int64)
 
 
-def _listed_at_most(queues: Array) -> Array:
-    """Return how many events each queue lists at most: `top_list.listed_at_most` for all queues."""
-    whole = (queues[:, KIND] == PERIODIC) | (queues[:, SETTING] != 0)
-    limits = np.where(whole, queues[:, K], np.minimum(queues[:, WINDOW], 2 * queues[:, K]))
-    return np.where(queues[:, KIND] <= CONTINUOUS, 0, limits)
+def _plain(words: Array) -> Array:
+    """Return the words of events, whether they were delivered or not."""
+    plain: Array = words ^ words >> 63
+    return plain
 
 
-def _words(queues: Array, capacities: Array) -> Array:
-    """Return how many words the regions of queues take with these capacities."""
-    words: Array = SLOT * capacities + 2 * np.minimum(capacities, _listed_at_most(queues))
-    return words
+def _flipped(words: Array) -> Array:
+    """Return integers that order as floats do, given the bits of these, or the bits, given such integers."""
+    flipped: Array = words >> 63
+    flipped &= NEVER
+    flipped ^= words
+    return flipped
+
+
+def _policy_of(line: Array) -> Policy:
+    """Return the policy of a line; of its diversity, only that it has one."""
+    kind, k, window, span = (int(line[word]) for word in (KIND, K, WINDOW, SPAN))
+    diversity = Diversity() if line[SETTING] else None
+    if kind == ALL:
+        return ALL_MATCHES
+    if kind == CONTINUOUS:
+        return Continuous(k)
+    if kind == PERIODIC:
+        return Periodic(k, timedelta(microseconds=span), diversity)
+    if kind == SLIDING:
+        return Sliding(k, window, diversity)
+    return TopKWindow(k, timedelta(microseconds=span) if kind == TIME_WINDOW else window, diversity)
+
+
+def _queue_of(line: Array, slots: Array, policy: Policy | None = None, content_of: ContentOf | None = None) -> Queue:
+    """Return the queue of a line and of its slots in order; `policy` is the line's own, where that is known."""
+    policy = _policy_of(line) if policy is None else policy
+    held: list[Candidate] = []
+    delivered: list[int] = []
+    places: list[tuple[int, datetime]] = []
+    scores = _flipped(slots[:, SCORE]).view(np.float64).tolist()
+    for (event, time, expiry, _, arrival), score in zip(slots.tolist(), scores, strict=True):
+        if event == GONE:
+            places.append((arrival, instant_of(expiry)))
+            continue
+        number = event if event >= 0 else ~event
+        if event < 0:
+            delivered.append(number)
+        expires = None if expiry == NEVER else instant_of(expiry)
+        content = () if content_of is None else content_of(number)
+        held.append(Candidate(number, instant_of(time), score, expires, content, arrival))
+    entered = int(line[ENTERED])
+    if isinstance(policy, Continuous):
+        return ContinuousQueue(policy, tuple(held))
+    if isinstance(policy, Sliding):
+        return SlidingQueue(policy, tuple(held), frozenset(delivered), entered, tuple(places))
+    if isinstance(policy, Periodic):
+        return PeriodicQueue(policy, _optional(line[NEXT]), tuple(held))
+    if isinstance(policy, TopKWindow):
+        return TopKWindowQueue(policy, tuple(held), frozenset(delivered), _optional(line[UNSEEN]), entered)
+    return new_queue(policy)
+
+
+def _optional(ticks: int) -> datetime | None:
+    return None if ticks == NEVER else instant_of(int(ticks))
+
+
+def _fill_line(line: Array, queue: Queue) -> Array:
+    """Complete the line of an empty queue with this policy by what the queue knows; return its slots in order."""
+    held, delivered = queue.held, frozenset[object]()
+    if isinstance(queue, ContinuousQueue):
+        best_first = sorted(held, key=place)
+        above = [sum(other.outlives(one) for other in best_first[:at]) for at, one in enumerate(best_first)]
+        held = tuple(replace(one, arrival=count) for one, count in zip(best_first, above, strict=True))
+    if isinstance(queue, SlidingQueue | TopKWindowQueue):
+        delivered, line[ENTERED] = queue.delivered, queue.entered
+    slots = _slots(held, delivered)
+    if isinstance(queue, SlidingQueue):
+        kept = np.array([(GONE, 0, microseconds(end), GONE, number) for number, end in queue.places], np.int64)
+        slots = np.concatenate([slots, kept.reshape(-1, SLOT)])
+        slots = slots[np.argsort(slots[:, ARRIVAL], kind="stable")]
+    if isinstance(queue, TopKWindowQueue):
+        line[UNSEEN] = microseconds(queue.unseen)
+    ends = slots[:, EXPIRY]
+    if line[KIND] == TIME_WINDOW:
+        ends = np.minimum(ends, slots[:, TIME] + line[SPAN])
+    line[NEXT] = microseconds(queue.end) if isinstance(queue, PeriodicQueue) else ends.min(initial=NEVER)
+    return slots
+
+
+def _slots(held: tuple[Candidate, ...], delivered: frozenset[object]) -> Array:
+    assert tuple(range(SLOT)) == (EVENT, TIME, EXPIRY, SCORE, ARRIVAL)
+    numbers = [one.identity for one in held if isinstance(one.identity, int)]  # queue tables know events by numbers
+    words = [
+        (~number if number in delivered else number, microseconds(one.time), microseconds(one.expires), 0, one.arrival)
+        for number, one in zip(numbers, held, strict=True)
+    ]
+    found = np.array(words, np.int64).reshape(-1, SLOT)
+    scores = np.array([one.score for one in held], np.float64) + 0.0  # no zero is negative
+    found[:, SCORE] = _flipped(scores.view(np.int64))
+    return found
 
 
 def _check_lines(queues: Array, held: Array) -> None:

@@ -57,15 +57,10 @@ def selection_of_arrays(contents: Sequence[Content], ranks: Sequence[float], k: 
 
 def selected_by_kernel(arrays: SelectionArrays, k: int) -> list[int]:
     """Return the positions of the k events selected from arrays, in order."""
-    return [at for at, _ in selected_with_divranks(arrays, k)]
-
-
-def selected_with_divranks(arrays: SelectionArrays, k: int) -> list[tuple[int, float]]:
-    """Return the positions of the k events selected from arrays and the divranks by which they were, in order."""
     selected = np.empty(min(k, len(arrays.ranks)), np.int64)
-    divranks = np.empty(len(selected))
-    select_diverse(*arrays, selected, divranks)
-    return list(zip(selected.tolist(), divranks.tolist(), strict=True))
+    select_diverse(*arrays, selected, np.empty(len(selected)))
+    found: list[int] = selected.tolist()
+    return found
 
 
 def selection_arrays(contents: Sequence[Content], ranks: Sequence[float], diversity: Diversity) -> SelectionArrays:

@@ -8,15 +8,15 @@ rows name it. Texts are offsets and UTF-8 bytes, as in Arrow. Reading checks eve
 of another version, cut short or contradicting themselves raise InvalidValueError. They have no checksum, because the
 ways by which tasks send them have one.
 
-What matched is a number from 0 to `SETS + 2**19 - 1`, for each row: below `SETS` it is a bit mask of positions (of a
-subscriber's subscriptions, for instance; the meaning is the caller's); `SETS + i` stands for the set `i` of the table
-beside the rows, for masks that do not fit. Cost: memory copies; some 5 ms per million rows.
+What matched is a number for each row (`matched_sets`), with a table of sets beside the rows. Cost: memory copies; some
+5 ms per million rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Self
 
 import msgspec
@@ -26,15 +26,13 @@ from rankcast.arrays import Array
 from rankcast.containers.container import Buffer, pack, prefixed, under, unpack
 from rankcast.containers.expectations import Column, Columns, Range, below, check_types, check_values
 from rankcast.delivery.stream.event_tables import EVENTS, EventTable, Ragged
-from rankcast.delivery.stream.unfiltered import UnfilteredRows
+from rankcast.delivery.stream.matched_sets import SETS
+from rankcast.delivery.stream.unfiltered import NO_ROWS, MatchRows, UnfilteredRows
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
 
 MATCHES, DELIVERIES = "match batch", "delivery batch"
 VERSION = 2
 """Of the packed form of both."""
-
-SETS = 2**19
-"""Numbers of matched sets below this one are masks of 19 bits."""
 
 SET_COLUMNS: Columns = {"sets.starts": Column(np.int64, "sets", starts="listed"), "sets": Column(np.int32, "listed")}
 _MATCHED = Column(np.int32, "rows", below("matched sets"), is_optional=True)
@@ -71,10 +69,6 @@ class _About(msgspec.Struct, forbid_unknown_fields=True):
     reports_late: bool
 
 
-def _no_sets() -> Ragged:
-    return Ragged(np.zeros(1, np.int64), np.zeros(0, np.int32))
-
-
 @dataclass(frozen=True, slots=True)
 class MatchBatch:
     """Rows of one shard, as columns of equal length, and the events they name.
@@ -93,27 +87,28 @@ class MatchBatch:
     score: Array
     expires: Array
     matched: Array
-    sets: Ragged = field(default_factory=_no_sets)
+    sets: Ragged = field(default_factory=partial(Ragged.none, 0, np.int32))
     version: int = 0
     reports_late: bool = False
     variant: Array | None = None
     dense: UnfilteredRows | None = None
 
     def __post_init__(self) -> None:
-        columns = {name: getattr(self, name) for name in ("queue", "event", "score", "expires", "matched", "variant")}
+        columns = {"time": self.events.time, **self.rows._asdict(), "variant": self.variant}
         given = {"events": len(self.events), "matched sets": SETS + len(self.sets)}
-        check_values(MATCHES, {"time": self.events.time, **columns}, MATCH_COLUMNS, given)
+        check_values(MATCHES, columns, MATCH_COLUMNS, given)
+
+    @property
+    def rows(self) -> MatchRows:
+        """The rows that are written down."""
+        return MatchRows(self.queue, self.event, self.score, self.expires, self.matched)
 
     def to_arrays(self) -> dict[str, Array]:
         """Return everything but the version and who reports late events as named arrays."""
+        variant = {} if self.variant is None else {"variant": self.variant}
         return {
-            "queue": self.queue.astype(np.int32, copy=False),
-            "event": self.event.astype(np.int32, copy=False),
-            "score": self.score.astype(np.float64, copy=False),
-            **_unless_all("expires", self.expires.astype(np.int64, copy=False), NEVER),
-            **_unless_all("matched", self.matched.astype(np.int32, copy=False), 0),
+            **_typed({**self.rows._asdict(), **variant}, MATCH_COLUMNS),
             **self.sets.to_arrays("sets"),
-            **({} if self.variant is None else _unless_all("variant", self.variant, 0)),
             **({} if self.dense is None else prefixed(_DENSE, self.dense.to_arrays())),
             **self.events.to_arrays(),
         }
@@ -160,10 +155,7 @@ class MatchBatch:
     @staticmethod
     def of_events(events: EventTable, version: int = 0) -> MatchBatch:
         """Return a chunk without rows whose only purpose is that late ones among its events are reported."""
-        none = np.zeros(0, np.int32)
-        return MatchBatch(
-            events, none, none, np.zeros(0), np.zeros(0, np.int64), none, version=version, reports_late=True
-        )
+        return MatchBatch(events, *NO_ROWS, version=version, reports_late=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +172,7 @@ class DeliveryBatch:
     time: Array
     score: Array
     matched: Array
-    sets: Ragged = field(default_factory=_no_sets)
+    sets: Ragged = field(default_factory=partial(Ragged.none, 0, np.int32))
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -192,10 +184,10 @@ class DeliveryBatch:
             return parts[0]
         events = np.cumsum([0, *(len(part.events) for part in parts)])
         sets = np.cumsum([0, *(len(part.sets) for part in parts)])
-        queue = np.concatenate([part.queue for part in parts])
-        order = np.argsort(queue, kind="stable")
         event = [part.event + first for part, first in zip(parts, events, strict=False)]
         matched = [part.matched + (part.matched >= SETS) * first for part, first in zip(parts, sets, strict=False)]
+        queue = np.concatenate([part.queue for part in parts])
+        order = np.argsort(queue, kind="stable")
         return DeliveryBatch(
             EventTable.joined([part.events for part in parts]),
             queue[order],
@@ -210,27 +202,17 @@ class DeliveryBatch:
         """Return the deliveries from one on up to another, with their events only."""
         if start <= 0 and end >= len(self):
             return self
-        event = self.event[start:end]
-        is_named = np.zeros(len(self.events), bool)
-        is_named[event] = True
-        return DeliveryBatch(
-            self.events.taken(np.flatnonzero(is_named)),
-            self.queue[start:end],
-            (np.cumsum(is_named) - 1)[event],
-            self.time[start:end],
-            self.score[start:end],
-            self.matched[start:end],
-            self.sets,
+        events, event = self.events.named(self.event[start:end])
+        queue, time, score, matched = (
+            column[start:end] for column in (self.queue, self.time, self.score, self.matched)
         )
+        return DeliveryBatch(events, queue, event, time, score, matched, self.sets)
 
     def to_bytes(self) -> bytes:
         """Return the notices, packed."""
-        arrays: dict[str, Array] = {
-            "queue": self.queue.astype(np.int32, copy=False),
-            "event": self.event.astype(np.int32, copy=False),
-            "delivered": self.time.astype(np.int64, copy=False),
-            "score": self.score.astype(np.float64, copy=False),
-            **_unless_all("matched", self.matched.astype(np.int32, copy=False), 0),
+        columns = {"queue": self.queue, "event": self.event, "score": self.score, "matched": self.matched}
+        arrays = {
+            **_typed({**columns, "delivered": self.time}, DELIVERY_ROWS),
             **self.sets.to_arrays("sets"),
             **self.events.to_arrays(),
         }
@@ -247,19 +229,17 @@ class DeliveryBatch:
         return cls(events, arrays["queue"], arrays["event"], arrays["delivered"], arrays["score"], matched, sets)
 
 
-def positions(matched: int, sets: Ragged) -> Sequence[int]:
-    """Return the positions that a number of a matched set stands for.
+_USUAL = {"expires": NEVER, "matched": 0, "variant": 0}
 
-    >>> positions(0b101, Ragged.of([])), positions(SETS + 1, Ragged.of([[7], [2, 30]]))
-    ([0, 2], [2, 30])
+
+def _typed(columns: Mapping[str, Array], declared: Columns) -> dict[str, Array]:
+    """Return columns with their types, without those in which every row says the usual.
+
+    Most columns with something to say say it in their first row.
     """
-    if matched < SETS:
-        return [bit for bit in range(matched.bit_length()) if matched >> bit & 1]
-    at = matched - SETS
-    found: list[int] = sets.values[sets.starts[at] : sets.starts[at + 1]].tolist()
-    return found
-
-
-def _unless_all(name: str, column: Array, usual: int) -> dict[str, Array]:
-    # Most columns with something to say say it in their first row.
-    return {name: column} if len(column) and (column[0] != usual or (column != usual).any()) else {}
+    typed = {name: column.astype(declared[name].dtype, copy=False) for name, column in columns.items()}
+    return {
+        name: column
+        for name, column in typed.items()
+        if name not in _USUAL or (len(column) and (column[0] != _USUAL[name] or (column != _USUAL[name]).any()))
+    }

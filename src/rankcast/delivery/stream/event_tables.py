@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.compiling import compiled, inlined
 from rankcast.containers.expectations import Column, Columns, Range, check_starts, check_texts
-from rankcast.delivery.stream.kernels import copy_ragged, digests, same_texts
 from rankcast.lazily import module
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT
@@ -26,6 +26,65 @@ if TYPE_CHECKING:
 else:
     pa = module("pyarrow")
     pc = module("pyarrow.compute")
+
+SEED, FACTOR = -3750763034362895579, 1099511628211
+"""Of the Fowler-Noll-Vo digest."""
+
+
+@compiled
+def copy_ragged(starts: Array, values: Array, chosen: Array, new_starts: Array, target: Array) -> None:
+    """Copy the chosen sequences, one behind the other."""
+    for at in range(len(chosen)):
+        start, to = starts[chosen[at]], new_starts[at]
+        for offset in range(new_starts[at + 1] - to):
+            target[to + offset] = values[start + offset]
+
+
+@inlined
+def is_same(starts: Array, values: Array, one: int, other: int) -> bool:
+    """Whether two sequences are equal."""
+    start, length = starts[one], starts[one + 1] - starts[one]
+    second = starts[other]
+    if starts[other + 1] - second != length:
+        return False
+    for offset in range(length):  # noqa: SIM110 (a kernel has no generators)
+        if values[start + offset] != values[second + offset]:
+            return False
+    return True
+
+
+@compiled
+def same_texts(starts: Array, values: Array, first: Array, second: Array) -> Array:
+    """Return which pairs of sequences are equal."""
+    same = np.empty(len(first), np.bool_)
+    for at in range(len(first)):
+        same[at] = is_same(starts, values, first[at], second[at])
+    return same
+
+
+@inlined
+def mixed(before: int, said: int) -> int:
+    """Return 64 bits that depend on all that was mixed into them, in its order."""
+    found = (before ^ said) * FACTOR
+    return found ^ (found >> 29)
+
+
+@inlined
+def digest(starts: Array, values: Array, one: int, seed: int) -> int:
+    """Return 64 bits that equal sequences have in common."""
+    found = seed
+    for at in range(starts[one], starts[one + 1]):
+        found = (found ^ values[at]) * FACTOR
+    return found ^ (found >> 29)
+
+
+@compiled
+def digests(starts: Array, values: Array, chosen: Array) -> Array:
+    """Return the digests of the chosen sequences."""
+    found = np.empty(len(chosen), np.int64)
+    for at in range(len(chosen)):
+        found[at] = digest(starts, values, chosen[at], SEED)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +104,18 @@ class Ragged:
     def of(cls, sequences: Iterable[Sequence[int] | Array]) -> Self:
         """Return sequences of whole numbers."""
         listed = [np.asarray(sequence, np.int32) for sequence in sequences]
-        starts = np.cumsum([0, *map(len, listed)], dtype=np.int64)
-        return cls(starts, np.concatenate([np.zeros(0, np.int32), *listed]))
+        return cls(_starts(map(len, listed)), np.concatenate([np.zeros(0, np.int32), *listed]))
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> Self:
         """Return texts as UTF-8."""
         encoded = [text.encode() for text in texts]
-        starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-        return cls(starts, np.frombuffer(b"".join(encoded), np.uint8))
+        return cls(_starts(map(len, encoded)), np.frombuffer(b"".join(encoded), np.uint8))
+
+    @classmethod
+    def none(cls, count: int, dtype: type[np.generic] = np.uint8) -> Self:
+        """Return so many empty sequences."""
+        return cls(np.zeros(count + 1, np.int64), np.zeros(0, dtype))
 
     @classmethod
     def from_arrow(cls, array: pa.Array) -> Self:
@@ -78,8 +140,12 @@ class Ragged:
     def texts(self) -> list[str]:
         """Return the texts."""
         whole = self.values.tobytes()
-        bounds = self.starts.tolist()
-        return [whole[start:end].decode() for start, end in pairwise(bounds)]
+        return [whole[start:end].decode() for start, end in pairwise(self.starts.tolist())]
+
+    def lists(self) -> list[list[int]]:
+        """Return the sequences as lists."""
+        values = self.values.tolist()
+        return [values[start:end] for start, end in pairwise(self.starts.tolist())]
 
     def taken(self, chosen: Array) -> Ragged:
         """Return some of the sequences, in a given order."""
@@ -116,9 +182,8 @@ class Ragged:
         return Ragged(np.concatenate(starts), np.concatenate([part.values for part in parts]))
 
 
-def no_sequences(count: int, dtype: type[np.generic] = np.uint8) -> Ragged:
-    """Return so many empty sequences."""
-    return Ragged(np.zeros(count + 1, np.int64), np.zeros(0, dtype))
+def _starts(lengths: Iterable[int]) -> Array:
+    return np.cumsum([0, *lengths], dtype=np.int64)
 
 
 EVENTS: Columns = {
@@ -152,8 +217,7 @@ class EventTable:
     payload: Ragged
 
     def __post_init__(self) -> None:
-        columns = (self.source, self.id, self.attributes, self.values, self.payload)
-        if any(len(column) != len(self.time) for column in columns):
+        if any(len(column) != len(self.time) for column in self._columns):
             raise InvalidValueError("event table: columns of different lengths")
         if not np.array_equal(self.attributes.starts, self.values.starts):
             raise InvalidValueError("event table: attributes and values of different lengths")
@@ -169,29 +233,32 @@ class EventTable:
         payload: Ragged | None = None,
     ) -> Self:
         """Return a table of events, by default without content codes and payload."""
-        count = len(time)
-        attributes, values = contents or (no_sequences(count, np.int64), no_sequences(count, np.int64))
+        attributes, values = contents or (Ragged.none(len(time), np.int64), Ragged.none(len(time), np.int64))
         times = np.ascontiguousarray(time, np.int64)
-        return cls(times, source, id, attributes, values, payload or no_sequences(count))
+        return cls(times, source, id, attributes, values, payload or Ragged.none(len(time)))
 
     @classmethod
     def empty(cls) -> Self:
         """Return a table without events."""
-        return cls.of(np.zeros(0, np.int64), no_sequences(0), no_sequences(0))
+        return cls.of(np.zeros(0, np.int64), Ragged.none(0), Ragged.none(0))
 
     def __len__(self) -> int:
         return len(self.time)
 
+    @property
+    def _columns(self) -> tuple[Ragged, ...]:
+        """All but the times."""
+        return self.source, self.id, self.attributes, self.values, self.payload
+
     def taken(self, chosen: Array) -> EventTable:
         """Return some of the events, in a given order."""
-        return EventTable(
-            self.time[chosen],
-            self.source.taken(chosen),
-            self.id.taken(chosen),
-            self.attributes.taken(chosen),
-            self.values.taken(chosen),
-            self.payload.taken(chosen),
-        )
+        return EventTable(self.time[chosen], *(column.taken(chosen) for column in self._columns))
+
+    def named(self, positions: Array) -> tuple[EventTable, Array]:
+        """Return the events at some positions, each once, and which of them is at each position."""
+        is_named = np.zeros(len(self), bool)
+        is_named[positions] = True
+        return self.taken(np.flatnonzero(is_named)), (np.cumsum(is_named) - 1)[positions]
 
     def bare_unless(self, is_whole: Array) -> EventTable:
         """Return all events, the unmarked ones with no more than their identity and time."""
@@ -204,14 +271,8 @@ class EventTable:
     def joined(parts: Sequence[EventTable]) -> EventTable:
         """Return the events of several tables, one behind the other."""
         parts = [part for part in parts if len(part)] or [EventTable.empty()]
-        return EventTable(
-            np.concatenate([part.time for part in parts]),
-            Ragged.joined([part.source for part in parts]),
-            Ragged.joined([part.id for part in parts]),
-            Ragged.joined([part.attributes for part in parts]),
-            Ragged.joined([part.values for part in parts]),
-            Ragged.joined([part.payload for part in parts]),
-        )
+        columns = zip(*(part._columns for part in parts), strict=True)
+        return EventTable(np.concatenate([part.time for part in parts]), *map(Ragged.joined, columns))
 
     def in_order(self, variant: Array | None = None) -> tuple[Array, Array]:
         """Return the positions in the order of (time, source, id, variant), and which repeat the one before.

@@ -1,8 +1,6 @@
 """Kernels of a shard: rows in the order queues take them, identities seen before, what is still held and due.
 
-A word is what a queue knows an event by: the event's number, above the `CODE_BITS` of what matched. Words of different
-events are ordered as their numbers are. Below are kernels over sequences of different lengths: copying some of them,
-comparing texts, digests.
+A queue knows events by words (`matched_sets`). Words of different events are ordered as their numbers are.
 
 Cost: sorting is by counting, O(rows + events + queues); identities cost one probe of a hash table per event; the others
 are one pass over what they are given.
@@ -14,28 +12,24 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast.delivery.engine.kernels.top_list import number_of
+from rankcast.delivery.engine.kernels.dispatch import due_at
+from rankcast.delivery.engine.kernels.held import number_of
 from rankcast.delivery.engine.layout import (
     COUNT,
-    COUNT_WINDOW,
     EVENT,
     EXPIRY,
-    GONE,
     HEAD,
     KIND,
-    NEXT,
     PERIODIC,
     SLOT,
     SPAN,
     START,
     TIME,
     TIME_WINDOW,
-    UNSEEN,
 )
+from rankcast.delivery.stream.event_tables import SEED, digest, is_same
+from rankcast.delivery.stream.matched_sets import CODE_BITS
 from rankcast.model.times import NEVER
-
-CODE_BITS = 20
-"""Of what matched: 19 bits of a mask, or a set's number with the bit above them."""
 
 
 @compiled
@@ -212,88 +206,9 @@ def mark_held(queues: Array, arena: Array, numbers: Array, marks: Array, codes: 
 
 
 @compiled
-def words_held(queues: Array, arena: Array, is_chosen: Array) -> Array:
-    """Return the words of all events that the chosen queues hold."""
-    words = np.empty((queues[:, COUNT] * is_chosen).sum(), np.int64)
-    written = 0
-    for queue in range(len(queues)):
-        if is_chosen[queue]:
-            for offset in range(queues[queue, COUNT]):
-                word = arena[_slot(queues, queue, offset) + EVENT]
-                if word != GONE:
-                    words[written] = number_of(word)
-                    written += 1
-    return words[:written]
-
-
-@compiled
 def first_due(queues: Array) -> int:
     """Return the earliest time before which a queue has something to do by itself; NEVER if there is none."""
     soonest = NEVER
     for queue in range(len(queues)):
-        kind = queues[queue, KIND]
-        if kind == PERIODIC:
-            soonest = min(soonest, queues[queue, NEXT])
-        elif kind in (COUNT_WINDOW, TIME_WINDOW):
-            soonest = min(soonest, queues[queue, UNSEEN], queues[queue, NEXT])
-    return soonest + 1 if soonest < NEVER else NEVER
-
-
-SEED, FACTOR = -3750763034362895579, 1099511628211
-"""Of the Fowler-Noll-Vo digest."""
-
-
-@compiled
-def copy_ragged(starts: Array, values: Array, chosen: Array, new_starts: Array, target: Array) -> None:
-    """Copy the chosen sequences, one behind the other."""
-    for at in range(len(chosen)):
-        start, to = starts[chosen[at]], new_starts[at]
-        for offset in range(new_starts[at + 1] - to):
-            target[to + offset] = values[start + offset]
-
-
-@inlined
-def is_same(starts: Array, values: Array, one: int, other: int) -> bool:
-    """Whether two sequences are equal."""
-    start, length = starts[one], starts[one + 1] - starts[one]
-    second = starts[other]
-    if starts[other + 1] - second != length:
-        return False
-    for offset in range(length):  # noqa: SIM110 (a kernel has no generators)
-        if values[start + offset] != values[second + offset]:
-            return False
-    return True
-
-
-@compiled
-def same_texts(starts: Array, values: Array, first: Array, second: Array) -> Array:
-    """Return which pairs of sequences are equal."""
-    same = np.empty(len(first), np.bool_)
-    for at in range(len(first)):
-        same[at] = is_same(starts, values, first[at], second[at])
-    return same
-
-
-@inlined
-def mixed(before: int, said: int) -> int:
-    """Return 64 bits that depend on all that was mixed into them, in its order."""
-    found = (before ^ said) * FACTOR
-    return found ^ (found >> 29)
-
-
-@inlined
-def digest(starts: Array, values: Array, one: int, seed: int) -> int:
-    """Return 64 bits that equal sequences have in common."""
-    found = seed
-    for at in range(starts[one], starts[one + 1]):
-        found = (found ^ values[at]) * FACTOR
-    return found ^ (found >> 29)
-
-
-@compiled
-def digests(starts: Array, values: Array, chosen: Array) -> Array:
-    """Return the digests of the chosen sequences."""
-    found = np.empty(len(chosen), np.int64)
-    for at in range(len(chosen)):
-        found[at] = digest(starts, values, chosen[at], SEED)
-    return found
+        soonest = min(soonest, due_at(queues, queue))
+    return (soonest >> 1) + 1 if soonest < NEVER else NEVER

@@ -18,7 +18,8 @@ from rankcast.arrays import Array
 from rankcast.containers.expectations import Column, Columns, below, check_types, check_values
 from rankcast.delivery.engine.queue_table import ArrivalRows
 from rankcast.delivery.stream.event_tables import EVENTS, EventTable
-from rankcast.delivery.stream.kernels import CODE_BITS, link_identities, repeat_within
+from rankcast.delivery.stream.kernels import link_identities, repeat_within
+from rankcast.delivery.stream.matched_sets import CODE_BITS
 from rankcast.model.policies import Periodic, Policy
 from rankcast.model.times import TICK
 

@@ -1,8 +1,8 @@
 """Changes of a shard's queues in event time: a queue gets a policy and perhaps other ranks, or goes.
 
-A change acts at its time: what is due before it is done under the old policy; then the queue is what
-`rankcast.delivery.rules.changes.changed_queue` says, and events of that time or later arrive under the new one. A queue
-that goes is emptied, and takes nothing until it is given a policy again.
+A change acts at its time: what is due before it is done under the old policy; then the queue is what `changed_queue`
+of `rankcast.delivery.rules.policies` says, and events of that time or later arrive under the new one. A queue that goes
+is emptied, and takes nothing until it is given a policy again.
 
 A queue knows scores, not what they were made of. Whoever has the events' contents and the subscriber (`Reranking`) says
 what each event that a queue holds is from now on; the shard puts that in the place of what it was. What matches nothing

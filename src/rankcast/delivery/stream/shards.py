@@ -18,7 +18,14 @@ often the watermark moved: an engine that waits gives the result of one that see
   has periods, those that it has taken in the last period and lateness.
 - Changes of queues act in event time (`queue_changes`), and come first at their instant; a change before the watermark
   acts at the watermark. So nothing is done that is due at the watermark itself, such as the end of a period.
-- `to_bytes` packs all state, waiting rows included; what `from_bytes` returns goes on as if nothing had happened.
+- `to_bytes` packs all state, waiting rows included; what `from_bytes` returns goes on as if nothing had happened. It
+  refuses bytes of another kind, damaged or contradicting themselves. They have, as arrays:
+
+      queues.*      the queue table, if it is packed: it may be left in memory (`to_live`)
+      known.*       the events that were released and may still be needed
+      waiting.*     rows that wait, all that are written down together
+      dense0.* ...  rows that wait and are not written down, each part as a match batch
+      changes.*     changes of queues that are still to come
 
 Cost: a counting sort of what is released, one kernel call for the queues; no Python per row. Rows that repeat an
 identity with another time, and changes, split a release into rounds: a call each, however many queues take part.
@@ -27,37 +34,64 @@ identity with another time, and changes, split a release into rounds: a call eac
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
-from typing import Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Self
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
 from rankcast.arrays import Array
+from rankcast.containers.container import pack, prefixed, under, unpack
+from rankcast.containers.expectations import Column, Columns, Range, below, check, fail_where
 from rankcast.delivery.engine.contents import Contents
-from rankcast.delivery.engine.layout import SETTING
+from rankcast.delivery.engine.layout import EVENT, GONE, SETTING
 from rankcast.delivery.engine.queue_table import ArrivalRows, Deliveries, Live, QueueTable
-from rankcast.delivery.rules.changes import changed_queue
+from rankcast.delivery.rules.policies import changed_queue
 from rankcast.delivery.rules.queues import Candidate
-from rankcast.delivery.stream.batches import SETS, DeliveryBatch, MatchBatch
-from rankcast.delivery.stream.event_tables import EventTable
-from rankcast.delivery.stream.kernels import (
-    CODE_BITS,
-    first_due,
-    mark_held,
-    recognised,
-    rows_in_order,
-    without_repeats,
-    words_held,
-)
+from rankcast.delivery.stream.batches import SET_COLUMNS, DeliveryBatch, MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.kernels import first_due, mark_held, recognised, rows_in_order, without_repeats
 from rankcast.delivery.stream.known_events import KnownEvents, RecentArrivals, recalled, repeats_known
-from rankcast.delivery.stream.matched_sets import MatchedSets
-from rankcast.delivery.stream.queue_changes import QueueChange, Reranking, check_change
-from rankcast.delivery.stream.shard_packing import ShardState
+from rankcast.delivery.stream.matched_sets import CODE_BITS, CODES, SETS, MatchedSets
+from rankcast.delivery.stream.queue_changes import (
+    QueueChange,
+    Reranking,
+    changes_from_arrays,
+    changes_to_arrays,
+    check_change,
+)
+from rankcast.delivery.stream.unfiltered import NO_ROWS, MatchRows
 from rankcast.delivery.stream.waiting_rows import PendingRows, release_steps, rounds_of
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, instant_of
+
+KIND, VERSION = "shard", 2
+
+OWN: Columns = {
+    "recall": Column(np.int64, "queues", Range()),
+    "gone": Column(np.bool_, "queues"),
+    "taken.numbers": Column(np.int64, "taken", Range()),
+    "taken.queues": Column(np.int32, "taken", below("queues")),
+    **SET_COLUMNS,
+}
+"""What is expected of the arrays that no part of the state brings along."""
+
+LARGEST_TABLE = 1_000_000
+"""Numbers that are looked up in a table, however few of them are known."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63 - CODE_BITS)]
+
+
+class _About(msgspec.Struct, forbid_unknown_fields=True):
+    watermark: Annotated[int, msgspec.Meta(ge=FIRST_INSTANT, le=LAST_INSTANT + 1)]
+    lateness: Annotated[int, msgspec.Meta(ge=0)]
+    version: int
+    needed: _Count
+    next_number: _Count
+    dense: _Count
+
 
 FEWEST_KNOWN = 10_000
 """Events are forgotten when there are twice as many as were needed the last time, and this many more."""
@@ -178,8 +212,8 @@ class Shard:
             )
         is_late = chunk.events.time < self._watermark
         if not is_late.all():
-            rows = dataclasses.replace(PendingRows.of(chunk), matched=self._sets.entered(chunk.matched, chunk.sets))
-            self._waiting.append(rows.of_events(~is_late))
+            matched = self._sets.import_numbers(chunk.matched, chunk.sets)
+            self._waiting.append(PendingRows.of(chunk, matched).of_events(~is_late))
         return chunk.events.taken(np.flatnonzero(is_late)) if chunk.reports_late else EventTable.empty()
 
     def unknown(self, late: EventTable) -> EventTable:
@@ -230,53 +264,73 @@ class Shard:
     def to_bytes(self) -> bytes:
         """Return the state, packed."""
         self._forget()
-        return self._state().to_bytes(self._queues)
+        return self._packed(prefixed("queues.", self._queues.to_arrays()))
 
     @classmethod
     def from_bytes(cls, packed: bytes | memoryview) -> Self:
         """Return a shard that goes on as the one whose state was packed; other bytes are refused."""
-        state, queues = ShardState.from_bytes(packed)
-        if queues is None:
-            raise InvalidValueError("shard: array queues.queues is missing")
-        return cls._of_state(state, queues)
+        return cls._unpacked(packed, None)
 
     def to_live(self) -> tuple[Live, bytes]:
         """Return the queues as they are in memory, which is most of the state, and the rest, packed."""
-        return self._queues.to_live(), self._state().to_bytes()
+        return self._queues.to_live(), self._packed({})
 
     @classmethod
     def from_live(cls, live: Live, rest: bytes | memoryview) -> Self:
         """Return a shard that goes on in the same memory as the one that `to_live` was asked of."""
-        return cls._of_state(ShardState.from_bytes(rest)[0], QueueTable.from_live(live))
+        return cls._unpacked(rest, QueueTable.from_live(live))
+
+    def _packed(self, queues: Mapping[str, Array]) -> bytes:
+        """Return all that is not in the queues, and the arrays of these, packed."""
+        sets, dense = self._sets.to_table(), self._dense()
+        about = _About(self._watermark, self._lateness, self.version, self._needed, self._known.next_number, len(dense))
+        arrays: dict[str, Array] = {
+            "recall": self._recall,
+            "gone": self._gone,
+            "taken.numbers": self._taken.numbers,
+            "taken.queues": self._taken.queues,
+            **sets.to_arrays("sets"),
+            **prefixed("changes.", changes_to_arrays(self._changes)),
+            **prefixed("known.", self._known.to_arrays()),
+            **prefixed("waiting.", _waiting_to_arrays(PendingRows.joined(self._plain()), sets)),
+            **queues,
+        }
+        for at, part in enumerate(dense):
+            arrays |= prefixed(f"dense{at}.", _waiting_to_arrays(part, sets))
+        return pack(KIND, VERSION, arrays, msgspec.to_builtins(about))
+
+    @classmethod
+    def _unpacked(cls, packed: bytes | memoryview, queues: QueueTable | None) -> Self:
+        """Return the shard of packed state, with queues from elsewhere or its own."""
+        found = unpack(packed, KIND, VERSION)
+        about, arrays = found.about(_About), found.arrays
+        own = under("queues.", arrays)
+        table = QueueTable.from_arrays(own) if queues is None else queues
+        sizes = check(KIND, arrays, OWN, {"queues": len(table)})
+        sets = {name: arrays[name] for name in SET_COLUMNS}
+        batches = [MatchBatch.from_arrays(under(f"{name}.", arrays) | sets) for name in _parts(about.dense, arrays)]
+        made = cls(table, arrays["recall"], about.lateness)
+        made._watermark, made.version, made._needed = about.watermark, about.version, about.needed
+        made._gone, made._sets = arrays["gone"], MatchedSets.from_table(Ragged.from_arrays("sets", arrays))
+        made._taken = RecentArrivals(arrays["taken.numbers"], arrays["taken.queues"])
+        made._changes = changes_from_arrays(under("changes.", arrays))
+        made._known = KnownEvents.from_arrays(under("known.", arrays), about.next_number)
+        made._waiting = [PendingRows.of(batch) for batch in batches if len(batch.events)]
+        last = max([*(batch.last_queue for batch in batches), *(change.queue for change in made._changes)], default=-1)
+        if sizes["sets"] > SETS:
+            raise InvalidValueError(f"{KIND}: array sets.starts: {sizes['sets']:,} sets; expected at most {SETS:,}")
+        if last >= len(table):
+            raise InvalidValueError(f"{KIND}: something waits for queue {last:,}; there are {len(table):,}")
+        numbers = made._taken.numbers
+        fail_where(numbers[1:] < numbers[:-1], f"{KIND}: array taken.numbers: descends")
+        _check_known("taken.numbers", numbers, made._known.numbers)
+        if queues is None:
+            _check_held(np.ascontiguousarray(own["held"][:, EVENT]), made._known.numbers, sizes["sets"])
+        return made
 
     def move_to(self, arena: Array) -> None:
         """Go on with the queues' arena in other memory of the same size."""
         self._queues.move_to(arena)
-
-    def _state(self) -> ShardState:
-        return ShardState(
-            self._watermark,
-            self._lateness,
-            self.version,
-            self._needed,
-            self._recall,
-            self._gone,
-            self._taken,
-            self._sets,
-            self._changes,
-            self._known,
-            self._waiting,
-        )
-
-    @classmethod
-    def _of_state(cls, state: ShardState, queues: QueueTable) -> Self:
-        made = cls(queues, state.recall, state.lateness)
-        made._gone, made._taken, made._sets = state.gone, state.taken, state.sets
-        made._changes, made._known, made._waiting = list(state.changes), state.known, list(state.waiting)
-        made._watermark, made.version, made._needed = state.watermark, state.version, state.needed
-        if len(made) != len(made._recall):
-            raise InvalidValueError(f"shard: {len(made):,} queues, where {len(made._recall):,} are described")
-        return made
 
     # ------------------------------------------------------------------------------------------------------- releasing
 
@@ -296,18 +350,14 @@ class Shard:
             is_ignored = self._ignored(first)
             due, is_repeated = due.rows_of(~is_ignored[places]), is_repeated & ~is_ignored
         self.repeated += int(repeats.sum())
-        rows = self._rows(due, places, len(events))
-        event = places[due.event[rows]]
-        queue = due.queue[rows].astype(np.int64)
-        matched = due.matched[rows].astype(np.int64)
-        batch = ArrivalRows(
-            queue, first + event << CODE_BITS | matched, events.time[event], due.expires[rows], due.score[rows]
-        )
+        rows = self._in_order(due.rows, places, len(events))
+        words = first + rows.event << CODE_BITS | rows.matched
+        batch = ArrivalRows(rows.queue.astype(np.int64), words, events.time[rows.event], rows.expires, rows.score)
         changes = [change for change in self._changes if change.time < watermark]
         self._changes = [change for change in self._changes if change.time >= watermark]
         contents = self._contents(batch, changes)
         if changes or is_repeated.any() or self._gone.any():
-            contents = self._in_rounds(batch, changes, is_repeated[event], contents, delivered)
+            contents = self._in_rounds(batch, changes, is_repeated[rows.event], contents, delivered)
         else:
             self._taken = self._taken.with_rows(batch, self._recall)
             delivered.found.append(self._queues.take(batch, contents))
@@ -344,11 +394,11 @@ class Shard:
         self._known.keep(kept)
         return found
 
-    def _rows(self, due: PendingRows, places: Array, events: int) -> Array:
-        """Return the rows by queue and event, each once."""
-        place = places[due.event]
-        order = rows_in_order(due.queue, place, len(self), events)
-        return without_repeats(order, due.queue, place, due.score, due.expires, due.matched)
+    def _in_order(self, rows: MatchRows, places: Array, events: int) -> MatchRows:
+        """Return rows by queue and event, each once, with events' places among those that are released."""
+        rows = rows._replace(event=places[rows.event])
+        order = rows_in_order(rows.queue, rows.event, len(self), events)
+        return rows.chosen(without_repeats(order, *rows))
 
     def _in_rounds(
         self,
@@ -422,11 +472,11 @@ class Shard:
         if not change.ranking or self.reranking is None:
             return None
         self._queues.get(change.queue)  # only what is needed is ranked
-        words = self._queues.words_of(change.queue)
+        words = self._queues.words(slice(change.queue, change.queue + 1))
         at = self._known.positions(words >> CODE_BITS)
         found = self.reranking.ranked(change.ranking, policy, self._known.events.taken(at))
         self._known.replace(at, found.events)
-        again = words >> CODE_BITS << CODE_BITS | self._sets.entered(found.matched, found.sets)
+        again = words >> CODE_BITS << CODE_BITS | self._sets.import_numbers(found.matched, found.sets)
         columns = zip(
             words.tolist(),
             again.tolist(),
@@ -454,14 +504,13 @@ class Shard:
 
     def _contents(self, rows: ArrivalRows, changes: list[QueueChange]) -> Contents | None:
         """Return what diverse selection compares, by every word that an event has in a queue that diversifies."""
-        queues, arena = self._queues.arrays
-        diversifies = queues[:, SETTING] > 0
+        diversifies = self._queues.arrays[0][:, SETTING] > 0
         for change in changes:
             diversifies[change.queue] |= change.policy is not None and diversity_of(change.policy) is not None
         if not diversifies.any():
             return None
         own = rows.event[diversifies[rows.queue]]
-        words = np.unique(np.concatenate([words_held(queues, arena, diversifies), own]))
+        words = np.unique(np.concatenate([self._queues.words(diversifies), own]))
         at = self._known.positions(words >> CODE_BITS)
         attributes, values = self._known.events.attributes.taken(at), self._known.events.values.taken(at)
         return Contents(words, attributes.starts, attributes.values, values.values)
@@ -484,17 +533,14 @@ class Shard:
     def _notices(self, found: list[Deliveries]) -> DeliveryBatch:
         parts = [part for part in found if len(part.queue)]
         if not parts:
-            none = np.zeros(0, np.int64)
-            return DeliveryBatch(EventTable.empty(), none, none, none, np.zeros(0), none)
+            none = NO_ROWS
+            return DeliveryBatch(EventTable.empty(), none.queue, none.event, none.expires, none.score, none.matched)
         queue, word, time, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(queue, kind="stable") if (np.diff(queue) < 0).any() else slice(None)
         queue, word, time, score = (column[order] for column in (queue, word, time, score))
-        at = self._known.positions(word >> CODE_BITS)
-        is_named = np.zeros(len(self._known), bool)
-        is_named[at] = True
-        matched, sets = self._sets.left(word & (2 * SETS - 1))
-        events = self._known.events.taken(np.flatnonzero(is_named))
-        return DeliveryBatch(events, queue, (np.cumsum(is_named) - 1)[at], time, score, matched, sets)
+        matched, sets = self._sets.export_numbers(word & CODES)
+        events, event = self._known.events.named(self._known.positions(word >> CODE_BITS))
+        return DeliveryBatch(events, queue, event, time, score, matched, sets)
 
     def _forget(self) -> None:
         """Forget the events that no queue holds and no repetition would be recognised by, and unused sets."""
@@ -506,5 +552,43 @@ class Shard:
         self._known.keep(is_needed)
         self._needed = len(self._known)
         for part in self._waiting:
-            is_used[part.matched] = True
-        self._sets.keep(is_used)
+            is_used[part.rows.matched] = True
+        self._sets.keep(set((SETS + np.flatnonzero(is_used[SETS:])).tolist()))
+
+
+def _waiting_to_arrays(part: PendingRows, sets: Ragged) -> dict[str, Array]:
+    """Return rows that wait as those of a match batch; the sets are the shard's."""
+    batch = MatchBatch(part.events, *part.rows, sets, variant=part.variant, dense=part.dense)
+    return {name: array for name, array in batch.to_arrays().items() if name not in SET_COLUMNS}
+
+
+def _parts(dense: int, arrays: Mapping[str, Array]) -> list[str]:
+    """Return the names of the parts that wait; every part has an array of queues."""
+    if dense >= len(arrays):
+        raise InvalidValueError(f"{KIND}: {dense:,} parts wait; expected fewer than there are arrays")
+    return ["waiting", *(f"dense{at}" for at in range(dense))]
+
+
+def _check_held(held: Array, known: Array, sets: int) -> None:
+    """Raise where a queue holds an event that is not known, or that matched a set that is not."""
+    if (held == GONE).any():
+        held = held[held != GONE]
+    words = held >> 63
+    words ^= held  # those that were delivered are negative: ~word
+    _check_known("queues.held", words >> CODE_BITS, known)
+    words &= (1 << CODE_BITS) - 1
+    if words.max(initial=0) >= SETS + sets:
+        raise InvalidValueError(f"{KIND}: array queues.held: no matched set {int(words.max()) - SETS:,}")
+
+
+def _check_known(name: str, numbers: Array, known: Array) -> None:
+    """Raise unless all numbers are among the ascending ones of known events."""
+    if len(known) and len(numbers):
+        first, spread = int(known[0]), int(known[-1] - known[0]) + 1
+        offsets = numbers - first
+        if spread <= 4 * len(known) + LARGEST_TABLE and offsets.view(np.uint64).max() < spread:
+            is_known = np.zeros(spread, bool)
+            is_known[known - first] = True
+            if is_known.take(offsets).all():
+                return
+    fail_where(~np.isin(numbers, known), f"{KIND}: array {name}: no known event")

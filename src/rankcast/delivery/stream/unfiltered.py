@@ -11,7 +11,7 @@ Size: some 60 bytes per queue and 40 per attribute of its function, and 8 per ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -20,7 +20,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
 from rankcast.containers.expectations import Column, Columns, Range, below, check, fail_where
-from rankcast.delivery.stream.kernels import mixed
+from rankcast.delivery.stream.event_tables import mixed
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
 from rankcast.ranking.batch import Features, RankedRows, rank_batch, relevant_events
 from rankcast.ranking.batch_table import FUNCTION_COLUMNS, RANK_COLUMNS, RankingTable, RankTable, check_functions
@@ -29,11 +29,11 @@ BLOCK = 1 << 20
 """Rows that are worked out at a time, about."""
 
 UNFILTERED = "unfiltered rows"
-_BY_QUEUE = ("queue", "profile", "rank", "weight", "refresh", "relevance")
+_TABLE = ("queue", "profile", "rank", "weight", "refresh", "relevance", "rank_by", *FUNCTION_COLUMNS)
+_FEATURES = ("numbers", "first", "size", "length", "values")
 
 UNFILTERED_COLUMNS: Columns = {
-    **{name: RANK_COLUMNS[name] for name in (*_BY_QUEUE, "rank_by")},
-    **FUNCTION_COLUMNS,
+    **{name: RANK_COLUMNS[name] for name in _TABLE},
     "relevance": Column(np.int32, "subscriptions", below("functions")),
     "matched": Column(np.int64, "subscriptions", below("matched sets")),
     "expires": Column(np.int64, "events", Range(FIRST_INSTANT, LAST_INSTANT + 1, NEVER)),
@@ -46,14 +46,30 @@ UNFILTERED_COLUMNS: Columns = {
 """What is expected of rows that are not written down: every subscription has a relevance function."""
 
 
-class Expanded(NamedTuple):
-    """Rows, as columns of equal length, by event and then by queue."""
+class MatchRows(NamedTuple):
+    """Rows, as columns of equal length."""
 
     queue: Array
     event: Array
     score: Array
     expires: Array
     matched: Array
+
+    @staticmethod
+    def joined(parts: Sequence[MatchRows]) -> MatchRows:
+        """Return the rows of all parts; there may be none."""
+        columns = zip(zip(NO_ROWS, *parts, strict=True), ROW_TYPES, strict=True)
+        return MatchRows(*(np.concatenate(column).astype(kind, copy=False) for column, kind in columns))
+
+    def chosen(self, chosen: Array) -> MatchRows:
+        """Return some of the rows."""
+        return MatchRows(*(column[chosen] for column in self))
+
+
+ROW_TYPES = (np.int32, np.int64, np.float64, np.int64, np.int32)
+"""Of the columns of rows that wait."""
+
+NO_ROWS = MatchRows(*(np.zeros(0, kind) for kind in ROW_TYPES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +95,19 @@ class UnfilteredRows:
 
     def of_events(self, is_chosen: Array) -> UnfilteredRows:
         """Return the rows of the marked events."""
-        one = self.features
-        numbers, first, size, length = (
-            np.ascontiguousarray(column[:, is_chosen]) for column in (one.numbers, one.first, one.size, one.length)
-        )
-        features = Features(numbers, first, size, length, one.values)
+        *by_event, values = self.features.arrays
+        numbers, first, size, length = (np.ascontiguousarray(column[:, is_chosen]) for column in by_event)
+        features = Features(numbers, first, size, length, values)
         return UnfilteredRows(self.table, self.matched, self.times[is_chosen], self.expires[is_chosen], features)
 
-    def expanded(self) -> Expanded:
-        """Return all rows."""
-        parts = [
-            Expanded(rows.queue, rows.event + first, rows.score, rows.expires, self.matched[rows.matched])
-            for first, rows in self._blocks()
-        ]
-        none = Expanded(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64, np.int64, np.int32)))
-        queue, event, score, expires, matched = (np.concatenate(columns) for columns in zip(none, *parts, strict=True))
-        return Expanded(queue.astype(np.int32), event, score, expires, matched)
+    def expanded(self) -> MatchRows:
+        """Return all rows, by event and then by queue."""
+        return MatchRows.joined(
+            [
+                MatchRows(rows.queue, rows.event + first, rows.score, rows.expires, self.matched[rows.matched])
+                for first, rows in self._blocks()
+            ]
+        )
 
     def _blocks(self) -> list[tuple[int, RankedRows]]:
         """Return the rows of some events at a time, each with the first of its events."""
@@ -111,16 +124,12 @@ class UnfilteredRows:
 
     def to_arrays(self) -> dict[str, Array]:
         """Return everything but the times as named arrays."""
-        table, features = self.table.to_arrays(), self.features
+        table, features = self.table.to_arrays(), self.features.arrays
         return {
-            **{name: table[name] for name in (*_BY_QUEUE, "rank_by", *FUNCTION_COLUMNS)},
+            **{name: table[name] for name in _TABLE},
             "matched": self.matched.astype(np.int64, copy=False),
             "expires": self.expires,
-            "numbers": features.numbers,
-            "first": features.first,
-            "size": features.size,
-            "length": features.length,
-            "values": features.values,
+            **dict(zip(_FEATURES, features, strict=True)),
         }
 
     @classmethod
@@ -132,14 +141,14 @@ class UnfilteredRows:
         if not arrays:
             return None
         check(UNFILTERED, arrays, UNFILTERED_COLUMNS, {"queues": 2**31, "matched sets": sets, "events": len(times)})
-        features = Features(*(arrays[name] for name in ("numbers", "first", "size", "length", "values")))
+        features = Features(*(arrays[name] for name in _FEATURES))
         check_functions(UNFILTERED, arrays, len(features.numbers), len(features.size))
         last = len(features.values) - features.size
         leads_out = (features.first < 0) | (features.first > last) | ~(features.length > 0)
         fail_where((leads_out & (features.size > 0)).ravel(), f"{UNFILTERED}: array first: no vector is there")
         queues = len(arrays["queue"])
         table = RankTable(
-            **{name: arrays[name] for name in (*_BY_QUEUE, "rank_by", *FUNCTION_COLUMNS)},
+            **{name: arrays[name] for name in _TABLE},
             general_start=np.zeros(queues, np.int64),
             general_end=np.zeros(queues, np.int64),
             general=np.zeros(0, np.int64),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from rankcast.delivery.engine.queue_table import ArrivalRows
 from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable
 from rankcast.delivery.stream.queue_changes import QueueChange
-from rankcast.delivery.stream.unfiltered import UnfilteredRows
-
-ROW_COLUMNS = {"queue": np.int32, "event": np.int64, "score": np.float64, "expires": np.int64, "matched": np.int32}
-"""The columns of rows."""
+from rankcast.delivery.stream.unfiltered import MatchRows, UnfilteredRows
 
 DENSE_ROWS = 2_000_000
 """Rows that are worked out at a time where none are written down: some 60 MB."""
@@ -27,93 +24,62 @@ class PendingRows:
 
     events: EventTable
     variant: Array
-    queue: Array
-    event: Array
-    score: Array
-    expires: Array
-    matched: Array
+    rows: MatchRows
     dense: UnfilteredRows | None = None
 
     @staticmethod
-    def of(chunk: MatchBatch) -> PendingRows:
-        """Return the rows of a chunk."""
+    def of(chunk: MatchBatch, matched: Array | None = None) -> PendingRows:
+        """Return the rows of a chunk, with other numbers of what matched if they are given."""
         variant = np.zeros(len(chunk.events), np.int64) if chunk.variant is None else chunk.variant
-        columns = (chunk.queue, chunk.event, chunk.score, chunk.expires, chunk.matched)
-        return PendingRows(chunk.events, variant, *columns, chunk.dense)
+        rows = chunk.rows if matched is None else chunk.rows._replace(matched=matched)
+        return PendingRows(chunk.events, variant, rows, chunk.dense)
 
     def __len__(self) -> int:
         """How many rows there are, about: dense rows of events without a relevance are counted too."""
-        return len(self.queue) + (0 if self.dense is None else len(self.dense))
+        return len(self.rows.queue) + (0 if self.dense is None else len(self.dense))
 
     @property
     def first_time(self) -> int:
         """The earliest time of an event that has rows; there are some."""
-        times = self.events.time[self.event] if self.dense is None else self.events.time
+        times = self.events.time[self.rows.event] if self.dense is None else self.events.time
         return int(times.min())
 
     def whole(self) -> PendingRows:
         """Return the same with all rows written down."""
         if self.dense is None:
             return self
-        rows = self.dense.expanded()
-        return PendingRows(
-            self.events,
-            self.variant,
-            _concatenated([self.queue, rows.queue], np.int32),
-            _concatenated([self.event, rows.event], np.int64),
-            _concatenated([self.score, rows.score], np.float64),
-            _concatenated([self.expires, rows.expires], np.int64),
-            _concatenated([self.matched, rows.matched], np.int32),
-        )
-
-    @staticmethod
-    def none() -> PendingRows:
-        """Return no rows."""
-        queue, event, score, expires, matched = (np.zeros(0, dtype) for dtype in ROW_COLUMNS.values())
-        return PendingRows(EventTable.empty(), np.zeros(0, np.int64), queue, event, score, expires, matched)
+        return PendingRows(self.events, self.variant, MatchRows.joined([self.rows, self.dense.expanded()]))
 
     @staticmethod
     def joined(parts: Sequence[PendingRows]) -> PendingRows:
         """Return the rows of all parts, written down."""
         parts = [part.whole() for part in parts]
-        if not parts:
-            return PendingRows.none()
         if len(parts) == 1:
             return parts[0]
         offsets = np.cumsum([0, *(len(part.events) for part in parts)])
-        return PendingRows(
-            EventTable.joined([part.events for part in parts]),
-            _concatenated([part.variant for part in parts], np.int64),
-            _concatenated([part.queue for part in parts], np.int32),
-            _concatenated([part.event + offset for part, offset in zip(parts, offsets, strict=False)], np.int64),
-            _concatenated([part.score for part in parts], np.float64),
-            _concatenated([part.expires for part in parts], np.int64),
-            _concatenated([part.matched for part in parts], np.int32),
-        )
+        rows = [
+            part.rows._replace(event=part.rows.event + offset) for part, offset in zip(parts, offsets, strict=False)
+        ]
+        variants = [np.zeros(0, np.int64), *(part.variant for part in parts)]
+        events = EventTable.joined([part.events for part in parts])
+        return PendingRows(events, np.concatenate(variants), MatchRows.joined(rows))
 
     def of_events(self, is_chosen: Array) -> PendingRows:
         """Return the marked events and their rows."""
         if is_chosen.all():
             return self
         places = np.cumsum(is_chosen) - 1
-        rows = np.flatnonzero(is_chosen[self.event])
+        rows = self.rows.chosen(np.flatnonzero(is_chosen[self.rows.event]))
         return PendingRows(
             self.events.taken(np.flatnonzero(is_chosen)),
             self.variant[is_chosen],
-            self.queue[rows],
-            places[self.event[rows]],
-            self.score[rows],
-            self.expires[rows],
-            self.matched[rows],
+            rows._replace(event=places[rows.event]),
             None if self.dense is None else self.dense.of_events(is_chosen),
         )
 
     def rows_of(self, is_chosen: Array) -> PendingRows:
         """Return all events, and the rows of the marked ones; all are written down."""
-        rows = np.flatnonzero(is_chosen[self.event])
-        columns = (self.queue, self.event, self.score, self.expires, self.matched)
-        queue, event, score, expires, matched = (column[rows] for column in columns)
-        return PendingRows(self.events, self.variant, queue, event, score, expires, matched)
+        return replace(self, rows=self.rows.chosen(np.flatnonzero(is_chosen[self.rows.event])))
 
 
 def release_steps(parts: Sequence[PendingRows], since: int, watermark: int) -> list[int]:
@@ -130,10 +96,6 @@ def release_steps(parts: Sequence[PendingRows], since: int, watermark: int) -> l
     steps = np.cumsum(rows[order]) // DENSE_ROWS
     firsts = times[order][np.flatnonzero(np.diff(steps, prepend=0))]
     return [*np.unique(firsts[(firsts > since) & (firsts < watermark)]).tolist(), watermark]
-
-
-def _concatenated(parts: list[Array], dtype: type[np.generic]) -> Array:
-    return np.concatenate(parts).astype(dtype, copy=False)
 
 
 def rounds_of(

@@ -22,8 +22,8 @@ from msgspec import structs
 
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import WantedContent, content_codes
-from rankcast.delivery.stream.batches import SETS
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.matched_sets import SETS
 from rankcast.delivery.stream.queue_changes import Reranked
 from rankcast.matching.naive import matches
 from rankcast.model.events import Event

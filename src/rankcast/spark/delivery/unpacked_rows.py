@@ -16,8 +16,9 @@ from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's d
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.stream.batches import SETS, DeliveryBatch, MatchBatch, positions
+from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import Ragged
+from rankcast.delivery.stream.matched_sets import SETS, positions
 from rankcast.spark.delivery.payloads import Payload
 from rankcast.spark.delivery.stage_input import MessageKind, counts_from_bytes
 from rankcast.spark.matching.chunks import MASK_BITS

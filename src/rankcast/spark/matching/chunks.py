@@ -17,9 +17,9 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.stream.batches import SETS, MatchBatch
-from rankcast.delivery.stream.event_tables import EventTable, Ragged
-from rankcast.delivery.stream.kernels import digests, mixed
+from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.event_tables import EventTable, Ragged, digests, mixed
+from rankcast.delivery.stream.matched_sets import SETS
 from rankcast.delivery.stream.unfiltered import UnfilteredRows, event_digests
 from rankcast.ranking.batch import Features, RankedRows
 from rankcast.ranking.batch_table import RankTable

@@ -26,17 +26,16 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast.delivery.engine.contents import MISSING
-from rankcast.delivery.engine.diversity import Diverse
-from rankcast.delivery.engine.kernels.buffers import DONE, FOUND_FULL, has_room
-from rankcast.delivery.engine.kernels.continuous_periodic import arrive_in_period, pass_in_period
-from rankcast.delivery.engine.kernels.top_list import list_of, number_of
-from rankcast.delivery.engine.kernels.windows import (
+from rankcast.delivery.engine.contents import MISSING, Diverse
+from rankcast.delivery.engine.kernels.held import DONE, FOUND_FULL, Arrival, has_room, list_of, number_of
+from rankcast.delivery.engine.kernels.policies import (
     admit_to_count_window,
+    arrive_in_period,
     arrive_in_time_window,
     depart,
     evaluate,
     next_instant,
+    pass_in_period,
 )
 from rankcast.delivery.engine.layout import (
     COUNT,
@@ -364,30 +363,27 @@ def take_diverse(
     found: Array,
     counters: Array,
     queue: int,
-    event: int,
-    time: int,
-    expiry: int,
-    score: int,
+    arrival: Arrival,
     now: int,
     diverse: Diverse,
 ) -> int:
     """Let time pass and an event arrive in a queue that diversifies."""
     status = pass_diverse(queues, arena, found, counters, queue, now, diverse)
-    if status != DONE or expiry <= now:
+    if status != DONE or arrival.expiry <= now:
         return status
     kind = queues[queue, KIND]
     if kind == PERIODIC:
-        return arrive_in_period(queues, arena, counters, queue, event, time, expiry, score, now)
+        return arrive_in_period(queues, arena, counters, queue, arrival, now)
     if kind == TIME_WINDOW:
-        if time + queues[queue, SPAN] <= now:
+        if arrival.time + queues[queue, SPAN] <= now:
             return DONE
-        status = arrive_in_time_window(queues, arena, counters, queue, event, time, expiry, score, now)
+        status = arrive_in_time_window(queues, arena, counters, queue, arrival, now)
     else:
-        status = admit_to_count_window(queues, arena, found, counters, queue, event, time, expiry, score, now)
+        status = admit_to_count_window(queues, arena, found, counters, queue, arrival, now)
     if status == DONE:
         consider(queues, arena, queue, queues[queue, HEAD] + queues[queue, COUNT] - 1, diverse)
-    if status == DONE and kind != TIME_WINDOW:
-        _evaluate(queues, arena, found, counters, queue, now, diverse)
+        if kind != TIME_WINDOW:
+            _evaluate(queues, arena, found, counters, queue, now, diverse)
     return status
 
 

@@ -1,0 +1,498 @@
+"""What a queue holds: its region of the arena, the list of the best of its events, and what a window can do without.
+
+**The list of the best**, best first. Invariant: it is a prefix of all held events in order (score, newer, lower
+number), of at most `listed_at_most` events: up to twice k, so that events can leave a while before the list is shorter
+than k and has to be made again from all held events. An event worse than the last one listed is turned away by one
+comparison.
+Cost: O(1) for what is not listed, O(k) for what is; O(n k) to make the list again, which is rare.
+
+**What a window can do without**: `rankcast.delivery.rules.queues.needed`. An event is not needed when at least k others
+come before it and leave no sooner. Taken from the one that stays longest, an event is needed if and only if it is among
+the best k of those taken so far, itself included, which a heap of k knows. In a window of so many events in which some
+expire, an event outstays another if it is newer and expires no sooner; there the needed ones that are newer are
+counted. Cost: O(n log k) for n events held; O(n) for each event that is needed in a window of events of which some
+expire.
+
+**Room.** `counters` has the end of the used part of the arena and the number of deliveries written. A kernel stops
+between two complete steps of one queue with FOUND_FULL or ARENA_FULL; its caller makes room and lets it go on from
+there. A window without a free slot behind its others first moves to its front, if enough have left there; a small one
+is given more slots; a larger one drops what it does not need, and is given more only when few are free then. So an
+arrival costs O(1) here on average, and a window never has many more slots than it needs, or than are few anyway.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rankcast.arrays import Array
+from rankcast.compiling import compiled, inlined
+from rankcast.compiling.intrinsics import move_words
+from rankcast.delivery.engine.layout import (
+    ARRIVAL,
+    CAPACITY,
+    CONTINUOUS,
+    COUNT,
+    ENTERED,
+    EVENT,
+    EXPIRY,
+    GONE,
+    HEAD,
+    KIND,
+    NEXT,
+    PERIODIC,
+    SCORE,
+    SETTING,
+    SLIDING,
+    SLOT,
+    SPAN,
+    START,
+    TIME,
+    TIME_WINDOW,
+    TOP,
+    WINDOW,
+    K,
+)
+from rankcast.model.times import NEVER
+
+DONE, FOUND_FULL, ARENA_FULL = range(3)
+USED, WRITTEN, TIMED = range(3)
+"""The words of `counters`; the last is the number of timers."""
+
+FEWEST_SLOTS = 4
+"""Of a queue that holds anything."""
+
+FEW_SLOTS = 128
+"""With fewer, a window is given more before it looks for what it does not need: a look costs as much as 30 arrivals."""
+
+MANY_SLOTS = 48
+"""Free slots that are enough for any queue: the more there are, the less often what is not needed is looked for."""
+
+
+class Arrival(NamedTuple):
+    """An event that arrives in a queue: its word, its time, when it expires, and its score as an integer."""
+
+    event: int
+    time: int
+    expiry: int
+    score: int
+
+
+@inlined
+def fill_slot(arena: Array, slot: int, arrival: Arrival, last: int) -> None:
+    """Write an event, and the last word of its slot."""
+    arena[slot + EVENT], arena[slot + TIME] = arrival.event, arrival.time
+    arena[slot + EXPIRY], arena[slot + SCORE] = arrival.expiry, arrival.score
+    arena[slot + ARRIVAL] = last
+
+
+@inlined
+def comes_before(arena: Array, slot: int, arrival: Arrival) -> bool:
+    """Whether the event of a slot, which was not delivered by a window, comes before one that arrives."""
+    if arena[slot + SCORE] != arrival.score:
+        return bool(arena[slot + SCORE] > arrival.score)
+    if arena[slot + TIME] != arrival.time:
+        return bool(arena[slot + TIME] > arrival.time)
+    return bool(arena[slot + EVENT] < arrival.event)
+
+
+@inlined
+def listed_at_most(queues: Array, queue: int) -> int:
+    """Return how many events a queue lists at most."""
+    if queues[queue, KIND] == CONTINUOUS:  # nor does ALL list any, as it has no slots
+        return 0
+    if queues[queue, KIND] == PERIODIC or queues[queue, SETTING]:
+        return int(queues[queue, K])
+    return int(min(queues[queue, WINDOW], 2 * queues[queue, K]))
+
+
+@inlined
+def words_of(queues: Array, queue: int, capacity: int) -> int:
+    """Return how many words a region of so many slots takes."""
+    return SLOT * capacity + 2 * min(capacity, listed_at_most(queues, queue))
+
+
+@inlined
+def list_of(queues: Array, queue: int) -> tuple[int, int]:
+    """Return where the scores and the places of the list begin."""
+    capacity = queues[queue, CAPACITY]
+    scores = queues[queue, START] + SLOT * capacity
+    return scores, scores + min(capacity, listed_at_most(queues, queue))
+
+
+@inlined
+def number_of(word: int) -> int:
+    """Return the number of an event, delivered or not."""
+    return word if word >= 0 else ~word
+
+
+@inlined
+def outranks(arena: Array, slot: int, other: int) -> bool:
+    """Whether the event of one slot comes before that of another."""
+    if arena[slot + SCORE] != arena[other + SCORE]:
+        return bool(arena[slot + SCORE] > arena[other + SCORE])
+    if arena[slot + TIME] != arena[other + TIME]:
+        return bool(arena[slot + TIME] > arena[other + TIME])
+    return bool(number_of(arena[slot + EVENT]) < number_of(arena[other + EVENT]))
+
+
+@inlined
+def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -> bool:
+    """List the event of a slot if it is good enough; `unlisted` other events are held but not listed.
+
+    Returns whether it is listed. The last one is dropped when the list is full.
+    """
+    start, length = queues[queue, START], queues[queue, TOP]
+    scores, places = list_of(queues, queue)
+    slot = start + SLOT * place
+    score = arena[slot + SCORE]
+    is_full = length == places - scores
+    if unlisted > 0 or is_full:
+        if length == 0 or score < arena[scores + length - 1]:
+            return False
+        if score == arena[scores + length - 1] and not outranks(
+            arena, slot, start + SLOT * (arena[places + length - 1] >> 1)
+        ):
+            return False
+    end = length - 1 if is_full else length
+    at = end
+    while at > 0 and arena[scores + at - 1] <= score:
+        at -= 1
+    while at < end and arena[scores + at] == score:  # of equals the newest is the best, so mostly one look will do
+        if outranks(arena, slot, start + SLOT * (arena[places + at] >> 1)):
+            break
+        at += 1
+    move_words(arena, scores + at + 1, arena, scores + at, end - at)
+    move_words(arena, places + at + 1, arena, places + at, end - at)
+    arena[scores + at] = score
+    arena[places + at] = 2 * place + int(arena[slot + EVENT] < 0)
+    if not is_full:
+        queues[queue, TOP] = length + 1
+    return True
+
+
+@inlined
+def delist(queues: Array, arena: Array, queue: int, place: int) -> None:
+    """Take the event of a slot off the list, if it is there."""
+    length = queues[queue, TOP]
+    scores, places = list_of(queues, queue)
+    score = arena[queues[queue, START] + SLOT * place + SCORE]
+    if length == 0 or score < arena[scores + length - 1]:
+        return
+    at = 0
+    while at < length and arena[places + at] >> 1 != place:
+        at += 1
+    if at == length:
+        return
+    for later in range(at + 1, length):
+        arena[scores + later - 1] = arena[scores + later]
+        arena[places + later - 1] = arena[places + later]
+    queues[queue, TOP] = length - 1
+
+
+@inlined
+def deselect(queues: Array, arena: Array, queue: int, place: int) -> None:
+    """Empty the list of a queue if the event at this place is on it."""
+    _, places = list_of(queues, queue)
+    for at in range(places, places + queues[queue, TOP]):
+        if arena[at] >> 1 == place:
+            queues[queue, TOP] = 0
+            return
+
+
+@inlined
+def rebuild_top(queues: Array, arena: Array, queue: int) -> None:
+    """Make the list from all held events."""
+    head, passed_over = queues[queue, HEAD], 0
+    queues[queue, TOP] = 0
+    for offset in range(queues[queue, COUNT]):
+        if arena[queues[queue, START] + SLOT * (head + offset) + EVENT] == GONE:
+            passed_over += 1
+        else:
+            enlist(queues, arena, queue, head + offset, offset - passed_over - queues[queue, TOP])
+
+
+@inlined
+def move_queue(queues: Array, source: Array, queue: int, target: Array, start: int, capacity: int) -> None:
+    """Copy a queue's region to another one with room for all its events.
+
+    Within one array the new region may overlap the old one if it begins no later and has no more slots.
+    """
+    old_start, head, length = queues[queue, START], queues[queue, HEAD], queues[queue, TOP]
+    old_scores, old_places = list_of(queues, queue)
+    first = old_start + SLOT * head
+    move_words(target, start, source, first, SLOT * queues[queue, COUNT])
+    queues[queue, START], queues[queue, CAPACITY], queues[queue, HEAD] = start, capacity, 0
+    scores, places = list_of(queues, queue)
+    move_words(target, scores, source, old_scores, length)
+    for at in range(length):
+        target[places + at] = source[old_places + at] - 2 * head
+
+
+@inlined
+def leaves(queues: Array, arena: Array, queue: int, slot: int) -> int:
+    """Return when an event leaves a window by itself."""
+    if queues[queue, KIND] == TIME_WINDOW:
+        return int(min(arena[slot + EXPIRY], arena[slot + TIME] + queues[queue, SPAN]))
+    return int(arena[slot + EXPIRY])
+
+
+@compiled
+def _longest_first(queues: Array, arena: Array, queue: int) -> Array:
+    """Return the slots of a window of time from the one that stays longest on, of equals the better one first.
+
+    They are nearly in this order already: only events that expire, or with times out of order, are not.
+    """
+    first, count = queues[queue, START] + SLOT * queues[queue, HEAD], queues[queue, COUNT]
+    slots, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+    for taken in range(count):
+        slot = first + SLOT * (count - 1 - taken)
+        end = leaves(queues, arena, queue, slot)
+        at = taken
+        while at > 0 and (end > ends[at - 1] or (end == ends[at - 1] and outranks(arena, slot, slots[at - 1]))):
+            slots[at], ends[at] = slots[at - 1], ends[at - 1]
+            at -= 1
+        slots[at], ends[at] = slot, end
+    return slots
+
+
+@inlined
+def _sink(arena: Array, heap: Array, size: int) -> None:
+    """Let the first of a heap, whose first is the worst, down to its place."""
+    at, slot = 0, heap[0]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and outranks(arena, heap[child], heap[child + 1]):
+            child += 1
+        if not outranks(arena, slot, heap[child]):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = slot
+
+
+@inlined
+def _rise(arena: Array, heap: Array, at: int) -> None:
+    slot = heap[at]
+    while at > 0:
+        above = (at - 1) >> 1
+        if not outranks(arena, heap[above], slot):
+            break
+        heap[at] = heap[above]
+        at = above
+    heap[at] = slot
+
+
+@inlined
+def _is_among_best(arena: Array, heap: Array, size: int, slot: int) -> bool:
+    """Whether an event is among the best of those offered so far, for whom a heap has room; if so, it is put there."""
+    if size < len(heap):
+        heap[size] = slot
+        _rise(arena, heap, size)
+        return True
+    if size == 0 or arena[slot + SCORE] < arena[heap[0] + SCORE] or not outranks(arena, slot, heap[0]):
+        return False
+    heap[0] = slot
+    _sink(arena, heap, size)
+    return True
+
+
+@compiled
+def _mark_newest(arena: Array, first: int, k: int, marks: Array) -> None:
+    """Mark what is among the best k of itself and all that are newer."""
+    count, size = len(marks), 0
+    heap = np.empty(min(k, count), np.int64)
+    for offset in range(count - 1, -1, -1):
+        if _is_among_best(arena, heap, size, first + SLOT * offset):
+            marks[offset] = 1
+            size = min(size + 1, len(heap))
+
+
+@compiled
+def _mark_longest(queues: Array, arena: Array, queue: int, first: int, marks: Array) -> None:
+    """Mark what is among the best k of itself and all that stay as long."""
+    slots, size = _longest_first(queues, arena, queue), 0
+    heap = np.empty(min(queues[queue, K], len(slots)), np.int64)
+    for at in range(len(slots)):
+        if _is_among_best(arena, heap, size, slots[at]):
+            marks[(slots[at] - first) // SLOT] = 1
+            size = min(size + 1, len(heap))
+
+
+@compiled
+def _mark_by_places(arena: Array, first: int, k: int, marks: Array) -> None:
+    """Mark what fewer than k newer ones precede and outlive."""
+    kept, size = np.empty(len(marks), np.int64), 0
+    for offset in range(len(marks) - 1, -1, -1):
+        slot, above = first + SLOT * offset, 0
+        if arena[slot + EVENT] == GONE:
+            continue
+        for other in range(size):
+            if arena[kept[other] + EXPIRY] >= arena[slot + EXPIRY] and outranks(arena, kept[other], slot):
+                above += 1
+                if above == k:
+                    break
+        if above < k:
+            kept[size] = slot
+            size += 1
+            marks[offset] = 1
+
+
+@compiled
+def drop_unneeded(queues: Array, arena: Array, queue: int) -> None:
+    """Drop what a window does not need, all of which stays where it diversifies; put the rest into its first slots."""
+    start, head, count, k = queues[queue, START], queues[queue, HEAD], queues[queue, COUNT], queues[queue, K]
+    first = start + SLOT * head
+    marks = np.zeros(count, np.int64)
+    if queues[queue, SETTING]:
+        marks[:] = 1
+    elif queues[queue, KIND] == TIME_WINDOW:
+        _mark_longest(queues, arena, queue, first, marks)
+    elif queues[queue, NEXT] == NEVER:
+        _mark_newest(arena, first, k, marks)
+    else:
+        _mark_by_places(arena, first, k, marks)
+    keeps_places = queues[queue, KIND] == SLIDING
+    kept, soonest = 0, NEVER
+    for offset in range(count):
+        slot = first + SLOT * offset
+        if marks[offset] == 0:
+            marks[offset] = -1
+            if not keeps_places or kept == 0 or arena[slot + EXPIRY] == NEVER:
+                continue
+            arena[slot + EVENT] = GONE
+        else:
+            marks[offset] = kept
+        soonest = min(soonest, leaves(queues, arena, queue, slot))
+        to = start + SLOT * kept
+        if to != slot:
+            for word in range(SLOT):
+                arena[to + word] = arena[slot + word]
+        kept += 1
+    queues[queue, HEAD], queues[queue, COUNT], queues[queue, NEXT] = 0, kept, soonest
+    _renumber_list(queues, arena, queue, head, marks)
+
+
+@inlined
+def _renumber_list(queues: Array, arena: Array, queue: int, head: int, targets: Array) -> None:
+    """Let the list name the new slots of what is still held. It was the best of all, so it is the best of the rest."""
+    scores, places = list_of(queues, queue)
+    length = 0
+    for at in range(queues[queue, TOP]):
+        target = targets[(arena[places + at] >> 1) - head]
+        if target >= 0:
+            arena[scores + length] = arena[scores + at]
+            arena[places + length] = 2 * target + (arena[places + at] & 1)
+            length += 1
+    queues[queue, TOP] = length
+
+
+@compiled
+def drop_unneeded_of(queues: Array, arena: Array, chosen: Array) -> None:
+    """Drop what some windows do not need."""
+    for at in range(len(chosen)):
+        queue = chosen[at]
+        if SLIDING <= queues[queue, KIND] <= TIME_WINDOW and queues[queue, COUNT]:
+            drop_unneeded(queues, arena, queue)
+
+
+@inlined
+def has_room(found: Array, counters: Array, deliveries: int) -> bool:
+    """Whether so many deliveries can be written."""
+    return bool(found.shape[1] - counters[WRITTEN] >= deliveries)
+
+
+@inlined
+def write(found: Array, counters: Array, queue: int, event: int, instant: int, score: int) -> None:
+    """Write one delivery."""
+    at = counters[WRITTEN]
+    found[0, at], found[1, at], found[2, at], found[3, at] = queue, event, instant, score
+    counters[WRITTEN] = at + 1
+
+
+@inlined
+def capacity_for(count: int) -> int:
+    """Return how many slots a queue is given that holds so many events: twice as many if these are few, else 11/8."""
+    return max(FEWEST_SLOTS, count + max(3 * count >> 3, min(count, MANY_SLOTS)))
+
+
+@inlined
+def has_slot(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
+    """Whether a queue has a free slot behind its others, now that it was given one if need be and possible."""
+    if queues[queue, HEAD] + queues[queue, COUNT] < queues[queue, CAPACITY]:
+        return True
+    return _has_made_room(queues, arena, counters, queue)
+
+
+@compiled
+def _has_made_room(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
+    capacity = queues[queue, CAPACITY]
+    is_window = SLIDING <= queues[queue, KIND] <= TIME_WINDOW
+    if is_window and capacity:
+        if 8 * queues[queue, HEAD] >= capacity:
+            move_queue(queues, arena, queue, arena, queues[queue, START], capacity)
+            return True
+        if capacity >= FEW_SLOTS:
+            drop_unneeded(queues, arena, queue)
+            if 3 * queues[queue, COUNT] <= 2 * capacity:
+                return True
+    capacity, start = capacity_for(queues[queue, COUNT]), counters[USED]
+    if is_window:
+        capacity = min(capacity, queues[queue, WINDOW] + (queues[queue, WINDOW] >> 2) + FEWEST_SLOTS)
+    end = start + words_of(queues, queue, capacity)
+    if end > len(arena):
+        return False
+    move_queue(queues, arena, queue, arena, start, capacity)
+    counters[USED] = end
+    return True
+
+
+@compiled
+def repack(queues: Array, arena: Array, order: Array, capacities: Array) -> int:
+    """Put all queues one behind the other, in the order of their places, with capacities that are no larger than now.
+
+    Returns where the last one ends.
+    """
+    end = 0
+    for at in range(len(order)):
+        queue = order[at]
+        move_queue(queues, arena, queue, arena, end, capacities[queue])
+        end += words_of(queues, queue, capacities[queue])
+    return end
+
+
+@compiled
+def sizes_of(queues: Array, capacities: Array) -> Array:
+    """Return how many words the regions of queues take with these capacities."""
+    sizes = np.empty(len(queues), np.int64)
+    for queue in range(len(queues)):
+        sizes[queue] = words_of(queues, queue, capacities[queue])
+    return sizes
+
+
+@compiled
+def copy_slots(counts: Array, source: Array, starts: Array, target: Array, new_starts: Array) -> None:
+    """Copy so many slots of each queue from where they begin in an array to where they do in another."""
+    for queue in range(len(counts)):
+        move_words(target, new_starts[queue], source, starts[queue], SLOT * counts[queue])
+
+
+@compiled
+def first_out_of_order(queues: Array, slots: Array) -> int:
+    """Return the first window whose slots, one behind the other, do not ascend by arrival up to who entered; or -1."""
+    line = 0
+    for queue in range(len(queues)):
+        end = line + queues[queue, COUNT]
+        if SLIDING <= queues[queue, KIND] <= TIME_WINDOW:
+            before = -1
+            for at in range(line, end):
+                if slots[at, ARRIVAL] <= before:
+                    return queue
+                before = slots[at, ARRIVAL]
+            if before > queues[queue, ENTERED]:
+                return queue
+        line = end
+    return -1

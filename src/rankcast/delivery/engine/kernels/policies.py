@@ -1,0 +1,336 @@
+"""What each policy does in batched queues when an event arrives and when time passes; `diverse` goes on from there.
+
+Continuous: the delivered events that can still hold back another one, in their order, best first, each with the number
+of others that outrank and outlive it. That number never falls while the event is valid (what outlives it is valid as
+well), so an event is dropped for good when it reaches k. Without expiries at most k are held. Cost: O(1) for an event
+that is held back, O(n) in the events held for one that is delivered or when one has expired.
+
+Periodic: the end of a period is known when an event arrives in it, so only the best k of those that will be valid then
+are held. Cost: O(1) for an event worse than those, O(k) otherwise. With diversity all of them are held: O(1) for each,
+and the selection at the end.
+
+Sliding delivery, and top-k in a window: the window's events in order of arrival, and the list of its best. The common
+arrival (worse than the best, and so is the one that leaves) costs O(1). One among the best costs O(k). An event that
+expires before it would leave costs O(n) in the events held: those before it move up. What leaves a window of time in
+the order in which it came, as all does that does not expire, costs O(1).
+
+An event has left a window of so many events when as many have entered after it: arrival numbers tell. In a sliding
+window an event that expires frees its place, so those before it count as one newer; in top-k windows it does not. With
+diversity the list has what was selected; `diverse` keeps it, around the steps that are made here. NEXT is a lower bound
+of the instants at which an event leaves by itself, exact after every search for such events.
+"""
+
+from __future__ import annotations
+
+from rankcast.arrays import Array
+from rankcast.compiling import ZERO, inlined
+from rankcast.delivery.engine.kernels.held import (
+    ARENA_FULL,
+    DONE,
+    FOUND_FULL,
+    Arrival,
+    comes_before,
+    delist,
+    deselect,
+    enlist,
+    fill_slot,
+    has_room,
+    has_slot,
+    leaves,
+    list_of,
+    rebuild_top,
+    write,
+)
+from rankcast.delivery.engine.layout import (
+    ARRIVAL,
+    COUNT,
+    DOMINATORS,
+    ENTERED,
+    EVENT,
+    EXPIRY,
+    HEAD,
+    KIND,
+    NEXT,
+    SCORE,
+    SETTING,
+    SLIDING,
+    SLOT,
+    SPAN,
+    START,
+    STRAY,
+    TIME_WINDOW,
+    TOP,
+    UNSEEN,
+    WINDOW,
+    K,
+)
+from rankcast.model.times import LAST_INSTANT, NEVER
+
+
+@inlined
+def _copy(arena: Array, source: int, to: int) -> None:
+    if source != to:
+        for word in range(SLOT):
+            arena[to + word] = arena[source + word]
+
+
+@inlined
+def _forget_expired(queues: Array, arena: Array, queue: int, now: int) -> None:
+    start, kept, soonest = queues[queue, START], 0, NEVER
+    for at in range(queues[queue, COUNT]):
+        expiry = arena[start + SLOT * at + EXPIRY]
+        if expiry > now:
+            _copy(arena, start + SLOT * at, start + SLOT * kept)
+            soonest = min(soonest, expiry)
+            kept += 1
+    queues[queue, COUNT], queues[queue, NEXT] = kept, soonest
+
+
+@inlined
+def arrive_continuously(
+    queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
+) -> int:
+    """Deliver an event unless it has expired or k valid delivered events come before it."""
+    k = queues[queue, K]
+    if arrival.expiry <= now:
+        return DONE
+    if queues[queue, NEXT] <= now:
+        _forget_expired(queues, arena, queue, now)
+    last = queues[queue, START] + SLOT * (k - 1)
+    if queues[queue, COUNT] >= k and comes_before(arena, last, arrival):
+        return DONE
+    if not has_room(found, counters, 1):
+        return FOUND_FULL
+    if not has_slot(queues, arena, counters, queue):
+        return ARENA_FULL
+    write(found, counters, queue, arrival.event, now, arrival.score)
+    _remember(queues, arena, queue, arrival)
+    return DONE
+
+
+@inlined
+def _remember(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None:
+    """Hold a delivered event unless k outrank and outlive it; drop those to which it is the k-th such event."""
+    start, k = queues[queue, START], queues[queue, K]
+    position, dominators = 0, 0
+    while position < queues[queue, COUNT] and comes_before(arena, start + SLOT * position, arrival):
+        dominators += int(arena[start + SLOT * position + EXPIRY] >= arrival.expiry)
+        position += 1
+    kept = position
+    for at in range(position, queues[queue, COUNT]):
+        slot = start + SLOT * at
+        if arena[slot + EXPIRY] <= arrival.expiry:
+            arena[slot + DOMINATORS] += 1
+        if arena[slot + DOMINATORS] < k:
+            _copy(arena, slot, start + SLOT * kept)
+            kept += 1
+    if dominators < k:
+        for at in range(kept, position, -1):
+            _copy(arena, start + SLOT * (at - 1), start + SLOT * at)
+        fill_slot(arena, start + SLOT * position, arrival, dominators)
+        queues[queue, NEXT] = min(queues[queue, NEXT], arrival.expiry)
+        kept += 1
+    queues[queue, COUNT] = kept
+
+
+@inlined
+def arrive_in_period(queues: Array, arena: Array, counters: Array, queue: int, arrival: Arrival, now: int) -> int:
+    """Hold an event that may be among the best k of its period and will be valid at its end."""
+    period, end = queues[queue, SPAN], queues[queue, NEXT]
+    if end == NEVER:
+        end = min(now // period * period + period, LAST_INSTANT)
+    if arrival.expiry <= end or arrival.expiry <= now:
+        return DONE
+    start, count = queues[queue, START], queues[queue, COUNT]
+    place = count
+    diversifies = queues[queue, SETTING] != 0
+    if count == queues[queue, K] and not diversifies:
+        _, places = list_of(queues, queue)
+        place = arena[places + count - 1] >> 1
+        if comes_before(arena, start + SLOT * place, arrival):
+            return DONE
+        queues[queue, TOP] = count - 1
+    elif has_slot(queues, arena, counters, queue):
+        start = queues[queue, START]
+        queues[queue, COUNT] = count + 1
+    else:
+        return ARENA_FULL
+    queues[queue, NEXT] = end
+    fill_slot(arena, start + SLOT * place, arrival, ZERO)
+    if not diversifies:
+        enlist(queues, arena, queue, place, 0)
+    return DONE
+
+
+@inlined
+def pass_in_period(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
+    """Deliver the best of a period that has ended."""
+    end = queues[queue, NEXT]
+    if end > now:
+        return DONE
+    if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
+        return FOUND_FULL
+    start = queues[queue, START]
+    _, places = list_of(queues, queue)
+    for at in range(places, places + queues[queue, TOP]):
+        slot = start + SLOT * (arena[at] >> 1)
+        write(found, counters, queue, arena[slot + EVENT], end, arena[slot + SCORE])
+    queues[queue, COUNT], queues[queue, TOP], queues[queue, NEXT] = 0, 0, NEVER
+    return DONE
+
+
+@inlined
+def _enter(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None:
+    """Put an event into the next free slot."""
+    count = queues[queue, COUNT]
+    place = queues[queue, HEAD] + count
+    slot = queues[queue, START] + SLOT * place
+    queues[queue, ENTERED] += 1
+    fill_slot(arena, slot, arrival, queues[queue, ENTERED])
+    queues[queue, COUNT] = count + 1
+    end = leaves(queues, arena, queue, slot)
+    queues[queue, NEXT] = min(queues[queue, NEXT], end)
+    if queues[queue, KIND] == TIME_WINDOW and count and end < leaves(queues, arena, queue, slot - SLOT):
+        queues[queue, STRAY] = queues[queue, ENTERED]
+    if queues[queue, SETTING] == 0:
+        enlist(queues, arena, queue, place, count - queues[queue, TOP])
+
+
+@inlined
+def _leave(queues: Array, arena: Array, queue: int, offset: int) -> None:
+    """Remove the event that is so many slots after the first; what follows it is then at this offset."""
+    if queues[queue, SETTING]:
+        deselect(queues, arena, queue, queues[queue, HEAD] + offset)
+    else:
+        delist(queues, arena, queue, queues[queue, HEAD] + offset)
+    if offset > 0:
+        _move_up(queues, arena, queue, offset)
+    queues[queue, HEAD] += 1
+    queues[queue, COUNT] -= 1
+
+
+@inlined
+def _move_up(queues: Array, arena: Array, queue: int, offset: int) -> None:
+    """Move the events before an offset by one slot, over the one that is there."""
+    head = queues[queue, HEAD]
+    first = queues[queue, START] + SLOT * head
+    newer = int(queues[queue, KIND] == SLIDING)
+    for word in range(SLOT * offset - 1, -1, -1):
+        arena[first + SLOT + word] = arena[first + word]
+    if newer:
+        for moved in range(1, offset + 1):
+            arena[first + SLOT * moved + ARRIVAL] += newer
+    _, places = list_of(queues, queue)
+    for at in range(places, places + queues[queue, TOP]):
+        if (arena[at] >> 1) - head < offset:
+            arena[at] += 2
+
+
+@inlined
+def _remove_departed(queues: Array, arena: Array, queue: int, now: int) -> None:
+    """Remove every event that has left by itself. What follows a removed one stays in its slot, so one walk will do."""
+    soonest, offset = NEVER, 0
+    slot = queues[queue, START] + SLOT * queues[queue, HEAD]
+    if queues[queue, KIND] == TIME_WINDOW and queues[queue, COUNT] and arena[slot + ARRIVAL] > queues[queue, STRAY]:
+        while queues[queue, COUNT] and leaves(queues, arena, queue, slot) <= now:
+            _leave(queues, arena, queue, 0)
+            slot += SLOT
+        queues[queue, NEXT] = leaves(queues, arena, queue, slot) if queues[queue, COUNT] else NEVER
+        return
+    for _ in range(queues[queue, COUNT]):
+        end = leaves(queues, arena, queue, slot)
+        if end <= now:
+            _leave(queues, arena, queue, offset)
+        else:
+            soonest = min(soonest, end)
+            offset += 1
+        slot += SLOT
+    queues[queue, NEXT] = soonest
+
+
+@inlined
+def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int) -> None:
+    """Deliver those of the best k that were not delivered before."""
+    wanted = min(queues[queue, K], queues[queue, COUNT])
+    if queues[queue, TOP] < wanted:  # seldom, so that what follows is left out elsewhere
+        if queues[queue, SETTING] == 0:
+            rebuild_top(queues, arena, queue)
+        wanted = min(wanted, queues[queue, TOP])
+    _, places = list_of(queues, queue)
+    for at in range(places, places + wanted):
+        if arena[at] & 1 == 0:
+            slot = queues[queue, START] + SLOT * (arena[at] >> 1)
+            write(found, counters, queue, arena[slot + EVENT], instant, arena[slot + SCORE])
+            arena[slot + EVENT] = ~arena[slot + EVENT]
+            arena[at] |= 1
+
+
+@inlined
+def admit_to_count_window(
+    queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
+) -> int:
+    """Let expired events leave, then the new one enter, then those leave that are no longer among the most recent."""
+    if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT] + 1)):
+        return FOUND_FULL
+    if not has_slot(queues, arena, counters, queue):
+        return ARENA_FULL
+    if queues[queue, NEXT] <= now:
+        _remove_departed(queues, arena, queue, now)
+    oldest = queues[queue, ENTERED] + 2 - queues[queue, WINDOW]
+    while queues[queue, COUNT] and arena[queues[queue, START] + SLOT * queues[queue, HEAD] + ARRIVAL] < oldest:
+        _leave(queues, arena, queue, 0)
+    _enter(queues, arena, queue, arrival)
+    return DONE
+
+
+@inlined
+def arrive_in_count_window(
+    queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
+) -> int:
+    """Let an event enter as others leave; evaluate."""
+    if arrival.expiry <= now:
+        return DONE
+    status = admit_to_count_window(queues, arena, found, counters, queue, arrival, now)
+    if status == DONE:
+        evaluate(queues, arena, found, counters, queue, now)
+    return status
+
+
+@inlined
+def arrive_in_time_window(queues: Array, arena: Array, counters: Array, queue: int, arrival: Arrival, now: int) -> int:
+    """Let an event enter once those have left that live no longer; its instant is evaluated when it is over."""
+    if min(arrival.expiry, arrival.time + queues[queue, SPAN]) > now:
+        if queues[queue, NEXT] <= now:
+            _remove_departed(queues, arena, queue, now)
+        if not has_slot(queues, arena, counters, queue):
+            return ARENA_FULL
+        _enter(queues, arena, queue, arrival)
+        queues[queue, UNSEEN] = now
+    return DONE
+
+
+@inlined
+def next_instant(queues: Array, queue: int) -> int:
+    """Return the first instant at which something entered that was not evaluated, or something may leave."""
+    return int(min(queues[queue, UNSEEN], queues[queue, NEXT]))
+
+
+@inlined
+def depart(queues: Array, arena: Array, queue: int, instant: int) -> None:
+    """Let everything leave whose time is over."""
+    if queues[queue, NEXT] <= instant:
+        _remove_departed(queues, arena, queue, instant)
+    queues[queue, UNSEEN] = NEVER
+
+
+@inlined
+def pass_in_window(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
+    """Evaluate, in order, the instants before `now` at which something entered or left."""
+    while True:
+        instant = next_instant(queues, queue)
+        if instant >= now:
+            return DONE
+        if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
+            return FOUND_FULL
+        depart(queues, arena, queue, instant)
+        evaluate(queues, arena, found, counters, queue, instant)
