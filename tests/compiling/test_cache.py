@@ -102,9 +102,14 @@ def test_a_comment_is_no_change(kernels, kept):
     assert called(kernels, **kept)[:2] == (2, 0)
 
 
-def test_a_damaged_file_is_compiled_again(kernels, kept, tmp_path):
+@pytest.mark.parametrize(
+    "damaged",
+    [lambda content: content[:100], lambda _: b"crankcast.gone\nName\n.", lambda _: b"crankcast\nGone\n."],
+    ids=["cut short", "module gone", "name gone"],
+)
+def test_a_damaged_file_is_compiled_again(kernels, kept, tmp_path, damaged):
     for path in tmp_path.rglob("*.nbc"):
-        path.write_bytes(path.read_bytes()[:100])
+        path.write_bytes(damaged(path.read_bytes()))
     found, compiled, log = called(kernels, **kept)
     assert (found, compiled) == (2, 2)
     assert any("cannot be read, so the kernel is compiled again" in line for line in log)

@@ -151,7 +151,7 @@ def _has_literals(signature: Any) -> bool:
 def _read(path: Path, target: Any) -> Any:
     try:
         payload = pickle.loads(path.read_bytes())
-    except (OSError, EOFError, pickle.UnpicklingError) as error:
+    except (OSError, EOFError, pickle.UnpicklingError, ImportError, AttributeError) as error:  # a name may be gone
         log.warning("%s: cannot be read, so the kernel is compiled again: %s", path, error)
         return None
     return _rebuilt(target, *payload)
