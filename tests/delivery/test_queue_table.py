@@ -20,7 +20,7 @@ from rankcast.delivery.engine.contents import (
     WantedContent,
     attribute_code,
 )
-from rankcast.delivery.engine.layout import COUNT, TOP
+from rankcast.delivery.engine.layout import LINE
 from rankcast.delivery.engine.queue_table import ArrivalRows, QueueTable
 from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, step
@@ -246,7 +246,7 @@ class TestSize:
         scores = np.random.default_rng(3).random(5_000).tolist()
         queues.take(rows_of([(0, event, event, NEVER, score) for event, score in enumerate(scores)]))
         assert queues.nbytes < 20_000
-        assert 20 < queues.to_arrays()["queues"][0, COUNT] < 50
+        assert 20 < queues.to_arrays()["queues"][0, LINE.size] < 50
         assert len(queues.to_bytes()) <= 2_500
 
     @pytest.mark.parametrize("policy", [Sliding(10, 20_000), TopKWindow(10, 20_000)], ids=str)
@@ -258,7 +258,7 @@ class TestSize:
             queue = np.repeat(np.arange(50), 1_000)
             queues.take(ArrivalRows(queue, event, event, np.full(50_000, NEVER), generator.random(50_000)))
         assert queues.nbytes / 50 < 9_000
-        assert 70 < queues.to_arrays()["queues"][:, COUNT].mean() < 100
+        assert 70 < queues.to_arrays()["queues"][:, LINE.size].mean() < 100
 
     def test_what_left_is_not_kept(self):
         queues = QueueTable.of([TopKWindow(3, ticks(10))])
@@ -270,7 +270,7 @@ class TestSize:
     def test_continuous_keeps_k_without_expiry(self):
         queues = QueueTable.of([Continuous(3)])
         queues.take(rows_of([(0, event, event, NEVER, float(event)) for event in range(100)]))
-        assert queues.to_arrays()["queues"][0, COUNT] == 3
+        assert queues.to_arrays()["queues"][0, LINE.size] == 3
 
     def test_k_0_keeps_nothing(self):
         policies = [Continuous(0), Sliding(0, 5), TopKWindow(0, 5), TopKWindow(0, ticks(5)), Periodic(0, ticks(5))]
@@ -290,7 +290,7 @@ def test_a_place_that_a_dropped_event_keeps_is_no_event_that_is_held():
     queues = QueueTable.of([Sliding(1, 4)])
     queues.take(rows_of([(0, 0, 1, NEVER, 1.0), (0, 1, 2, 9, 0.25), (0, 2, 3, NEVER, 0.5)]))
     queues.drop_unneeded()
-    assert queues.arrays[0][0, COUNT] == 3
+    assert queues.arrays[0][0, LINE.size] == 3
     assert queues.words().tolist() == [0, 2]
 
 
@@ -298,9 +298,9 @@ def test_an_arrival_that_changes_nothing_leaves_the_selection_as_it_is():
     queues = QueueTable.of([Sliding(2, 9, Diversity(0.5, {"a": 1}))])
     contents = Contents.of({0: {"a": 1}, 1: {"a": 2}, 2: {"a": 1}, 3: {"a": 3}})
     queues.take(rows_of([(0, 0, 0, NEVER, 0.9), (0, 1, 1, NEVER, 0.8)]), contents)
-    assert queues.arrays[0][0, TOP] == 2
+    assert queues.arrays[0][0, LINE.top] == 2
     assert len(queues.take(rows_of([(0, 2, 2, NEVER, 0.7)]), contents).event) == 0
-    assert queues.arrays[0][0, (COUNT, TOP)].tolist() == [3, 2]
+    assert queues.arrays[0][0, (LINE.size, LINE.top)].tolist() == [3, 2]
     assert queues.take(rows_of([(0, 3, 3, NEVER, 0.85)]), contents).event.tolist() == [3]
 
 
@@ -308,7 +308,7 @@ def test_a_full_queue_that_diversifies_packs_into_some_kilobytes_besides_content
     queues = QueueTable.of([Sliding(10, 100, Diversity(weights={"a": 1}))])
     contents = Contents.of({event: {"a": event % 5} for event in range(250)})
     queues.take(rows_of([(0, event, event, NEVER, event % 7 / 7) for event in range(250)]), contents)
-    assert queues.to_arrays()["queues"][0, COUNT] == 100
+    assert queues.to_arrays()["queues"][0, LINE.size] == 100
     assert len(queues.to_bytes()) <= 4_400
 
 

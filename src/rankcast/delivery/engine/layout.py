@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,18 +36,54 @@ LONGEST = LAST_INSTANT - FIRST_INSTANT
 # The kinds of queues.
 ALL, CONTINUOUS, SLIDING, COUNT_WINDOW, TIME_WINDOW, PERIODIC = range(6)
 
-# The words of a queue's line. NEXT: no event held leaves by itself before it; for periods, their end. UNSEEN: an
-# instant whose arrivals have entered but which has not been evaluated. HEAD: the first slot in use. TOP: how many are
-# listed among the best. SETTING: by which diversity it selects, from 1 on; 0 for none. ENTERED: how many entered.
-# STRAY: all that entered a window of time after so many leave it in the order in which they came.
-KIND, K, WINDOW, SPAN, CLOCK, START, CAPACITY, HEAD, COUNT, TOP, NEXT, UNSEEN, SETTING, ENTERED, STRAY = range(15)
-LINE = 15
 
-# The words of a slot. ARRIVAL is the number of an event among all that entered a window; continuous delivery keeps
-# there how many events outrank and outlive this one.
-EVENT, TIME, EXPIRY, SCORE, ARRIVAL = range(5)
-DOMINATORS = ARRIVAL
-SLOT = 5
+class LineWords(NamedTuple):
+    """The words of a queue's line; `LINE` says where each of them is.
+
+    `size` is how many slots are in use.
+    `next`: no event held leaves by itself before it; for periods, their end. `unseen`: an instant whose arrivals have
+    entered but which has not been evaluated. `head`: the first slot in use. `top`: how many are listed among the best.
+    `setting`: by which diversity it selects, from 1 on; 0 for none. `entered`: how many entered. `stray`: all that
+    entered a window of time after so many leave it in the order in which they came.
+    """
+
+    kind: int
+    k: int
+    window: int
+    span: int
+    clock: int = FIRST_INSTANT
+    start: int = 0
+    capacity: int = 0
+    head: int = 0
+    size: int = 0
+    top: int = 0
+    next: int = NEVER
+    unseen: int = NEVER
+    setting: int = 0
+    entered: int = 0
+    stray: int = 0
+
+
+LINE = LineWords(*range(15))
+
+
+class SlotWords(NamedTuple):
+    """The words of a slot; `HELD` says where each of them is.
+
+    `arrival` is the number of an event among all that entered a window; continuous delivery keeps there how many events
+    outrank and outlive this one (DOMINATORS).
+    """
+
+    event: int
+    time: int
+    expiry: int
+    score: int
+    arrival: int
+
+
+HELD = SlotWords(*range(5))
+DOMINATORS = HELD.arrival
+SLOT = len(HELD)
 
 GONE = -(2**63)
 """The event of a slot that only keeps a place."""
@@ -54,20 +91,16 @@ GONE = -(2**63)
 
 def lines_of(policies: Iterable[Policy], settings: Mapping[Diversity, int]) -> Array:
     """Return the lines of queues that have seen nothing yet; `settings` numbers what they diversify by, from 1 on."""
-    known: dict[Policy, list[int]] = {}
+    known: dict[Policy, LineWords] = {}
     lines = [known.get(policy) or known.setdefault(policy, _line(policy, settings)) for policy in policies]
-    return np.array(lines, np.int64).reshape(len(lines), LINE)
+    return np.array(lines, np.int64).reshape(len(lines), len(LINE))
 
 
-def _line(policy: Policy, settings: Mapping[Diversity, int]) -> list[int]:
+def _line(policy: Policy, settings: Mapping[Diversity, int]) -> LineWords:
     kind, k, window, span = _described(policy)
-    line = [0] * LINE
-    line[KIND], line[K], line[WINDOW], line[SPAN] = kind, min(k, LONGEST), min(window, LONGEST), min(span, LONGEST)
-    line[CLOCK], line[NEXT], line[UNSEEN] = FIRST_INSTANT, NEVER, NEVER
     diversity = diversity_of(policy)
-    if diversity is not None:
-        line[SETTING] = settings[diversity]
-    return line
+    setting = 0 if diversity is None else settings[diversity]
+    return LineWords(kind, min(k, LONGEST), min(window, LONGEST), min(span, LONGEST), setting=setting)
 
 
 def _described(policy: Policy) -> tuple[int, int, int, int]:

@@ -94,34 +94,15 @@ from rankcast.delivery.engine.kernels.held import (
 )
 from rankcast.delivery.engine.layout import (
     ALL,
-    ARRIVAL,
-    CAPACITY,
-    CLOCK,
     CONTINUOUS,
-    COUNT,
-    ENTERED,
-    EVENT,
-    EXPIRY,
     GONE,
-    HEAD,
-    KIND,
+    HELD,
     LINE,
     LONGEST,
-    NEXT,
     PERIODIC,
-    SCORE,
-    SETTING,
     SLIDING,
     SLOT,
-    SPAN,
-    START,
-    STRAY,
-    TIME,
     TIME_WINDOW,
-    TOP,
-    UNSEEN,
-    WINDOW,
-    K,
     lines_of,
 )
 from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, SlidingQueue, TopKWindowQueue, new_queue
@@ -147,16 +128,16 @@ STATE: Columns = {
     "queues": Column(
         np.int64,
         "queues",
-        width=LINE,
+        width=len(LINE),
         columns={
-            KIND: below(PERIODIC + 1),
-            K: below(LONGEST + 1),
-            WINDOW: below(LONGEST + 1),
-            SPAN: below(LONGEST + 1, 1),
-            COUNT: below("held and one"),
-            SETTING: below("settings and one"),
-            ENTERED: Range(),
-            **dict.fromkeys((START, HEAD, TOP, STRAY), below(1)),
+            LINE.kind: below(PERIODIC + 1),
+            LINE.k: below(LONGEST + 1),
+            LINE.window: below(LONGEST + 1),
+            LINE.span: below(LONGEST + 1, 1),
+            LINE.size: below("held and one"),
+            LINE.setting: below("settings and one"),
+            LINE.entered: Range(),
+            **dict.fromkeys((LINE.start, LINE.head, LINE.top, LINE.stray), below(1)),
         },
     ),
     "held": Column(
@@ -164,8 +145,8 @@ STATE: Columns = {
         "held",
         width=SLOT,
         columns={
-            TIME: Range(FIRST_INSTANT, LAST_INSTANT + 1),
-            EXPIRY: Range(FIRST_INSTANT, LAST_INSTANT + 1, NEVER),
+            HELD.time: Range(FIRST_INSTANT, LAST_INSTANT + 1),
+            HELD.expiry: Range(FIRST_INSTANT, LAST_INSTANT + 1, NEVER),
         },
     ),
     "settings": Column(np.int64, "words of settings"),
@@ -241,7 +222,7 @@ class QueueTable:
     @classmethod
     def of(cls, policies: Iterable[Policy]) -> Self:
         """Return queues that have seen nothing yet."""
-        made = cls(np.zeros((0, LINE), np.int64), np.zeros(0, np.int64))
+        made = cls(np.zeros((0, len(LINE)), np.int64), np.zeros(0, np.int64))
         made.grow(policies)
         return made
 
@@ -251,7 +232,7 @@ class QueueTable:
     @property
     def clocks(self) -> Array:
         """How far each queue is, in microseconds since 1970."""
-        clocks: Array = self._queues[:, CLOCK].copy()
+        clocks: Array = self._queues[:, LINE.clock].copy()
         return clocks
 
     @property
@@ -416,7 +397,7 @@ class QueueTable:
         lines = self._lines(list(policies))
         before, size = len(self), len(self) + len(lines)
         if size > len(self._all_lines):
-            self._all_lines = np.concatenate([self._queues, np.zeros((max(16, size), LINE), np.int64)])
+            self._all_lines = np.concatenate([self._queues, np.zeros((max(16, size), len(LINE)), np.int64)])
         self._queues = self._all_lines[:size]
         self._queues[before:] = lines
         room = self._timers.shape[1]
@@ -429,25 +410,25 @@ class QueueTable:
         """Return a queue as the step functions know it; `policy` is its own, where the caller knows that."""
         self.drop_unneeded(np.array([queue]))
         line = self._queues[queue]
-        first = line[START] + SLOT * line[HEAD]
-        slots = self._arena[first : first + SLOT * line[COUNT]].reshape(-1, SLOT)
+        first = line[LINE.start] + SLOT * line[LINE.head]
+        slots = self._arena[first : first + SLOT * line[LINE.size]].reshape(-1, SLOT)
         return _queue_of(line, slots, policy, content_of)
 
     def put(self, queue: int, state: Queue, policy: Policy) -> None:
         """Let a queue go on as one of the step functions, of this policy."""
         line = self._lines([policy])[0]
-        line[CLOCK] = self._queues[queue, CLOCK]
+        line[LINE.clock] = self._queues[queue, LINE.clock]
         slots = _fill_line(line, state)
-        line[STRAY] = line[ENTERED]
+        line[LINE.stray] = line[LINE.entered]
         used = int(self._counters[USED])
-        line[START], line[CAPACITY], line[COUNT] = used, len(slots), len(slots)
-        end = used + int(sizes_of(line[None], line[None, CAPACITY])[0])
+        line[LINE.start], line[LINE.capacity], line[LINE.size] = used, len(slots), len(slots)
+        end = used + int(sizes_of(line[None], line[None, LINE.capacity])[0])
         if end > len(self._arena):
             self._resize(int(SPARE * end))
         self._arena[used : used + slots.size] = slots.ravel()
         self._counters[USED] = end
         self._queues[queue] = line
-        if line[KIND] == PERIODIC and not line[SETTING]:
+        if line[LINE.kind] == PERIODIC and not line[LINE.setting]:
             list_all(self._queues[queue : queue + 1], self._arena)
         if self._timers.shape[1]:
             set_timers(self._queues, self._timers, self._counters, queue, queue + 1)
@@ -474,8 +455,8 @@ class QueueTable:
     def _slots_in_use(self, chosen: slice | Array = slice(None)) -> Array:
         """Return where the slots of some queues, or of all, begin."""
         queues = self._queues[chosen]
-        counts = queues[:, COUNT]
-        begins = queues[:, START] + SLOT * queues[:, HEAD]
+        counts = queues[:, LINE.size]
+        begins = queues[:, LINE.start] + SLOT * queues[:, LINE.head]
         before = np.cumsum(counts) - counts
         return np.repeat(begins - SLOT * before, counts) + SLOT * np.arange(int(counts.sum()))
 
@@ -497,11 +478,11 @@ class QueueTable:
         """Return the state, packed, as named arrays of its own: just what is needed, without lists of the best."""
         self.drop_unneeded()
         queues = self._queues.copy()
-        counts, begins = queues[:, COUNT].copy(), queues[:, START] + SLOT * queues[:, HEAD]
+        counts, begins = queues[:, LINE.size].copy(), queues[:, LINE.start] + SLOT * queues[:, LINE.head]
         held = np.empty((int(counts.sum()), SLOT), np.int64)
         copy_slots(counts, self._arena, begins, held.reshape(-1), SLOT * (np.cumsum(counts) - counts))
-        queues[:, (START, HEAD, TOP, STRAY)] = 0
-        queues[:, CAPACITY] = queues[:, COUNT]
+        queues[:, (LINE.start, LINE.head, LINE.top, LINE.stray)] = 0
+        queues[:, LINE.capacity] = queues[:, LINE.size]
         return {"queues": queues, "held": held, "settings": self._settings.to_words()}
 
     @classmethod
@@ -515,12 +496,12 @@ class QueueTable:
         given = {"held and one": len(held) + 1, "settings and one": settings.size + 1}
         check_values(QUEUE_TABLE, arrays, STATE, given)
         _check_lines(queues, held)
-        queues[:, STRAY] = queues[:, ENTERED]
-        sizes, counts = sizes_of(queues, queues[:, CAPACITY].copy()), queues[:, COUNT].copy()
-        queues[:, START] = np.cumsum(sizes) - sizes
+        queues[:, LINE.stray] = queues[:, LINE.entered]
+        sizes, counts = sizes_of(queues, queues[:, LINE.capacity].copy()), queues[:, LINE.size].copy()
+        queues[:, LINE.start] = np.cumsum(sizes) - sizes
         arena = np.empty(int(sizes.sum()), np.int64)
         begins = SLOT * (np.cumsum(counts) - counts)
-        copy_slots(counts, held.reshape(-1), begins, arena, queues[:, START].copy())
+        copy_slots(counts, held.reshape(-1), begins, arena, queues[:, LINE.start].copy())
         list_all(queues, arena)
         return cls(queues, arena, settings)
 
@@ -582,10 +563,10 @@ class QueueTable:
         """Make room where a kernel stopped, at one queue."""
         wanted = self._queues[queue]
         if status == FOUND_FULL:
-            more = max(FEWEST_FOUND, self._found.shape[1], int(min(wanted[K], wanted[COUNT] + 1)))
+            more = max(FEWEST_FOUND, self._found.shape[1], int(min(wanted[LINE.k], wanted[LINE.size] + 1)))
             self._found = np.concatenate([self._found, np.empty((4, more), np.int64)], axis=1)
             return
-        grown = int(sizes_of(wanted[None], np.array([FEWEST_FREE + 2 * int(wanted[COUNT])]))[0])
+        grown = int(sizes_of(wanted[None], np.array([FEWEST_FREE + 2 * int(wanted[LINE.size])]))[0])
         needed = int(sizes_of(self._queues, self._least_capacities()).sum())
         if self._counters[USED] > WASTE * needed:
             self.compact()
@@ -594,13 +575,13 @@ class QueueTable:
 
     def _least_capacities(self) -> Array:
         """Return how many slots the queues are left with when they are put together again."""
-        counts = self._queues[:, COUNT]
-        found: Array = np.minimum(self._queues[:, CAPACITY], counts + counts // 2 + FEWEST_FREE)
+        counts = self._queues[:, LINE.size]
+        found: Array = np.minimum(self._queues[:, LINE.capacity], counts + counts // 2 + FEWEST_FREE)
         return found
 
     def compact(self) -> None:
         """Put the queues together, one behind the other, with few free slots."""
-        order = np.argsort(self._queues[:, START], kind="stable")
+        order = np.argsort(self._queues[:, LINE.start], kind="stable")
         capacities = self._least_capacities()
         self._counters[USED] = repack(self._queues, self._arena, order, capacities)
 
@@ -623,7 +604,7 @@ class QueueTable:
             SCORE_NOT_A_NUMBER: f"score {rows.score[row]} of queue {queue} is not a number",
         }
         if fault == LATE:
-            before = rows.time[row - 1] if row and rows.queue[row - 1] == queue else self._queues[queue, CLOCK]
+            before = rows.time[row - 1] if row and rows.queue[row - 1] == queue else self._queues[queue, LINE.clock]
             problems[LATE] = (
                 f"time {time} of queue {queue} is before {before}; expected the rows of a queue in time order"
             )
@@ -681,8 +662,8 @@ def _flipped(words: Array) -> Array:
 
 def _policy_of(line: Array) -> Policy:
     """Return the policy of a line; of its diversity, only that it has one."""
-    kind, k, window, span = (int(line[word]) for word in (KIND, K, WINDOW, SPAN))
-    diversity = Diversity() if line[SETTING] else None
+    kind, k, window, span = (int(line[word]) for word in (LINE.kind, LINE.k, LINE.window, LINE.span))
+    diversity = Diversity() if line[LINE.setting] else None
     if kind == ALL:
         return ALL_MATCHES
     if kind == CONTINUOUS:
@@ -700,7 +681,7 @@ def _queue_of(line: Array, slots: Array, policy: Policy | None = None, content_o
     held: list[Candidate] = []
     delivered: list[int] = []
     places: list[tuple[int, datetime]] = []
-    scores = _flipped(slots[:, SCORE]).view(np.float64).tolist()
+    scores = _flipped(slots[:, HELD.score]).view(np.float64).tolist()
     for (event, time, expiry, _, arrival), score in zip(slots.tolist(), scores, strict=True):
         if event == GONE:
             places.append((arrival, instant_of(expiry)))
@@ -711,15 +692,15 @@ def _queue_of(line: Array, slots: Array, policy: Policy | None = None, content_o
         expires = None if expiry == NEVER else instant_of(expiry)
         content = () if content_of is None else content_of(number)
         held.append(Candidate(number, instant_of(time), score, expires, content, arrival))
-    entered = int(line[ENTERED])
+    entered = int(line[LINE.entered])
     if isinstance(policy, Continuous):
         return ContinuousQueue(policy, tuple(held))
     if isinstance(policy, Sliding):
         return SlidingQueue(policy, tuple(held), frozenset(delivered), entered, tuple(places))
     if isinstance(policy, Periodic):
-        return PeriodicQueue(policy, _optional(line[NEXT]), tuple(held))
+        return PeriodicQueue(policy, _optional(line[LINE.next]), tuple(held))
     if isinstance(policy, TopKWindow):
-        return TopKWindowQueue(policy, tuple(held), frozenset(delivered), _optional(line[UNSEEN]), entered)
+        return TopKWindowQueue(policy, tuple(held), frozenset(delivered), _optional(line[LINE.unseen]), entered)
     return new_queue(policy)
 
 
@@ -735,23 +716,23 @@ def _fill_line(line: Array, queue: Queue) -> Array:
         above = [sum(other.outlives(one) for other in best_first[:at]) for at, one in enumerate(best_first)]
         held = tuple(replace(one, arrival=count) for one, count in zip(best_first, above, strict=True))
     if isinstance(queue, SlidingQueue | TopKWindowQueue):
-        delivered, line[ENTERED] = queue.delivered, queue.entered
+        delivered, line[LINE.entered] = queue.delivered, queue.entered
     slots = _slots(held, delivered)
     if isinstance(queue, SlidingQueue):
         kept = np.array([(GONE, 0, microseconds(end), GONE, number) for number, end in queue.places], np.int64)
         slots = np.concatenate([slots, kept.reshape(-1, SLOT)])
-        slots = slots[np.argsort(slots[:, ARRIVAL], kind="stable")]
+        slots = slots[np.argsort(slots[:, HELD.arrival], kind="stable")]
     if isinstance(queue, TopKWindowQueue):
-        line[UNSEEN] = microseconds(queue.unseen)
-    ends = slots[:, EXPIRY]
-    if line[KIND] == TIME_WINDOW:
-        ends = np.minimum(ends, slots[:, TIME] + line[SPAN])
-    line[NEXT] = microseconds(queue.end) if isinstance(queue, PeriodicQueue) else ends.min(initial=NEVER)
+        line[LINE.unseen] = microseconds(queue.unseen)
+    ends = slots[:, HELD.expiry]
+    if line[LINE.kind] == TIME_WINDOW:
+        ends = np.minimum(ends, slots[:, HELD.time] + line[LINE.span])
+    line[LINE.next] = microseconds(queue.end) if isinstance(queue, PeriodicQueue) else ends.min(initial=NEVER)
     return slots
 
 
 def _slots(held: tuple[Candidate, ...], delivered: frozenset[object]) -> Array:
-    assert tuple(range(SLOT)) == (EVENT, TIME, EXPIRY, SCORE, ARRIVAL)
+    assert tuple(range(SLOT)) == (HELD.event, HELD.time, HELD.expiry, HELD.score, HELD.arrival)
     numbers = [one.identity for one in held if isinstance(one.identity, int)]  # queue tables know events by numbers
     words = [
         (~number if number in delivered else number, microseconds(one.time), microseconds(one.expires), 0, one.arrival)
@@ -759,22 +740,25 @@ def _slots(held: tuple[Candidate, ...], delivered: frozenset[object]) -> Array:
     ]
     found = np.array(words, np.int64).reshape(-1, SLOT)
     scores = np.array([one.score for one in held], np.float64) + 0.0  # no zero is negative
-    found[:, SCORE] = _flipped(scores.view(np.int64))
+    found[:, HELD.score] = _flipped(scores.view(np.int64))
     return found
 
 
 def _check_lines(queues: Array, held: Array) -> None:
     """Raise where the words of a line contradict each other or its slots: a kernel could be led outside the arrays."""
-    kinds, counts = queues[:, KIND], queues[:, COUNT]
-    diversifies, is_window = queues[:, SETTING] > 0, (kinds >= SLIDING) & (kinds <= TIME_WINDOW)
+    kinds, counts = queues[:, LINE.kind], queues[:, LINE.size]
+    diversifies, is_window = queues[:, LINE.setting] > 0, (kinds >= SLIDING) & (kinds <= TIME_WINDOW)
     for wrong, message in (
-        ((kinds != PERIODIC) & (queues[:, WINDOW] == 0), "a window of no events"),
-        ((kinds == PERIODIC) & ~diversifies & (counts > queues[:, K]), "a period that holds more than it delivers"),
+        ((kinds != PERIODIC) & (queues[:, LINE.window] == 0), "a window of no events"),
+        (
+            (kinds == PERIODIC) & ~diversifies & (counts > queues[:, LINE.k]),
+            "a period that holds more than it delivers",
+        ),
         ((kinds == ALL) & (counts > 0), "a queue of all matches that holds some"),
         (diversifies & ~is_window & (kinds != PERIODIC), "a queue that cannot diversify and does"),
-        ((kinds == TIME_WINDOW) & (queues[:, WINDOW] != LONGEST), "a window of time that counts events"),
-        (is_window & (counts > queues[:, WINDOW]), "a window that holds more events than it has"),
-        (counts != queues[:, CAPACITY], "room for more or fewer events than are held"),
+        ((kinds == TIME_WINDOW) & (queues[:, LINE.window] != LONGEST), "a window of time that counts events"),
+        (is_window & (counts > queues[:, LINE.window]), "a window that holds more events than it has"),
+        (counts != queues[:, LINE.capacity], "room for more or fewer events than are held"),
     ):
         fail_where(wrong, f"{QUEUE_TABLE}: array queues: {message}")
     if int(counts.sum()) != len(held):

@@ -13,20 +13,9 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.delivery.engine.kernels.dispatch import due_at
+from rankcast.delivery.engine.kernels.diverse import find
 from rankcast.delivery.engine.kernels.held import number_of
-from rankcast.delivery.engine.layout import (
-    COUNT,
-    EVENT,
-    EXPIRY,
-    HEAD,
-    KIND,
-    PERIODIC,
-    SLOT,
-    SPAN,
-    START,
-    TIME,
-    TIME_WINDOW,
-)
+from rankcast.delivery.engine.layout import HELD, LINE, PERIODIC, SLOT, TIME_WINDOW
 from rankcast.delivery.stream.event_tables import SEED, digest, is_same
 from rankcast.delivery.stream.matched_sets import CODE_BITS
 from rankcast.model.times import NEVER
@@ -107,20 +96,7 @@ def link_identities(
 
 @inlined
 def _slot(queues: Array, queue: int, offset: int) -> int:
-    return int(queues[queue, START] + SLOT * (queues[queue, HEAD] + offset))
-
-
-@inlined
-def _is_among(numbers: Array, start: int, end: int, number: int) -> int:
-    """Return where a number is in an ascending part of an array, -1 if it is not."""
-    low, high = start, end
-    while low < high:
-        middle = (low + high) >> 1
-        if numbers[middle] < number:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and numbers[low] == number else -1
+    return int(queues[queue, LINE.start] + SLOT * (queues[queue, LINE.head] + offset))
 
 
 @compiled
@@ -133,7 +109,7 @@ def repeat_within(numbers: Array, times: Array, previous: Array, first: int, spa
     repeats = np.zeros(len(numbers) - first, np.bool_)
     counting = np.arange(first, len(numbers))
     for at in range(first, len(numbers)):
-        earlier = _is_among(numbers, 0, at, previous[at]) if previous[at] >= 0 else -1
+        earlier = find(numbers, 0, at, previous[at]) if previous[at] >= 0 else -1
         if earlier >= first:
             earlier = counting[earlier - first]
         if earlier >= 0 and times[at] - times[earlier] <= span:
@@ -148,10 +124,10 @@ def _lives(queues: Array, arena: Array, queue: int, slot: int, now: int) -> bool
 
     A period may have held it or not, as it has only the best: what a period knows is what was taken lately.
     """
-    kind = queues[queue, KIND]
-    if kind == PERIODIC or arena[slot + EXPIRY] <= now:
+    kind = queues[queue, LINE.kind]
+    if kind == PERIODIC or arena[slot + HELD.expiry] <= now:
         return False
-    return bool(kind != TIME_WINDOW or arena[slot + TIME] + queues[queue, SPAN] > now)
+    return bool(kind != TIME_WINDOW or arena[slot + HELD.time] + queues[queue, LINE.span] > now)
 
 
 @compiled
@@ -175,16 +151,16 @@ def recognised(
     known = np.zeros(len(queue_column), np.bool_)
     for row in range(len(queue_column)):
         queue, start, end = queue_column[row], starts[row], starts[row + 1]
-        for offset in range(queues[queue, COUNT]):
+        for offset in range(queues[queue, LINE.size]):
             slot = _slot(queues, queue, offset)
-            number = number_of(arena[slot + EVENT]) >> CODE_BITS
-            if _lives(queues, arena, queue, slot, times[row]) and _is_among(numbers, start, end, number) >= 0:
+            number = number_of(arena[slot + HELD.event]) >> CODE_BITS
+            if _lives(queues, arena, queue, slot, times[row]) and find(numbers, start, end, number) >= 0:
                 known[row] = True
                 break
         for at in range(start, end):
             if known[row] or times[row] - number_times[at] > recall[queue]:
                 continue
-            taken = _is_among(taken_numbers, 0, len(taken_numbers), numbers[at])
+            taken = find(taken_numbers, 0, len(taken_numbers), numbers[at])
             while taken >= 0 and taken < len(taken_numbers) and taken_numbers[taken] == numbers[at]:
                 if taken_queues[taken] == queue:
                     known[row] = True
@@ -197,10 +173,10 @@ def recognised(
 def mark_held(queues: Array, arena: Array, numbers: Array, marks: Array, codes: Array) -> None:
     """Mark which of the ascending numbers are held by a queue, and which codes of what matched are used there."""
     for queue in range(len(queues)):
-        for offset in range(queues[queue, COUNT]):
-            word = number_of(arena[_slot(queues, queue, offset) + EVENT])
+        for offset in range(queues[queue, LINE.size]):
+            word = number_of(arena[_slot(queues, queue, offset) + HELD.event])
             codes[word & ((1 << CODE_BITS) - 1)] = True
-            at = _is_among(numbers, 0, len(numbers), word >> CODE_BITS)
+            at = find(numbers, 0, len(numbers), word >> CODE_BITS)
             if at >= 0:
                 marks[at] = True
 

@@ -45,7 +45,7 @@ from rankcast.arrays import Array
 from rankcast.containers.container import pack, prefixed, under, unpack
 from rankcast.containers.expectations import Column, Columns, Range, below, check, fail_where
 from rankcast.delivery.engine.contents import Contents
-from rankcast.delivery.engine.layout import EVENT, GONE, SETTING
+from rankcast.delivery.engine.layout import GONE, HELD, LINE
 from rankcast.delivery.engine.queue_table import ArrivalRows, Deliveries, Live, QueueTable
 from rankcast.delivery.rules.policies import changed_queue
 from rankcast.delivery.rules.queues import Candidate
@@ -325,7 +325,7 @@ class Shard:
         fail_where(numbers[1:] < numbers[:-1], f"{KIND}: array taken.numbers: descends")
         _check_known("taken.numbers", numbers, made._known.numbers)
         if queues is None:
-            _check_held(np.ascontiguousarray(own["held"][:, EVENT]), made._known.numbers, sizes["sets"])
+            _check_held(np.ascontiguousarray(own["held"][:, HELD.event]), made._known.numbers, sizes["sets"])
         return made
 
     def move_to(self, arena: Array) -> None:
@@ -504,7 +504,7 @@ class Shard:
 
     def _contents(self, rows: ArrivalRows, changes: list[QueueChange]) -> Contents | None:
         """Return what diverse selection compares, by every word that an event has in a queue that diversifies."""
-        diversifies = self._queues.arrays[0][:, SETTING] > 0
+        diversifies = self._queues.arrays[0][:, LINE.setting] > 0
         for change in changes:
             diversifies[change.queue] |= change.policy is not None and diversity_of(change.policy) is not None
         if not diversifies.any():

@@ -109,7 +109,7 @@ class LiveShard:
         head.unlink()
         if not token or about.get("token") != token.hex():
             return None
-        lines = np.fromfile(self.folder / _LINES, np.int64).reshape(-1, LINE)
+        lines = np.fromfile(self.folder / _LINES, np.int64).reshape(-1, len(LINE))
         settings = np.array(about["settings"], np.int64)
         live = Live(lines, _mapped(self.folder / about["arena"]), about["used"], settings)
         return Shard.from_live(live, (self.folder / _REST).read_bytes())

@@ -30,26 +30,7 @@ from rankcast.delivery.engine.kernels.policies import (
     pass_in_period,
     pass_in_window,
 )
-from rankcast.delivery.engine.layout import (
-    ALL,
-    CAPACITY,
-    CLOCK,
-    CONTINUOUS,
-    COUNT,
-    COUNT_WINDOW,
-    HEAD,
-    KIND,
-    NEXT,
-    PERIODIC,
-    SETTING,
-    SLIDING,
-    SLOT,
-    START,
-    TIME_WINDOW,
-    TOP,
-    UNSEEN,
-    K,
-)
+from rankcast.delivery.engine.layout import ALL, CONTINUOUS, COUNT_WINDOW, LINE, PERIODIC, SLIDING, SLOT, TIME_WINDOW
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
 from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
@@ -96,14 +77,14 @@ def first_fault(queues: Array, queue_column: Array, events: Array, times: Array,
         if row > 0 and queue_column[row - 1] > queue:
             return row, UNSORTED_QUEUE
         is_first = row == 0 or queue_column[row - 1] != queue
-        if time < (queues[queue, CLOCK] if is_first else times[row - 1]):
+        if time < (queues[queue, LINE.clock] if is_first else times[row - 1]):
             return row, LATE
     return len(queue_column), NO_FAULT
 
 
 @inlined
 def _pass(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
-    kind = queues[queue, KIND]
+    kind = queues[queue, LINE.kind]
     if kind in (COUNT_WINDOW, TIME_WINDOW):
         return pass_in_window(queues, arena, found, counters, queue, now)
     if kind == PERIODIC:
@@ -113,14 +94,14 @@ def _pass(queues: Array, arena: Array, found: Array, counters: Array, queue: int
 
 @inlined
 def _arrive(queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int) -> int:
-    kind = queues[queue, KIND]
+    kind = queues[queue, LINE.kind]
     if kind == ALL:
         if not has_room(found, counters, 1):
             return FOUND_FULL
         if arrival.expiry > now:
             write(found, counters, queue, arrival.event, now, arrival.score)
         return DONE
-    if queues[queue, K] == 0:
+    if queues[queue, LINE.k] == 0:
         return DONE
     if kind == CONTINUOUS:
         return arrive_continuously(queues, arena, found, counters, queue, arrival, now)
@@ -158,9 +139,9 @@ def _prefetch_line(queues: Array, queue: int) -> None:
 @inlined
 def _prefetch(queues: Array, arena: Array, queue: int) -> None:
     """Have the memory that an arrival in a queue looks at: where events leave and enter, and the list of the best."""
-    start = queues[queue, START]
-    first = start + SLOT * queues[queue, HEAD]
-    free, best = first + SLOT * queues[queue, COUNT], start + SLOT * queues[queue, CAPACITY]
+    start = queues[queue, LINE.start]
+    first = start + SLOT * queues[queue, LINE.head]
+    free, best = first + SLOT * queues[queue, LINE.size], start + SLOT * queues[queue, LINE.capacity]
     for line in range(0, 2 * WORDS_PER_LINE, WORDS_PER_LINE):
         prefetch(arena, first + line)
         prefetch(arena, free + line)
@@ -192,7 +173,7 @@ def take_rows(
             _prefetch_line(queues, queue_column[min(row + 2 * AHEAD, len(queue_column) - 1)])
             _prefetch(queues, arena, coming)
         arrival = Arrival(events[row], time, expiries[row], score_order(score_bits[row]))
-        if queues[queue, SETTING]:
+        if queues[queue, LINE.setting]:
             diverse = _diverse_of(diversities, ZERO)
             status = take_diverse(queues, arena, found, counters, queue, arrival, time, diverse)
         else:
@@ -201,7 +182,7 @@ def take_rows(
                 status = _arrive(queues, arena, found, counters, queue, arrival, time)
         if status != DONE:
             return row, status
-        queues[queue, CLOCK] = time
+        queues[queue, LINE.clock] = time
         row += 1
     return row, DONE
 
@@ -215,14 +196,14 @@ def pass_time(
     With `ends`, 1 instead of 0, periods that end at `now` do so; without it only those that end before it.
     """
     while queue < len(queues):
-        limit = now if ends or queues[queue, KIND] != PERIODIC else now - 1
-        if queues[queue, SETTING]:
+        limit = now if ends or queues[queue, LINE.kind] != PERIODIC else now - 1
+        if queues[queue, LINE.setting]:
             status = pass_diverse(queues, arena, found, counters, queue, limit, _diverse_of(diversities, ZERO))
         else:
             status = _pass(queues, arena, found, counters, queue, limit)
         if status != DONE:
             return queue, status
-        queues[queue, CLOCK] = max(queues[queue, CLOCK], now)
+        queues[queue, LINE.clock] = max(queues[queue, LINE.clock], now)
         queue += 1
     return queue, DONE
 
@@ -230,12 +211,12 @@ def pass_time(
 @inlined
 def due_at(queues: Array, queue: int) -> int:
     """Return when a queue acts by itself, as timers count; NEVER when it does not."""
-    kind = queues[queue, KIND]
+    kind = queues[queue, LINE.kind]
     instant = NEVER
     if kind == PERIODIC:
-        instant = queues[queue, NEXT]
+        instant = queues[queue, LINE.next]
     elif kind in (COUNT_WINDOW, TIME_WINDOW):
-        instant = min(queues[queue, UNSEEN], queues[queue, NEXT])
+        instant = min(queues[queue, LINE.unseen], queues[queue, LINE.next])
     return NEVER if instant >= NEVER >> 1 else int(2 * instant + int(kind != PERIODIC))
 
 
@@ -313,14 +294,14 @@ def _pass_due(
         queue = timers[QUEUE, 0]
         if timers[DUE, queue] > 2 * now + closed:
             return DONE
-        limit = now + int(closed and queues[queue, KIND] != PERIODIC)
-        if queues[queue, SETTING]:
+        limit = now + int(closed and queues[queue, LINE.kind] != PERIODIC)
+        if queues[queue, LINE.setting]:
             status = pass_diverse(queues, arena, found, counters, queue, limit, _diverse_of(diversities, shift))
         else:
             status = _pass(queues, arena, found, counters, queue, limit)
         if status != DONE:
             return status
-        queues[queue, CLOCK] = max(queues[queue, CLOCK], now)
+        queues[queue, LINE.clock] = max(queues[queue, LINE.clock], now)
         set_timer(timers, counters, queue, due_at(queues, queue))
     return DONE
 
@@ -356,7 +337,7 @@ def serve_event(
         _prefetch(queues, arena, rows[ROW_QUEUE, min(row + AHEAD, count - 1)])
         queue, score = rows[ROW_QUEUE, row], score_order(rows[ROW_SCORE, row])
         arrival = Arrival(rows[ROW_WORD, row], time, rows[ROW_EXPIRES, row], score)
-        if queues[queue, SETTING]:
+        if queues[queue, LINE.setting]:
             diverse = _diverse_of(diversities, shift)
             status = take_diverse(queues, arena, found, counters, queue, arrival, now, diverse)
         else:
@@ -365,7 +346,7 @@ def serve_event(
                 status = _arrive(queues, arena, found, counters, queue, arrival, now)
         if status != DONE:
             return row, status
-        queues[queue, CLOCK] = now
+        queues[queue, LINE.clock] = now
         set_timer(timers, counters, queue, due_at(queues, queue))
         row += 1
     if closed:
@@ -384,6 +365,6 @@ def set_timers(queues: Array, timers: Array, counters: Array, first: int, last: 
 def list_all(queues: Array, arena: Array) -> None:
     """Make the lists of all queues that rank what they hold; what was selected by diversity is selected again later."""
     for queue in range(len(queues)):
-        queues[queue, TOP] = 0
-        if queues[queue, SETTING] == 0 and queues[queue, KIND] >= SLIDING:
+        queues[queue, LINE.top] = 0
+        if queues[queue, LINE.setting] == 0 and queues[queue, LINE.kind] >= SLIDING:
             rebuild_top(queues, arena, queue)

@@ -37,32 +37,13 @@ from rankcast.delivery.engine.kernels.policies import (
     next_instant,
     pass_in_period,
 )
-from rankcast.delivery.engine.layout import (
-    COUNT,
-    EVENT,
-    GONE,
-    HEAD,
-    KIND,
-    NEXT,
-    PERIODIC,
-    SCORE,
-    SETTING,
-    SLIDING,
-    SLOT,
-    SPAN,
-    START,
-    TIME,
-    TIME_WINDOW,
-    TOP,
-    UNSEEN,
-    K,
-)
+from rankcast.delivery.engine.layout import GONE, HELD, LINE, PERIODIC, SLIDING, SLOT, TIME_WINDOW
 
 NO_DIVERSE_FAULT, SCORE_IS_NO_RANK, NO_CONTENT = range(3)
 
 
 @inlined
-def _find(column: Array, low: int, high: int, wanted: int) -> int:
+def find(column: Array, low: int, high: int, wanted: int) -> int:
     """Return where a number is in an ascending part of a column; -1 when it is not there."""
     end = high
     while low < high:
@@ -82,7 +63,7 @@ def row_of(numbers: Array, event: int) -> int:
     guess = event - numbers[0]
     if 0 <= guess < len(numbers) and numbers[guess] == event:
         return int(guess)
-    return _find(numbers, 0, len(numbers), event)
+    return find(numbers, 0, len(numbers), event)
 
 
 @inlined
@@ -103,7 +84,7 @@ def _write_codes(
     for line in range(len(wanted)):
         at = start + hints[line]
         if at >= end or attributes[at] != wanted[line]:
-            at = _find(attributes, start, end, wanted[line])
+            at = find(attributes, start, end, wanted[line])
             hints[line] = max(0, at - start)
         codes[line] = values[at] if at >= 0 else MISSING
 
@@ -119,9 +100,9 @@ def _weighted_distance(codes: Array, others: Array, weights: Array, total: float
 
 @inlined
 def _is_older(arena: Array, slot: int, other: int) -> bool:
-    if arena[slot + TIME] != arena[other + TIME]:
-        return bool(arena[slot + TIME] < arena[other + TIME])
-    return bool(number_of(arena[slot + EVENT]) < number_of(arena[other + EVENT]))
+    if arena[slot + HELD.time] != arena[other + HELD.time]:
+        return bool(arena[slot + HELD.time] < arena[other + HELD.time])
+    return bool(number_of(arena[slot + HELD.event]) < number_of(arena[other + HELD.event]))
 
 
 @inlined
@@ -135,21 +116,21 @@ def _is_hopeless(floats: Array, scores: int, length: int, rank: float, most: flo
 @compiled
 def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diverse) -> None:
     """Empty the list of a queue if the event that entered at this place would have been selected."""
-    length, start, setting = queues[queue, TOP], queues[queue, START], queues[queue, SETTING] - 1
+    length, start, setting = queues[queue, LINE.top], queues[queue, LINE.start], queues[queue, LINE.setting] - 1
     if length == 0:
         return
-    queues[queue, TOP] = 0
-    if length < queues[queue, K]:
+    queues[queue, LINE.top] = 0
+    if length < queues[queue, LINE.k]:
         return
     floats, sigma = arena.view(np.float64), diverse.sigmas[setting]
     numbers, starts, attributes, values = diverse.numbers, diverse.starts, diverse.attributes, diverse.values
     scores, places = list_of(queues, queue)
     slot = start + SLOT * place
-    rank, mean = floats[slot + SCORE], 0.0
+    rank, mean = floats[slot + HELD.score], 0.0
     if _is_hopeless(floats, scores, length, rank, divrank_of(sigma, rank, 1.0)):
-        queues[queue, TOP] = length
+        queues[queue, LINE.top] = length
         return
-    row = row_of(numbers, arena[slot + EVENT] >> diverse.shift)
+    row = row_of(numbers, arena[slot + HELD.event] >> diverse.shift)
     first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
     weights, wanted, total = diverse.weights[first:last], diverse.weight_attributes[first:last], diverse.totals[setting]
     codes, others = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
@@ -162,11 +143,11 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
         if divrank > floats[scores + at]:
             return
         if divrank == floats[scores + at] and (
-            rank > floats[other + SCORE] or (rank == floats[other + SCORE] and _is_older(arena, slot, other))
+            rank > floats[other + HELD.score] or (rank == floats[other + HELD.score] and _is_older(arena, slot, other))
         ):
             return
         if at + 1 < length:
-            selected = row_of(numbers, number_of(arena[other + EVENT]) >> diverse.shift)
+            selected = row_of(numbers, number_of(arena[other + HELD.event]) >> diverse.shift)
             if first < last:
                 _write_codes(starts, attributes, values, selected, wanted, hints, others)
                 distance = _weighted_distance(codes, others, weights, total)
@@ -176,17 +157,17 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
                     attributes, values, payload, starts[row + 1], theirs, starts[selected + 1]
                 )
             mean = mean_with(mean, distance, at + 1)
-    queues[queue, TOP] = length
+    queues[queue, LINE.top] = length
 
 
 @inlined
 def _oldest_first(queues: Array, arena: Array, queue: int) -> Array:
     """Return the places of the events held, oldest first. They are in the order of their times already."""
-    start, count = queues[queue, START], queues[queue, COUNT]
+    start, count = queues[queue, LINE.start], queues[queue, LINE.size]
     places, found = np.empty(count, np.int64), 0
     for offset in range(count):
-        place = queues[queue, HEAD] + offset
-        if arena[start + SLOT * place + EVENT] == GONE:
+        place = queues[queue, LINE.head] + offset
+        if arena[start + SLOT * place + HELD.event] == GONE:
             continue
         at = found
         while at > 0 and _is_older(arena, start + SLOT * place, start + SLOT * places[at - 1]):
@@ -234,17 +215,18 @@ def _common_codes(attributes: Array, values: Array, starts: Array, ends: Array) 
 
 
 @compiled
-def select_anew(queues: Array, arena: Array, queue: int, diverse: Diverse) -> None:
+def select_again(queues: Array, arena: Array, queue: int, diverse: Diverse) -> None:
     """Make the list of a queue from all that it holds."""
-    start, setting, held = queues[queue, START], queues[queue, SETTING] - 1, _oldest_first(queues, arena, queue)
+    start, setting = queues[queue, LINE.start], queues[queue, LINE.setting] - 1
+    held = _oldest_first(queues, arena, queue)
     floats, count = arena.view(np.float64), len(held)
     first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
     numbers, attributes, values = diverse.numbers, diverse.attributes, diverse.values
     ranks, rows = np.empty(count), np.empty(count, np.int64)
     for at in range(count):
         slot = start + SLOT * held[at]
-        ranks[at] = floats[slot + SCORE]
-        rows[at] = row_of(numbers, number_of(arena[slot + EVENT]) >> diverse.shift)
+        ranks[at] = floats[slot + HELD.score]
+        rows[at] = row_of(numbers, number_of(arena[slot + HELD.event]) >> diverse.shift)
     weights, total = diverse.weights[first:last], diverse.totals[setting]
     starts, ends = np.empty(0, np.int64), np.empty(0, np.int64)
     if first < last:
@@ -253,7 +235,7 @@ def select_anew(queues: Array, arena: Array, queue: int, diverse: Diverse) -> No
         starts, ends = _payloads(diverse.starts, attributes, rows)
         codes = _common_codes(attributes, values, starts, ends)
         weights, total = np.ones(len(codes)), float(len(codes))
-    selected = np.empty(min(count, queues[queue, K]), np.int64)
+    selected = np.empty(min(count, queues[queue, LINE.k]), np.int64)
     divranks = np.empty(len(selected))
     select_diverse(
         ranks,
@@ -272,16 +254,16 @@ def select_anew(queues: Array, arena: Array, queue: int, diverse: Diverse) -> No
     for at in range(len(selected)):
         place = held[selected[at]]
         floats[scores + at] = divranks[at]
-        arena[places + at] = 2 * place + int(arena[start + SLOT * place + EVENT] < 0)
-    queues[queue, TOP] = len(selected)
+        arena[places + at] = 2 * place + int(arena[start + SLOT * place + HELD.event] < 0)
+    queues[queue, LINE.top] = len(selected)
 
 
 @inlined
 def _held_without_content(queues: Array, arena: Array, queue: int, numbers: Array) -> int:
     """Return an event that a queue holds and whose content is unknown; -1 when there is none."""
-    first = queues[queue, START] + SLOT * queues[queue, HEAD]
-    for offset in range(queues[queue, COUNT]):
-        word = arena[first + SLOT * offset + EVENT]
+    first = queues[queue, LINE.start] + SLOT * queues[queue, LINE.head]
+    for offset in range(queues[queue, LINE.size]):
+        word = arena[first + SLOT * offset + HELD.event]
         if word != GONE and row_of(numbers, number_of(word)) < 0:
             return int(number_of(word))
     return -1
@@ -294,7 +276,7 @@ def first_diverse_fault(
     """Return the first row that a queue that diversifies cannot take, why, and the event that is the reason."""
     for row in range(len(queue_column)):
         queue = queue_column[row]
-        if queues[queue, SETTING] == 0:
+        if queues[queue, LINE.setting] == 0:
             continue
         if not 0 <= scores[row] <= 1:
             return row, SCORE_IS_NO_RANK, events[row]
@@ -314,11 +296,11 @@ def first_due_without_content(queues: Array, arena: Array, numbers: Array, now: 
     With `ends`, 1 instead of 0, a period that ends at `now` has to.
     """
     for queue in range(len(queues)):
-        if queues[queue, SETTING] == 0 or queues[queue, COUNT] == 0 or queues[queue, KIND] == SLIDING:
+        if queues[queue, LINE.setting] == 0 or queues[queue, LINE.size] == 0 or queues[queue, LINE.kind] == SLIDING:
             continue
-        is_due = queues[queue, NEXT] < now + ends
-        if queues[queue, KIND] != PERIODIC:
-            is_due = min(queues[queue, NEXT], queues[queue, UNSEEN]) < now
+        is_due = queues[queue, LINE.next] < now + ends
+        if queues[queue, LINE.kind] != PERIODIC:
+            is_due = min(queues[queue, LINE.next], queues[queue, LINE.unseen]) < now
         if is_due:
             event = _held_without_content(queues, arena, queue, numbers)
             if event >= 0:
@@ -330,8 +312,8 @@ def first_due_without_content(queues: Array, arena: Array, numbers: Array, now: 
 def _evaluate(
     queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int, diverse: Diverse
 ) -> None:
-    if queues[queue, TOP] < min(queues[queue, K], queues[queue, COUNT]):
-        select_anew(queues, arena, queue, diverse)
+    if queues[queue, LINE.top] < min(queues[queue, LINE.k], queues[queue, LINE.size]):
+        select_again(queues, arena, queue, diverse)
     evaluate(queues, arena, found, counters, queue, instant)
 
 
@@ -340,17 +322,17 @@ def pass_diverse(
     queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int, diverse: Diverse
 ) -> int:
     """Let time pass to `now` in a queue that diversifies."""
-    if queues[queue, KIND] == SLIDING:
+    if queues[queue, LINE.kind] == SLIDING:
         return DONE
-    if queues[queue, KIND] == PERIODIC:
-        if queues[queue, NEXT] <= now:
-            select_anew(queues, arena, queue, diverse)
+    if queues[queue, LINE.kind] == PERIODIC:
+        if queues[queue, LINE.next] <= now:
+            select_again(queues, arena, queue, diverse)
         return pass_in_period(queues, arena, found, counters, queue, now)
     while True:
         instant = next_instant(queues, queue)
         if instant >= now:
             return DONE
-        if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
+        if not has_room(found, counters, min(queues[queue, LINE.k], queues[queue, LINE.size])):
             return FOUND_FULL
         depart(queues, arena, queue, instant)
         _evaluate(queues, arena, found, counters, queue, instant, diverse)
@@ -371,17 +353,17 @@ def take_diverse(
     status = pass_diverse(queues, arena, found, counters, queue, now, diverse)
     if status != DONE or arrival.expiry <= now:
         return status
-    kind = queues[queue, KIND]
+    kind = queues[queue, LINE.kind]
     if kind == PERIODIC:
         return arrive_in_period(queues, arena, counters, queue, arrival, now)
     if kind == TIME_WINDOW:
-        if arrival.time + queues[queue, SPAN] <= now:
+        if arrival.time + queues[queue, LINE.span] <= now:
             return DONE
         status = arrive_in_time_window(queues, arena, counters, queue, arrival, now)
     else:
         status = admit_to_count_window(queues, arena, found, counters, queue, arrival, now)
     if status == DONE:
-        consider(queues, arena, queue, queues[queue, HEAD] + queues[queue, COUNT] - 1, diverse)
+        consider(queues, arena, queue, queues[queue, LINE.head] + queues[queue, LINE.size] - 1, diverse)
         if kind != TIME_WINDOW:
             _evaluate(queues, arena, found, counters, queue, now, diverse)
     return status

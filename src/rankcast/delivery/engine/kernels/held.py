@@ -29,31 +29,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.compiling.intrinsics import move_words
-from rankcast.delivery.engine.layout import (
-    ARRIVAL,
-    CAPACITY,
-    CONTINUOUS,
-    COUNT,
-    ENTERED,
-    EVENT,
-    EXPIRY,
-    GONE,
-    HEAD,
-    KIND,
-    NEXT,
-    PERIODIC,
-    SCORE,
-    SETTING,
-    SLIDING,
-    SLOT,
-    SPAN,
-    START,
-    TIME,
-    TIME_WINDOW,
-    TOP,
-    WINDOW,
-    K,
-)
+from rankcast.delivery.engine.layout import CONTINUOUS, GONE, HELD, LINE, PERIODIC, SLIDING, SLOT, TIME_WINDOW
 from rankcast.model.times import NEVER
 
 DONE, FOUND_FULL, ARENA_FULL = range(3)
@@ -82,29 +58,29 @@ class Arrival(NamedTuple):
 @inlined
 def fill_slot(arena: Array, slot: int, arrival: Arrival, last: int) -> None:
     """Write an event, and the last word of its slot."""
-    arena[slot + EVENT], arena[slot + TIME] = arrival.event, arrival.time
-    arena[slot + EXPIRY], arena[slot + SCORE] = arrival.expiry, arrival.score
-    arena[slot + ARRIVAL] = last
+    arena[slot + HELD.event], arena[slot + HELD.time] = arrival.event, arrival.time
+    arena[slot + HELD.expiry], arena[slot + HELD.score] = arrival.expiry, arrival.score
+    arena[slot + HELD.arrival] = last
 
 
 @inlined
 def comes_before(arena: Array, slot: int, arrival: Arrival) -> bool:
     """Whether the event of a slot, which was not delivered by a window, comes before one that arrives."""
-    if arena[slot + SCORE] != arrival.score:
-        return bool(arena[slot + SCORE] > arrival.score)
-    if arena[slot + TIME] != arrival.time:
-        return bool(arena[slot + TIME] > arrival.time)
-    return bool(arena[slot + EVENT] < arrival.event)
+    if arena[slot + HELD.score] != arrival.score:
+        return bool(arena[slot + HELD.score] > arrival.score)
+    if arena[slot + HELD.time] != arrival.time:
+        return bool(arena[slot + HELD.time] > arrival.time)
+    return bool(arena[slot + HELD.event] < arrival.event)
 
 
 @inlined
 def listed_at_most(queues: Array, queue: int) -> int:
     """Return how many events a queue lists at most."""
-    if queues[queue, KIND] == CONTINUOUS:  # nor does ALL list any, as it has no slots
+    if queues[queue, LINE.kind] == CONTINUOUS:  # nor does ALL list any, as it has no slots
         return 0
-    if queues[queue, KIND] == PERIODIC or queues[queue, SETTING]:
-        return int(queues[queue, K])
-    return int(min(queues[queue, WINDOW], 2 * queues[queue, K]))
+    if queues[queue, LINE.kind] == PERIODIC or queues[queue, LINE.setting]:
+        return int(queues[queue, LINE.k])
+    return int(min(queues[queue, LINE.window], 2 * queues[queue, LINE.k]))
 
 
 @inlined
@@ -116,8 +92,8 @@ def words_of(queues: Array, queue: int, capacity: int) -> int:
 @inlined
 def list_of(queues: Array, queue: int) -> tuple[int, int]:
     """Return where the scores and the places of the list begin."""
-    capacity = queues[queue, CAPACITY]
-    scores = queues[queue, START] + SLOT * capacity
+    capacity = queues[queue, LINE.capacity]
+    scores = queues[queue, LINE.start] + SLOT * capacity
     return scores, scores + min(capacity, listed_at_most(queues, queue))
 
 
@@ -130,11 +106,11 @@ def number_of(word: int) -> int:
 @inlined
 def outranks(arena: Array, slot: int, other: int) -> bool:
     """Whether the event of one slot comes before that of another."""
-    if arena[slot + SCORE] != arena[other + SCORE]:
-        return bool(arena[slot + SCORE] > arena[other + SCORE])
-    if arena[slot + TIME] != arena[other + TIME]:
-        return bool(arena[slot + TIME] > arena[other + TIME])
-    return bool(number_of(arena[slot + EVENT]) < number_of(arena[other + EVENT]))
+    if arena[slot + HELD.score] != arena[other + HELD.score]:
+        return bool(arena[slot + HELD.score] > arena[other + HELD.score])
+    if arena[slot + HELD.time] != arena[other + HELD.time]:
+        return bool(arena[slot + HELD.time] > arena[other + HELD.time])
+    return bool(number_of(arena[slot + HELD.event]) < number_of(arena[other + HELD.event]))
 
 
 @inlined
@@ -143,10 +119,10 @@ def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -
 
     Returns whether it is listed. The last one is dropped when the list is full.
     """
-    start, length = queues[queue, START], queues[queue, TOP]
+    start, length = queues[queue, LINE.start], queues[queue, LINE.top]
     scores, places = list_of(queues, queue)
     slot = start + SLOT * place
-    score = arena[slot + SCORE]
+    score = arena[slot + HELD.score]
     is_full = length == places - scores
     if unlisted > 0 or is_full:
         if length == 0 or score < arena[scores + length - 1]:
@@ -166,18 +142,18 @@ def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -
     move_words(arena, scores + at + 1, arena, scores + at, end - at)
     move_words(arena, places + at + 1, arena, places + at, end - at)
     arena[scores + at] = score
-    arena[places + at] = 2 * place + int(arena[slot + EVENT] < 0)
+    arena[places + at] = 2 * place + int(arena[slot + HELD.event] < 0)
     if not is_full:
-        queues[queue, TOP] = length + 1
+        queues[queue, LINE.top] = length + 1
     return True
 
 
 @inlined
 def delist(queues: Array, arena: Array, queue: int, place: int) -> None:
     """Take the event of a slot off the list, if it is there."""
-    length = queues[queue, TOP]
+    length = queues[queue, LINE.top]
     scores, places = list_of(queues, queue)
-    score = arena[queues[queue, START] + SLOT * place + SCORE]
+    score = arena[queues[queue, LINE.start] + SLOT * place + HELD.score]
     if length == 0 or score < arena[scores + length - 1]:
         return
     at = 0
@@ -188,29 +164,29 @@ def delist(queues: Array, arena: Array, queue: int, place: int) -> None:
     for later in range(at + 1, length):
         arena[scores + later - 1] = arena[scores + later]
         arena[places + later - 1] = arena[places + later]
-    queues[queue, TOP] = length - 1
+    queues[queue, LINE.top] = length - 1
 
 
 @inlined
 def deselect(queues: Array, arena: Array, queue: int, place: int) -> None:
     """Empty the list of a queue if the event at this place is on it."""
     _, places = list_of(queues, queue)
-    for at in range(places, places + queues[queue, TOP]):
+    for at in range(places, places + queues[queue, LINE.top]):
         if arena[at] >> 1 == place:
-            queues[queue, TOP] = 0
+            queues[queue, LINE.top] = 0
             return
 
 
 @inlined
 def rebuild_top(queues: Array, arena: Array, queue: int) -> None:
     """Make the list from all held events."""
-    head, passed_over = queues[queue, HEAD], 0
-    queues[queue, TOP] = 0
-    for offset in range(queues[queue, COUNT]):
-        if arena[queues[queue, START] + SLOT * (head + offset) + EVENT] == GONE:
+    head, passed_over = queues[queue, LINE.head], 0
+    queues[queue, LINE.top] = 0
+    for offset in range(queues[queue, LINE.size]):
+        if arena[queues[queue, LINE.start] + SLOT * (head + offset) + HELD.event] == GONE:
             passed_over += 1
         else:
-            enlist(queues, arena, queue, head + offset, offset - passed_over - queues[queue, TOP])
+            enlist(queues, arena, queue, head + offset, offset - passed_over - queues[queue, LINE.top])
 
 
 @inlined
@@ -219,11 +195,11 @@ def move_queue(queues: Array, source: Array, queue: int, target: Array, start: i
 
     Within one array the new region may overlap the old one if it begins no later and has no more slots.
     """
-    old_start, head, length = queues[queue, START], queues[queue, HEAD], queues[queue, TOP]
+    old_start, head, length = queues[queue, LINE.start], queues[queue, LINE.head], queues[queue, LINE.top]
     old_scores, old_places = list_of(queues, queue)
     first = old_start + SLOT * head
-    move_words(target, start, source, first, SLOT * queues[queue, COUNT])
-    queues[queue, START], queues[queue, CAPACITY], queues[queue, HEAD] = start, capacity, 0
+    move_words(target, start, source, first, SLOT * queues[queue, LINE.size])
+    queues[queue, LINE.start], queues[queue, LINE.capacity], queues[queue, LINE.head] = start, capacity, 0
     scores, places = list_of(queues, queue)
     move_words(target, scores, source, old_scores, length)
     for at in range(length):
@@ -233,9 +209,9 @@ def move_queue(queues: Array, source: Array, queue: int, target: Array, start: i
 @inlined
 def leaves(queues: Array, arena: Array, queue: int, slot: int) -> int:
     """Return when an event leaves a window by itself."""
-    if queues[queue, KIND] == TIME_WINDOW:
-        return int(min(arena[slot + EXPIRY], arena[slot + TIME] + queues[queue, SPAN]))
-    return int(arena[slot + EXPIRY])
+    if queues[queue, LINE.kind] == TIME_WINDOW:
+        return int(min(arena[slot + HELD.expiry], arena[slot + HELD.time] + queues[queue, LINE.span]))
+    return int(arena[slot + HELD.expiry])
 
 
 @compiled
@@ -244,7 +220,7 @@ def _longest_first(queues: Array, arena: Array, queue: int) -> Array:
 
     They are nearly in this order already: only events that expire, or with times out of order, are not.
     """
-    first, count = queues[queue, START] + SLOT * queues[queue, HEAD], queues[queue, COUNT]
+    first, count = queues[queue, LINE.start] + SLOT * queues[queue, LINE.head], queues[queue, LINE.size]
     slots, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     for taken in range(count):
         slot = first + SLOT * (count - 1 - taken)
@@ -293,7 +269,7 @@ def _is_among_best(arena: Array, heap: Array, size: int, slot: int) -> bool:
         heap[size] = slot
         _rise(arena, heap, size)
         return True
-    if size == 0 or arena[slot + SCORE] < arena[heap[0] + SCORE] or not outranks(arena, slot, heap[0]):
+    if size == 0 or arena[slot + HELD.score] < arena[heap[0] + HELD.score] or not outranks(arena, slot, heap[0]):
         return False
     heap[0] = slot
     _sink(arena, heap, size)
@@ -315,7 +291,7 @@ def _mark_newest(arena: Array, first: int, k: int, marks: Array) -> None:
 def _mark_longest(queues: Array, arena: Array, queue: int, first: int, marks: Array) -> None:
     """Mark what is among the best k of itself and all that stay as long."""
     slots, size = _longest_first(queues, arena, queue), 0
-    heap = np.empty(min(queues[queue, K], len(slots)), np.int64)
+    heap = np.empty(min(queues[queue, LINE.k], len(slots)), np.int64)
     for at in range(len(slots)):
         if _is_among_best(arena, heap, size, slots[at]):
             marks[(slots[at] - first) // SLOT] = 1
@@ -328,10 +304,10 @@ def _mark_by_places(arena: Array, first: int, k: int, marks: Array) -> None:
     kept, size = np.empty(len(marks), np.int64), 0
     for offset in range(len(marks) - 1, -1, -1):
         slot, above = first + SLOT * offset, 0
-        if arena[slot + EVENT] == GONE:
+        if arena[slot + HELD.event] == GONE:
             continue
         for other in range(size):
-            if arena[kept[other] + EXPIRY] >= arena[slot + EXPIRY] and outranks(arena, kept[other], slot):
+            if arena[kept[other] + HELD.expiry] >= arena[slot + HELD.expiry] and outranks(arena, kept[other], slot):
                 above += 1
                 if above == k:
                     break
@@ -344,26 +320,27 @@ def _mark_by_places(arena: Array, first: int, k: int, marks: Array) -> None:
 @compiled
 def drop_unneeded(queues: Array, arena: Array, queue: int) -> None:
     """Drop what a window does not need, all of which stays where it diversifies; put the rest into its first slots."""
-    start, head, count, k = queues[queue, START], queues[queue, HEAD], queues[queue, COUNT], queues[queue, K]
+    start, head = queues[queue, LINE.start], queues[queue, LINE.head]
+    count, k = queues[queue, LINE.size], queues[queue, LINE.k]
     first = start + SLOT * head
     marks = np.zeros(count, np.int64)
-    if queues[queue, SETTING]:
+    if queues[queue, LINE.setting]:
         marks[:] = 1
-    elif queues[queue, KIND] == TIME_WINDOW:
+    elif queues[queue, LINE.kind] == TIME_WINDOW:
         _mark_longest(queues, arena, queue, first, marks)
-    elif queues[queue, NEXT] == NEVER:
+    elif queues[queue, LINE.next] == NEVER:
         _mark_newest(arena, first, k, marks)
     else:
         _mark_by_places(arena, first, k, marks)
-    keeps_places = queues[queue, KIND] == SLIDING
+    keeps_places = queues[queue, LINE.kind] == SLIDING
     kept, soonest = 0, NEVER
     for offset in range(count):
         slot = first + SLOT * offset
         if marks[offset] == 0:
             marks[offset] = -1
-            if not keeps_places or kept == 0 or arena[slot + EXPIRY] == NEVER:
+            if not keeps_places or kept == 0 or arena[slot + HELD.expiry] == NEVER:
                 continue
-            arena[slot + EVENT] = GONE
+            arena[slot + HELD.event] = GONE
         else:
             marks[offset] = kept
         soonest = min(soonest, leaves(queues, arena, queue, slot))
@@ -372,7 +349,7 @@ def drop_unneeded(queues: Array, arena: Array, queue: int) -> None:
             for word in range(SLOT):
                 arena[to + word] = arena[slot + word]
         kept += 1
-    queues[queue, HEAD], queues[queue, COUNT], queues[queue, NEXT] = 0, kept, soonest
+    queues[queue, LINE.head], queues[queue, LINE.size], queues[queue, LINE.next] = 0, kept, soonest
     _renumber_list(queues, arena, queue, head, marks)
 
 
@@ -381,13 +358,13 @@ def _renumber_list(queues: Array, arena: Array, queue: int, head: int, targets: 
     """Let the list name the new slots of what is still held. It was the best of all, so it is the best of the rest."""
     scores, places = list_of(queues, queue)
     length = 0
-    for at in range(queues[queue, TOP]):
+    for at in range(queues[queue, LINE.top]):
         target = targets[(arena[places + at] >> 1) - head]
         if target >= 0:
             arena[scores + length] = arena[scores + at]
             arena[places + length] = 2 * target + (arena[places + at] & 1)
             length += 1
-    queues[queue, TOP] = length
+    queues[queue, LINE.top] = length
 
 
 @compiled
@@ -395,7 +372,7 @@ def drop_unneeded_of(queues: Array, arena: Array, chosen: Array) -> None:
     """Drop what some windows do not need."""
     for at in range(len(chosen)):
         queue = chosen[at]
-        if SLIDING <= queues[queue, KIND] <= TIME_WINDOW and queues[queue, COUNT]:
+        if SLIDING <= queues[queue, LINE.kind] <= TIME_WINDOW and queues[queue, LINE.size]:
             drop_unneeded(queues, arena, queue)
 
 
@@ -422,26 +399,26 @@ def capacity_for(count: int) -> int:
 @inlined
 def has_slot(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
     """Whether a queue has a free slot behind its others, now that it was given one if need be and possible."""
-    if queues[queue, HEAD] + queues[queue, COUNT] < queues[queue, CAPACITY]:
+    if queues[queue, LINE.head] + queues[queue, LINE.size] < queues[queue, LINE.capacity]:
         return True
     return _has_made_room(queues, arena, counters, queue)
 
 
 @compiled
 def _has_made_room(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
-    capacity = queues[queue, CAPACITY]
-    is_window = SLIDING <= queues[queue, KIND] <= TIME_WINDOW
+    capacity = queues[queue, LINE.capacity]
+    is_window = SLIDING <= queues[queue, LINE.kind] <= TIME_WINDOW
     if is_window and capacity:
-        if 8 * queues[queue, HEAD] >= capacity:
-            move_queue(queues, arena, queue, arena, queues[queue, START], capacity)
+        if 8 * queues[queue, LINE.head] >= capacity:
+            move_queue(queues, arena, queue, arena, queues[queue, LINE.start], capacity)
             return True
         if capacity >= FEW_SLOTS:
             drop_unneeded(queues, arena, queue)
-            if 3 * queues[queue, COUNT] <= 2 * capacity:
+            if 3 * queues[queue, LINE.size] <= 2 * capacity:
                 return True
-    capacity, start = capacity_for(queues[queue, COUNT]), counters[USED]
+    capacity, start = capacity_for(queues[queue, LINE.size]), counters[USED]
     if is_window:
-        capacity = min(capacity, queues[queue, WINDOW] + (queues[queue, WINDOW] >> 2) + FEWEST_SLOTS)
+        capacity = min(capacity, queues[queue, LINE.window] + (queues[queue, LINE.window] >> 2) + FEWEST_SLOTS)
     end = start + words_of(queues, queue, capacity)
     if end > len(arena):
         return False
@@ -485,14 +462,14 @@ def first_out_of_order(queues: Array, slots: Array) -> int:
     """Return the first window whose slots, one behind the other, do not ascend by arrival up to who entered; or -1."""
     line = 0
     for queue in range(len(queues)):
-        end = line + queues[queue, COUNT]
-        if SLIDING <= queues[queue, KIND] <= TIME_WINDOW:
+        end = line + queues[queue, LINE.size]
+        if SLIDING <= queues[queue, LINE.kind] <= TIME_WINDOW:
             before = -1
             for at in range(line, end):
-                if slots[at, ARRIVAL] <= before:
+                if slots[at, HELD.arrival] <= before:
                     return queue
-                before = slots[at, ARRIVAL]
-            if before > queues[queue, ENTERED]:
+                before = slots[at, HELD.arrival]
+            if before > queues[queue, LINE.entered]:
                 return queue
         line = end
     return -1

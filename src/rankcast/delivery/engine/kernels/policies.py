@@ -41,29 +41,7 @@ from rankcast.delivery.engine.kernels.held import (
     rebuild_top,
     write,
 )
-from rankcast.delivery.engine.layout import (
-    ARRIVAL,
-    COUNT,
-    DOMINATORS,
-    ENTERED,
-    EVENT,
-    EXPIRY,
-    HEAD,
-    KIND,
-    NEXT,
-    SCORE,
-    SETTING,
-    SLIDING,
-    SLOT,
-    SPAN,
-    START,
-    STRAY,
-    TIME_WINDOW,
-    TOP,
-    UNSEEN,
-    WINDOW,
-    K,
-)
+from rankcast.delivery.engine.layout import DOMINATORS, HELD, LINE, SLIDING, SLOT, TIME_WINDOW
 from rankcast.model.times import LAST_INSTANT, NEVER
 
 
@@ -76,14 +54,14 @@ def _copy(arena: Array, source: int, to: int) -> None:
 
 @inlined
 def _forget_expired(queues: Array, arena: Array, queue: int, now: int) -> None:
-    start, kept, soonest = queues[queue, START], 0, NEVER
-    for at in range(queues[queue, COUNT]):
-        expiry = arena[start + SLOT * at + EXPIRY]
+    start, kept, soonest = queues[queue, LINE.start], 0, NEVER
+    for at in range(queues[queue, LINE.size]):
+        expiry = arena[start + SLOT * at + HELD.expiry]
         if expiry > now:
             _copy(arena, start + SLOT * at, start + SLOT * kept)
             soonest = min(soonest, expiry)
             kept += 1
-    queues[queue, COUNT], queues[queue, NEXT] = kept, soonest
+    queues[queue, LINE.size], queues[queue, LINE.next] = kept, soonest
 
 
 @inlined
@@ -91,13 +69,13 @@ def arrive_continuously(
     queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
 ) -> int:
     """Deliver an event unless it has expired or k valid delivered events come before it."""
-    k = queues[queue, K]
+    k = queues[queue, LINE.k]
     if arrival.expiry <= now:
         return DONE
-    if queues[queue, NEXT] <= now:
+    if queues[queue, LINE.next] <= now:
         _forget_expired(queues, arena, queue, now)
-    last = queues[queue, START] + SLOT * (k - 1)
-    if queues[queue, COUNT] >= k and comes_before(arena, last, arrival):
+    last = queues[queue, LINE.start] + SLOT * (k - 1)
+    if queues[queue, LINE.size] >= k and comes_before(arena, last, arrival):
         return DONE
     if not has_room(found, counters, 1):
         return FOUND_FULL
@@ -111,15 +89,15 @@ def arrive_continuously(
 @inlined
 def _remember(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None:
     """Hold a delivered event unless k outrank and outlive it; drop those to which it is the k-th such event."""
-    start, k = queues[queue, START], queues[queue, K]
+    start, k = queues[queue, LINE.start], queues[queue, LINE.k]
     position, dominators = 0, 0
-    while position < queues[queue, COUNT] and comes_before(arena, start + SLOT * position, arrival):
-        dominators += int(arena[start + SLOT * position + EXPIRY] >= arrival.expiry)
+    while position < queues[queue, LINE.size] and comes_before(arena, start + SLOT * position, arrival):
+        dominators += int(arena[start + SLOT * position + HELD.expiry] >= arrival.expiry)
         position += 1
     kept = position
-    for at in range(position, queues[queue, COUNT]):
+    for at in range(position, queues[queue, LINE.size]):
         slot = start + SLOT * at
-        if arena[slot + EXPIRY] <= arrival.expiry:
+        if arena[slot + HELD.expiry] <= arrival.expiry:
             arena[slot + DOMINATORS] += 1
         if arena[slot + DOMINATORS] < k:
             _copy(arena, slot, start + SLOT * kept)
@@ -128,34 +106,34 @@ def _remember(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None
         for at in range(kept, position, -1):
             _copy(arena, start + SLOT * (at - 1), start + SLOT * at)
         fill_slot(arena, start + SLOT * position, arrival, dominators)
-        queues[queue, NEXT] = min(queues[queue, NEXT], arrival.expiry)
+        queues[queue, LINE.next] = min(queues[queue, LINE.next], arrival.expiry)
         kept += 1
-    queues[queue, COUNT] = kept
+    queues[queue, LINE.size] = kept
 
 
 @inlined
 def arrive_in_period(queues: Array, arena: Array, counters: Array, queue: int, arrival: Arrival, now: int) -> int:
     """Hold an event that may be among the best k of its period and will be valid at its end."""
-    period, end = queues[queue, SPAN], queues[queue, NEXT]
+    period, end = queues[queue, LINE.span], queues[queue, LINE.next]
     if end == NEVER:
         end = min(now // period * period + period, LAST_INSTANT)
     if arrival.expiry <= end or arrival.expiry <= now:
         return DONE
-    start, count = queues[queue, START], queues[queue, COUNT]
+    start, count = queues[queue, LINE.start], queues[queue, LINE.size]
     place = count
-    diversifies = queues[queue, SETTING] != 0
-    if count == queues[queue, K] and not diversifies:
+    diversifies = queues[queue, LINE.setting] != 0
+    if count == queues[queue, LINE.k] and not diversifies:
         _, places = list_of(queues, queue)
         place = arena[places + count - 1] >> 1
         if comes_before(arena, start + SLOT * place, arrival):
             return DONE
-        queues[queue, TOP] = count - 1
+        queues[queue, LINE.top] = count - 1
     elif has_slot(queues, arena, counters, queue):
-        start = queues[queue, START]
-        queues[queue, COUNT] = count + 1
+        start = queues[queue, LINE.start]
+        queues[queue, LINE.size] = count + 1
     else:
         return ARENA_FULL
-    queues[queue, NEXT] = end
+    queues[queue, LINE.next] = end
     fill_slot(arena, start + SLOT * place, arrival, ZERO)
     if not diversifies:
         enlist(queues, arena, queue, place, 0)
@@ -165,63 +143,63 @@ def arrive_in_period(queues: Array, arena: Array, counters: Array, queue: int, a
 @inlined
 def pass_in_period(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
     """Deliver the best of a period that has ended."""
-    end = queues[queue, NEXT]
+    end = queues[queue, LINE.next]
     if end > now:
         return DONE
-    if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
+    if not has_room(found, counters, min(queues[queue, LINE.k], queues[queue, LINE.size])):
         return FOUND_FULL
-    start = queues[queue, START]
+    start = queues[queue, LINE.start]
     _, places = list_of(queues, queue)
-    for at in range(places, places + queues[queue, TOP]):
+    for at in range(places, places + queues[queue, LINE.top]):
         slot = start + SLOT * (arena[at] >> 1)
-        write(found, counters, queue, arena[slot + EVENT], end, arena[slot + SCORE])
-    queues[queue, COUNT], queues[queue, TOP], queues[queue, NEXT] = 0, 0, NEVER
+        write(found, counters, queue, arena[slot + HELD.event], end, arena[slot + HELD.score])
+    queues[queue, LINE.size], queues[queue, LINE.top], queues[queue, LINE.next] = 0, 0, NEVER
     return DONE
 
 
 @inlined
 def _enter(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None:
     """Put an event into the next free slot."""
-    count = queues[queue, COUNT]
-    place = queues[queue, HEAD] + count
-    slot = queues[queue, START] + SLOT * place
-    queues[queue, ENTERED] += 1
-    fill_slot(arena, slot, arrival, queues[queue, ENTERED])
-    queues[queue, COUNT] = count + 1
+    count = queues[queue, LINE.size]
+    place = queues[queue, LINE.head] + count
+    slot = queues[queue, LINE.start] + SLOT * place
+    queues[queue, LINE.entered] += 1
+    fill_slot(arena, slot, arrival, queues[queue, LINE.entered])
+    queues[queue, LINE.size] = count + 1
     end = leaves(queues, arena, queue, slot)
-    queues[queue, NEXT] = min(queues[queue, NEXT], end)
-    if queues[queue, KIND] == TIME_WINDOW and count and end < leaves(queues, arena, queue, slot - SLOT):
-        queues[queue, STRAY] = queues[queue, ENTERED]
-    if queues[queue, SETTING] == 0:
-        enlist(queues, arena, queue, place, count - queues[queue, TOP])
+    queues[queue, LINE.next] = min(queues[queue, LINE.next], end)
+    if queues[queue, LINE.kind] == TIME_WINDOW and count and end < leaves(queues, arena, queue, slot - SLOT):
+        queues[queue, LINE.stray] = queues[queue, LINE.entered]
+    if queues[queue, LINE.setting] == 0:
+        enlist(queues, arena, queue, place, count - queues[queue, LINE.top])
 
 
 @inlined
 def _leave(queues: Array, arena: Array, queue: int, offset: int) -> None:
     """Remove the event that is so many slots after the first; what follows it is then at this offset."""
-    if queues[queue, SETTING]:
-        deselect(queues, arena, queue, queues[queue, HEAD] + offset)
+    if queues[queue, LINE.setting]:
+        deselect(queues, arena, queue, queues[queue, LINE.head] + offset)
     else:
-        delist(queues, arena, queue, queues[queue, HEAD] + offset)
+        delist(queues, arena, queue, queues[queue, LINE.head] + offset)
     if offset > 0:
         _move_up(queues, arena, queue, offset)
-    queues[queue, HEAD] += 1
-    queues[queue, COUNT] -= 1
+    queues[queue, LINE.head] += 1
+    queues[queue, LINE.size] -= 1
 
 
 @inlined
 def _move_up(queues: Array, arena: Array, queue: int, offset: int) -> None:
     """Move the events before an offset by one slot, over the one that is there."""
-    head = queues[queue, HEAD]
-    first = queues[queue, START] + SLOT * head
-    newer = int(queues[queue, KIND] == SLIDING)
+    head = queues[queue, LINE.head]
+    first = queues[queue, LINE.start] + SLOT * head
+    newer = int(queues[queue, LINE.kind] == SLIDING)
     for word in range(SLOT * offset - 1, -1, -1):
         arena[first + SLOT + word] = arena[first + word]
     if newer:
         for moved in range(1, offset + 1):
-            arena[first + SLOT * moved + ARRIVAL] += newer
+            arena[first + SLOT * moved + HELD.arrival] += newer
     _, places = list_of(queues, queue)
-    for at in range(places, places + queues[queue, TOP]):
+    for at in range(places, places + queues[queue, LINE.top]):
         if (arena[at] >> 1) - head < offset:
             arena[at] += 2
 
@@ -230,14 +208,15 @@ def _move_up(queues: Array, arena: Array, queue: int, offset: int) -> None:
 def _remove_departed(queues: Array, arena: Array, queue: int, now: int) -> None:
     """Remove every event that has left by itself. What follows a removed one stays in its slot, so one walk will do."""
     soonest, offset = NEVER, 0
-    slot = queues[queue, START] + SLOT * queues[queue, HEAD]
-    if queues[queue, KIND] == TIME_WINDOW and queues[queue, COUNT] and arena[slot + ARRIVAL] > queues[queue, STRAY]:
-        while queues[queue, COUNT] and leaves(queues, arena, queue, slot) <= now:
+    slot = queues[queue, LINE.start] + SLOT * queues[queue, LINE.head]
+    is_timed = queues[queue, LINE.kind] == TIME_WINDOW
+    if is_timed and queues[queue, LINE.size] and arena[slot + HELD.arrival] > queues[queue, LINE.stray]:
+        while queues[queue, LINE.size] and leaves(queues, arena, queue, slot) <= now:
             _leave(queues, arena, queue, 0)
             slot += SLOT
-        queues[queue, NEXT] = leaves(queues, arena, queue, slot) if queues[queue, COUNT] else NEVER
+        queues[queue, LINE.next] = leaves(queues, arena, queue, slot) if queues[queue, LINE.size] else NEVER
         return
-    for _ in range(queues[queue, COUNT]):
+    for _ in range(queues[queue, LINE.size]):
         end = leaves(queues, arena, queue, slot)
         if end <= now:
             _leave(queues, arena, queue, offset)
@@ -245,23 +224,23 @@ def _remove_departed(queues: Array, arena: Array, queue: int, now: int) -> None:
             soonest = min(soonest, end)
             offset += 1
         slot += SLOT
-    queues[queue, NEXT] = soonest
+    queues[queue, LINE.next] = soonest
 
 
 @inlined
 def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int) -> None:
     """Deliver those of the best k that were not delivered before."""
-    wanted = min(queues[queue, K], queues[queue, COUNT])
-    if queues[queue, TOP] < wanted:  # seldom, so that what follows is left out elsewhere
-        if queues[queue, SETTING] == 0:
+    wanted = min(queues[queue, LINE.k], queues[queue, LINE.size])
+    if queues[queue, LINE.top] < wanted:  # seldom, so that what follows is left out elsewhere
+        if queues[queue, LINE.setting] == 0:
             rebuild_top(queues, arena, queue)
-        wanted = min(wanted, queues[queue, TOP])
+        wanted = min(wanted, queues[queue, LINE.top])
     _, places = list_of(queues, queue)
     for at in range(places, places + wanted):
         if arena[at] & 1 == 0:
-            slot = queues[queue, START] + SLOT * (arena[at] >> 1)
-            write(found, counters, queue, arena[slot + EVENT], instant, arena[slot + SCORE])
-            arena[slot + EVENT] = ~arena[slot + EVENT]
+            slot = queues[queue, LINE.start] + SLOT * (arena[at] >> 1)
+            write(found, counters, queue, arena[slot + HELD.event], instant, arena[slot + HELD.score])
+            arena[slot + HELD.event] = ~arena[slot + HELD.event]
             arena[at] |= 1
 
 
@@ -270,15 +249,17 @@ def admit_to_count_window(
     queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
 ) -> int:
     """Let expired events leave, then the new one enter, then those leave that are no longer among the most recent."""
-    if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT] + 1)):
+    if not has_room(found, counters, min(queues[queue, LINE.k], queues[queue, LINE.size] + 1)):
         return FOUND_FULL
     if not has_slot(queues, arena, counters, queue):
         return ARENA_FULL
-    if queues[queue, NEXT] <= now:
+    if queues[queue, LINE.next] <= now:
         _remove_departed(queues, arena, queue, now)
-    oldest = queues[queue, ENTERED] + 2 - queues[queue, WINDOW]
-    while queues[queue, COUNT] and arena[queues[queue, START] + SLOT * queues[queue, HEAD] + ARRIVAL] < oldest:
+    oldest = queues[queue, LINE.entered] + 2 - queues[queue, LINE.window]
+    slot = queues[queue, LINE.start] + SLOT * queues[queue, LINE.head]
+    while queues[queue, LINE.size] and arena[slot + HELD.arrival] < oldest:
         _leave(queues, arena, queue, 0)
+        slot += SLOT
     _enter(queues, arena, queue, arrival)
     return DONE
 
@@ -299,28 +280,28 @@ def arrive_in_count_window(
 @inlined
 def arrive_in_time_window(queues: Array, arena: Array, counters: Array, queue: int, arrival: Arrival, now: int) -> int:
     """Let an event enter once those have left that live no longer; its instant is evaluated when it is over."""
-    if min(arrival.expiry, arrival.time + queues[queue, SPAN]) > now:
-        if queues[queue, NEXT] <= now:
+    if min(arrival.expiry, arrival.time + queues[queue, LINE.span]) > now:
+        if queues[queue, LINE.next] <= now:
             _remove_departed(queues, arena, queue, now)
         if not has_slot(queues, arena, counters, queue):
             return ARENA_FULL
         _enter(queues, arena, queue, arrival)
-        queues[queue, UNSEEN] = now
+        queues[queue, LINE.unseen] = now
     return DONE
 
 
 @inlined
 def next_instant(queues: Array, queue: int) -> int:
     """Return the first instant at which something entered that was not evaluated, or something may leave."""
-    return int(min(queues[queue, UNSEEN], queues[queue, NEXT]))
+    return int(min(queues[queue, LINE.unseen], queues[queue, LINE.next]))
 
 
 @inlined
 def depart(queues: Array, arena: Array, queue: int, instant: int) -> None:
     """Let everything leave whose time is over."""
-    if queues[queue, NEXT] <= instant:
+    if queues[queue, LINE.next] <= instant:
         _remove_departed(queues, arena, queue, instant)
-    queues[queue, UNSEEN] = NEVER
+    queues[queue, LINE.unseen] = NEVER
 
 
 @inlined
@@ -330,7 +311,7 @@ def pass_in_window(queues: Array, arena: Array, found: Array, counters: Array, q
         instant = next_instant(queues, queue)
         if instant >= now:
             return DONE
-        if not has_room(found, counters, min(queues[queue, K], queues[queue, COUNT])):
+        if not has_room(found, counters, min(queues[queue, LINE.k], queues[queue, LINE.size])):
             return FOUND_FULL
         depart(queues, arena, queue, instant)
         evaluate(queues, arena, found, counters, queue, instant)
