@@ -41,8 +41,21 @@ def delivered_by_match(policy, candidates):
     queue, rounds = new_queue(policy), []
     for arriving in candidates:
         queue, delivered = step(queue, arriving, arriving.time)
-        rounds.append([one.candidate.identity.id for one in delivered])
+        rounds.append(names_of(delivered))
     return rounds
+
+
+def after(policy, candidates):
+    """Return the queue of a policy after arrivals, every one an instant of its own."""
+    queue = new_queue(policy)
+    for arriving in candidates:
+        queue, _ = step(queue, arriving, arriving.time)
+    return queue
+
+
+def names_of(delivered):
+    """Return the ids of what is delivered, in order."""
+    return [one.candidate.identity.id for one in delivered]
 
 
 def timeline(policy, candidates):

@@ -1,43 +1,33 @@
 """What would become of an event: the forecast comes true, and not a moment earlier."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+import rule_builders
 from rankcast.delivery.rules.forecast import ArrivalResult, outlook
 from rankcast.delivery.rules.policies import new_queue
-from rankcast.delivery.rules.queues import Candidate, finished, step
+from rankcast.delivery.rules.queues import finished, step
 from rankcast.model.events import Identity
 from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Periodic, Sliding, TopKWindow
+from rule_builders import after, at, seconds
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 LOWEST = -1.0
 
 
-def at(minute):
-    return START + timedelta(minutes=minute)
-
-
 def candidate(name, minute, score, expires=None):
-    return Candidate(Identity("/test", name), at(minute), score, None if expires is None else at(expires))
+    return rule_builders.candidate(minute, score, expires, name)
 
 
-def after(policy, *arrivals):
-    queue = new_queue(policy)
-    for one in arrivals:
-        queue, _ = step(queue, one, one.time)
-    return queue
-
-
-windows = st.integers(1, 4) | st.integers(1, 9).map(lambda minutes: timedelta(minutes=minutes))
+windows = st.integers(1, 4) | st.integers(1, 9).map(seconds)
 policies = st.one_of(
     st.just(ALL_MATCHES),
     st.builds(Continuous, st.integers(0, 3)),
     st.builds(Sliding, st.integers(0, 3), st.integers(1, 4)),
     st.builds(TopKWindow, st.integers(0, 3), windows),
-    st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(lambda minutes: timedelta(minutes=minutes))),
+    st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(seconds)),
 )
 
 
@@ -53,10 +43,10 @@ def arrivals(draw):
 @given(policies, arrivals())
 def test_a_forecast_comes_true(policy, sequence):
     *earlier, last = sequence
-    queue = after(policy, *earlier)
+    queue = after(policy, earlier)
     seen = outlook(queue, last, last.time)
     queue, delivered = step(queue, last, last.time)
-    assert (seen.fate is ArrivalResult.DELIVERED) == _has(delivered, last)
+    assert (seen.fate is ArrivalResult.DELIVERED) == has(delivered, last)
     if seen.fate is ArrivalResult.DELIVERED:
         return
     if seen.hopeless and not isinstance(policy, Periodic):
@@ -66,35 +56,35 @@ def test_a_forecast_comes_true(policy, sequence):
         instants = [one.time for one in later if one.candidate.identity == last.identity]
         assert instants == ([] if seen.enters is None else [seen.enters])
     for number in range(1, (seen.enters_after or 0) + 1):
-        lesser = replace(last, identity=Identity("/test", f"lesser {number}"), score=LOWEST, expires=None)
+        lesser = replace(last, identity=Identity("/s", f"lesser {number}"), score=LOWEST, expires=None)
         queue, delivered = step(queue, lesser, last.time)
-        assert _has(delivered, last) == (number == seen.enters_after)
+        assert has(delivered, last) == (number == seen.enters_after)
     if seen.fate is ArrivalResult.WAITING:
         _, delivered = finished(queue)
         assert {one.time for one in delivered} <= {seen.decided}
-        assert _has(delivered, last) == (seen.place is not None and seen.place <= policy.k)
+        assert has(delivered, last) == (seen.place is not None and seen.place <= policy.k)
 
 
 @given(st.integers(1, 3), arrivals())
 def test_continuous_delivery_lets_an_event_of_that_rank_pass_from_then_on(k, sequence):
     *earlier, last = sequence
-    queue = after(Continuous(k), *earlier)
+    queue = after(Continuous(k), earlier)
     seen = outlook(queue, last, last.time)
     if seen.fate is ArrivalResult.OUTRANKED:
         again = replace(last, expires=None)
         if seen.reopens is None:
-            assert not _has(step(queue, again, at(10_000))[1], again)
+            assert not has(step(queue, again, at(10_000))[1], again)
         else:
-            assert _has(step(queue, again, seen.reopens)[1], again)
-            assert not _has(step(queue, again, seen.reopens - timedelta(microseconds=1))[1], again)
+            assert has(step(queue, again, seen.reopens)[1], again)
+            assert not has(step(queue, again, seen.reopens - timedelta(microseconds=1))[1], again)
 
 
-def _has(delivered, wanted):
+def has(delivered, wanted):
     return any(one.candidate.identity == wanted.identity for one in delivered)
 
 
 def test_the_competitor_is_the_last_of_those_chosen():
-    queue = after(Sliding(2, 10), candidate("a", 1, 0.9), candidate("b", 2, 0.5), candidate("c", 3, 0.7))
+    queue = after(Sliding(2, 10), [candidate("a", 1, 0.9), candidate("b", 2, 0.5), candidate("c", 3, 0.7)])
     seen = outlook(queue, candidate("new", 4, 0.6), at(4))
     assert (seen.fate, seen.k, seen.place) == (ArrivalResult.OUTRANKED, 2, None)
     assert (seen.competitor.identity.id, seen.hopeless) == ("c", False)
@@ -102,7 +92,7 @@ def test_the_competitor_is_the_last_of_those_chosen():
 
 
 def test_a_window_of_time_tells_when():
-    queue = after(TopKWindow(1, timedelta(minutes=10)), candidate("a", 0, 0.9), candidate("b", 5, 0.8))
+    queue = after(TopKWindow(1, seconds(10)), [candidate("a", 0, 0.9), candidate("b", 5, 0.8)])
     seen = outlook(queue, candidate("new", 6, 0.1), at(6))
     assert (seen.place, seen.competitor.identity.id, seen.enters) == (None, "a", at(15))
     assert outlook(queue, candidate("short", 6, 0.1, expires=12), at(6)).enters is None
@@ -111,7 +101,7 @@ def test_a_window_of_time_tells_when():
 def test_with_diversity_the_last_of_the_selection_is_the_competitor_and_nothing_is_forecast():
     policy = Sliding(2, 10, Diversity(0.5))
     copies = [replace(candidate(name, 1, score), content=((1, 1),)) for name, score in (("a", 0.9), ("b", 0.8))]
-    queue = after(policy, *copies)
+    queue = after(policy, copies)
     seen = outlook(queue, replace(candidate("copy", 2, 0.1), content=((1, 1),)), at(2))
     assert (seen.fate, seen.place, seen.competitor.identity.id) == (ArrivalResult.OUTRANKED, None, "b")
     assert (seen.enters, seen.enters_after) == (None, None)
@@ -121,15 +111,12 @@ def test_with_diversity_the_last_of_the_selection_is_the_competitor_and_nothing_
 
 def test_events_that_cannot_compete():
     assert outlook(new_queue(Sliding(1, 1)), candidate("a", 5, 0.5, expires=5), at(5)).fate is ArrivalResult.EXPIRED
-    assert (
-        outlook(new_queue(TopKWindow(1, timedelta(minutes=1))), candidate("a", 1, 0.5), at(5)).fate
-        is ArrivalResult.TOO_OLD
-    )
+    assert outlook(new_queue(TopKWindow(1, seconds(1))), candidate("a", 1, 0.5), at(5)).fate is ArrivalResult.TOO_OLD
     assert outlook(new_queue(ALL_MATCHES), candidate("a", 1, 0.5), at(5)).fate is ArrivalResult.DELIVERED
 
 
 def test_an_event_that_better_ones_outstay_is_hopeless():
-    minutes = timedelta(minutes=10)
-    queue = after(TopKWindow(2, minutes), candidate("a", 3, 0.9), candidate("b", 3, 0.8))
+    minutes = seconds(10)
+    queue = after(TopKWindow(2, minutes), [candidate("a", 3, 0.9), candidate("b", 3, 0.8)])
     seen = outlook(queue, candidate("new", 1, 0.5), at(3))
     assert (seen.fate, seen.hopeless, seen.enters) == (ArrivalResult.OUTRANKED, True, None)

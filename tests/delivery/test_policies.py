@@ -26,7 +26,7 @@ from rankcast.model.policies import (
 )
 from rankcast.model.times import EARLIEST, LATEST
 from rankcast.testing.definitions import ExpectedDelivery, Offer, due
-from rule_builders import START, at, candidate, delivered_by_match, seconds, timeline
+from rule_builders import START, after, at, candidate, delivered_by_match, names_of, seconds, timeline
 
 
 class TestChangingThePolicy:
@@ -35,13 +35,11 @@ class TestChangingThePolicy:
         assert changed_queue(queue, Sliding(1, 2), at(1)) == new_queue(Sliding(1, 2))
 
     def test_a_period_holds_what_it_would_deliver_so_a_larger_k_is_for_what_comes(self):
-        queue = new_queue(Periodic(1, seconds(10)))
-        for arriving in (candidate(1, 0.9, expires=5), candidate(2, 0.8), candidate(3, 0.7)):
-            queue, _ = step(queue, arriving, arriving.time)
+        queue = after(Periodic(1, seconds(10)), (candidate(1, 0.9, expires=5), candidate(2, 0.8), candidate(3, 0.7)))
         queue = changed_queue(queue, Periodic(3, seconds(10)), at(3))
         queue, _ = step(queue, candidate(4, 0.1), at(4))
         _, delivered = step(queue, None, at(10))
-        assert [one.candidate.identity.id for one in delivered] == ["2", "4"]
+        assert names_of(delivered) == ["2", "4"]
 
     def test_a_period_under_way_ends_when_it_was_to_end(self):
         queue, _ = step(new_queue(Periodic(1, seconds(10))), candidate(1, 0.9), at(1))
@@ -189,11 +187,9 @@ class TestDiversity:
         assert timeline(policy, [one, other, candidate(2, 0.5)]) == [(10, "a")]
 
     def test_a_policy_that_comes_to_diversify_goes_on_with_what_is_held(self):
-        queue = new_queue(Sliding(1, 3))
-        for arriving in self.FILMS[1:3]:
-            queue, _ = step(queue, arriving, arriving.time)
+        queue = after(Sliding(1, 3), self.FILMS[1:3])
         _, delivered = step(changed_queue(queue, Sliding(2, 3, Diversity()), at(2)), self.FILMS[3], at(3))
-        assert [one.candidate.identity.id for one in delivered] == ["3"]
+        assert names_of(delivered) == ["3"]
 
 
 @given(streams(), st.integers(0, 4), st.integers(1, 5))
@@ -215,13 +211,6 @@ def test_periods_of_gathering_are_half_open():
 ARRIVALS = [candidate(1, 0.5), candidate(2, 0.9, expires=5), candidate(3, 0.2), candidate(4, 0.7)]
 
 
-def read(policy, arrivals, second):
-    queue = new_queue(policy)
-    for arriving in arrivals:
-        queue, _ = step(queue, arriving, arriving.time)
-    return [one.identity.id for one in current(queue, at(second))]
-
-
 @pytest.mark.parametrize(
     ("policy", "second", "expected"),
     [
@@ -240,7 +229,7 @@ def read(policy, arrivals, second):
     ],
 )
 def test_the_current_list_is_the_best_k_of_what_is_held_and_valid(policy, second, expected):
-    assert read(policy, ARRIVALS, second) == expected
+    assert [one.identity.id for one in current(after(policy, ARRIVALS), at(second))] == expected
 
 
 @given(st.lists(st.sampled_from((0.1, 0.5, 0.9)), max_size=8), st.integers(0, 3), st.integers(1, 5))

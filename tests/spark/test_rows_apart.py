@@ -173,12 +173,6 @@ def test_only_those_are_kept_apart_that_are_many_alone_in_their_queue_always_act
     assert len(CompiledSubscribers.of(many).apart) == 0
 
 
-def test_what_is_apart_is_saved_and_loaded(tmp_path):
-    audience = CompiledSubscribers.of(crowd(20), apart=True)
-    audience.save(tmp_path)
-    assert CompiledSubscribers.load(tmp_path).apart.tolist() == audience.apart.tolist() == list(range(20))
-
-
 def test_chunks_have_no_row_for_each_pair():
     events = [Event(str(at), "/s", time=START + timedelta(seconds=at), data={"x": at, "y": 1}) for at in range(200)]
     sent = {}

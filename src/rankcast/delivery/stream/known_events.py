@@ -26,6 +26,9 @@ from rankcast.model.times import TICK
 NONE = -1
 FEWEST_PLACES = 1024
 
+LARGEST_TABLE = 1_000_000
+"""Numbers that are looked up in a table, however few of them are known."""
+
 
 class KnownEvents:
     """Released events with their numbers, ascending."""
@@ -63,16 +66,17 @@ class KnownEvents:
         return found
 
     def positions(self, numbers: Array) -> Array:
-        """Return where events are in the table; all of them are known."""
-        if not len(numbers):
-            return np.zeros(0, np.int64)
+        """Return where events are in the table; NONE for those that are not known."""
+        if not len(self.numbers) or not len(numbers):
+            return np.full(len(numbers), NONE, np.int64)
         first, spread = int(self.numbers[0]), int(self.numbers[-1] - self.numbers[0]) + 1
-        if spread > 4 * len(self.numbers) + 1_000_000:
-            found: Array = np.searchsorted(self.numbers, numbers)
-            return found
-        places = np.zeros(spread, np.int64)
+        if spread > 4 * len(self.numbers) + LARGEST_TABLE:
+            found = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+            return np.where(self.numbers[found] == numbers, found, NONE)
+        places = np.full(spread + 1, NONE, np.int64)  # what is outside has the last one
         places[self.numbers - first] = np.arange(len(self.numbers))
-        looked_up: Array = places[numbers - first]
+        offsets = (numbers - first).view(np.uint64)
+        looked_up: Array = places[np.minimum(offsets, np.uint64(spread))]
         return looked_up
 
     def earlier(self, number: int) -> list[int]:

@@ -52,7 +52,7 @@ from rankcast.delivery.rules.queues import Candidate
 from rankcast.delivery.stream.batches import SET_COLUMNS, DeliveryBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.kernels import first_due, mark_held, recognised, rows_in_order, without_repeats
-from rankcast.delivery.stream.known_events import KnownEvents, RecentArrivals, recalled, repeats_known
+from rankcast.delivery.stream.known_events import NONE, KnownEvents, RecentArrivals, recalled, repeats_known
 from rankcast.delivery.stream.matched_sets import CODE_BITS, CODES, SETS, MatchedSets
 from rankcast.delivery.stream.queue_changes import (
     QueueChange,
@@ -77,9 +77,6 @@ OWN: Columns = {
     **SET_COLUMNS,
 }
 """What is expected of the arrays that no part of the state brings along."""
-
-LARGEST_TABLE = 1_000_000
-"""Numbers that are looked up in a table, however few of them are known."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63 - CODE_BITS)]
 
@@ -323,9 +320,9 @@ class Shard:
             raise InvalidValueError(f"{KIND}: something waits for queue {last:,}; there are {len(table):,}")
         numbers = made._taken.numbers
         fail_where(numbers[1:] < numbers[:-1], f"{KIND}: array taken.numbers: descends")
-        _check_known("taken.numbers", numbers, made._known.numbers)
+        _check_known("taken.numbers", numbers, made._known)
         if queues is None:
-            _check_held(np.ascontiguousarray(own["held"][:, HELD.event]), made._known.numbers, sizes["sets"])
+            _check_held(np.ascontiguousarray(own["held"][:, HELD.event]), made._known, sizes["sets"])
         return made
 
     def move_to(self, arena: Array) -> None:
@@ -569,7 +566,7 @@ def _parts(dense: int, arrays: Mapping[str, Array]) -> list[str]:
     return ["waiting", *(f"dense{at}" for at in range(dense))]
 
 
-def _check_held(held: Array, known: Array, sets: int) -> None:
+def _check_held(held: Array, known: KnownEvents, sets: int) -> None:
     """Raise where a queue holds an event that is not known, or that matched a set that is not."""
     if (held == GONE).any():
         held = held[held != GONE]
@@ -581,14 +578,6 @@ def _check_held(held: Array, known: Array, sets: int) -> None:
         raise InvalidValueError(f"{KIND}: array queues.held: no matched set {int(words.max()) - SETS:,}")
 
 
-def _check_known(name: str, numbers: Array, known: Array) -> None:
-    """Raise unless all numbers are among the ascending ones of known events."""
-    if len(known) and len(numbers):
-        first, spread = int(known[0]), int(known[-1] - known[0]) + 1
-        offsets = numbers - first
-        if spread <= 4 * len(known) + LARGEST_TABLE and offsets.view(np.uint64).max() < spread:
-            is_known = np.zeros(spread, bool)
-            is_known[known - first] = True
-            if is_known.take(offsets).all():
-                return
-    fail_where(~np.isin(numbers, known), f"{KIND}: array {name}: no known event")
+def _check_known(name: str, numbers: Array, known: KnownEvents) -> None:
+    """Raise unless all numbers are those of known events."""
+    fail_where(known.positions(numbers) == NONE, f"{KIND}: array {name}: no known event")

@@ -1,4 +1,6 @@
-"""Section 4 of the rules: delivery. One class per rule, with the counterexample of every correction."""
+"""Section 4 of the rules: delivery, handing over, late events, changes. One class per rule, with the counterexample of
+every correction.
+"""
 
 import itertools
 from datetime import timedelta
@@ -13,12 +15,14 @@ from rankcast.containers.container import pack
 from rankcast.delivery.engine.queue_table import QUEUE_TABLE, VERSION, ArrivalRows, QueueTable
 from rankcast.delivery.rules.policies import AnyQueue, changed_queue, new_queue
 from rankcast.delivery.rules.queues import best, finished, step
+from rankcast.delivery.stream.lateness import Remembered
 from rankcast.language.lossless import decode, encode
 from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError
-from rankcast.model.policies import Continuous, Diversity, Periodic, Sliding, TopKWindow
+from rankcast.model.events import Identity
+from rankcast.model.policies import Continuous, Diversity, Gathered, OnDemand, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import NEVER, microseconds
-from rule_builders import at, candidate, delivered_by_match, event, seconds, timeline
+from rule_builders import after, at, candidate, delivered_by_match, event, names_of, seconds, timeline
 
 DRIFT = [candidate(time, score) for time, score in ((1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6))]
 
@@ -120,9 +124,9 @@ class TestRule1Continuous:
         assert [len(notes) for notes in found] == [1, 1, 0]
 
     def test_what_is_kept_is_the_k_skyband_on_rank_and_expiry(self):
-        queue = new_queue(Continuous(1))
-        for arriving in (candidate(0, 0.5, expires=6), candidate(1, 0.8, expires=2), candidate(2, 0.9, expires=9)):
-            queue, _ = step(queue, arriving, arriving.time)
+        queue = after(
+            Continuous(1), (candidate(0, 0.5, expires=6), candidate(1, 0.8, expires=2), candidate(2, 0.9, expires=9))
+        )
         assert [one.identity.id for one in queue.delivered] == ["2"]
 
 
@@ -196,7 +200,7 @@ class TestRule3Sliding:
             if time == 3:
                 queue = changed_queue(queue, Sliding(2, 3, diversity=Diversity(0.5)), at(2))
             queue, delivered = step(queue, candidate(time, rank, genre=genre, director=director), at(time))
-            rounds.append([one.candidate.identity.id for one in delivered])
+            rounds.append(names_of(delivered))
         assert rounds == [[], [], ["1", "3"], ["4", "2"]]
 
 
@@ -259,36 +263,32 @@ class TestRule5Expiry:
         )
         return rc.Hub([Subscriber("ana", owned, Periodic(9, seconds(100)))])
 
-    def delivered(self, hub, expires=None):
+    def delivered(self, hub, expires):
         hub.publish(event("1", time=0, expires=expires, x=1), now=at(0))
         return [note.event.id for note in hub.advance(at(100))]
 
-    def test_expiry_comes_from_the_event(self):
-        assert self.delivered(self.refreshed(None), expires=100) == []
-        assert self.delivered(self.refreshed(None), expires=101) == ["1"]
-
-    def test_or_from_a_refresh_time_of_the_subscription(self):
-        assert self.delivered(self.refreshed(100)) == []
-        assert self.delivered(self.refreshed(101)) == ["1"]
-
-    def test_the_smaller_of_the_two_counts(self):
-        assert self.delivered(self.refreshed(500), expires=50) == []
-        assert self.delivered(self.refreshed(50), expires=500) == []
-
-    def test_with_several_matching_subscriptions_the_largest_refresh_counts(self):
-        assert self.delivered(self.refreshed(50, 500)) == ["1"]
-
-    def test_a_subscription_without_a_refresh_has_the_largest(self):
-        assert self.delivered(self.refreshed(50, None)) == ["1"]
+    @pytest.mark.parametrize(
+        ("refreshes", "expires", "expected"),
+        [
+            pytest.param([None], 100, [], id="from the event, at the end"),
+            pytest.param([None], 101, ["1"], id="from the event, after the end"),
+            pytest.param([100], None, [], id="or from a refresh time of the subscription, at the end"),
+            pytest.param([101], None, ["1"], id="or from a refresh time, after the end"),
+            pytest.param([500], 50, [], id="the smaller of the two counts"),
+            pytest.param([50], 500, [], id="whichever it is"),
+            pytest.param([50, 500], None, ["1"], id="with several matching subscriptions the largest refresh counts"),
+            pytest.param([50, None], None, ["1"], id="a subscription without a refresh has the largest"),
+        ],
+    )
+    def test_expiry_comes_from(self, refreshes, expires, expected):
+        assert self.delivered(self.refreshed(*refreshes), expires) == expected
 
 
 class TestRule11WhatAQueueHolds:
     """Each counterexample of a shorter rule: what it would have dropped is delivered, or holds another one back."""
 
     def held(self, policy, arrivals):
-        queue = new_queue(policy)
-        for arriving in arrivals:
-            queue, _ = step(queue, arriving, arriving.time)
+        queue = after(policy, arrivals)
         return [one.identity.id for one in queue.held]
 
     def test_an_event_that_is_not_newer_does_not_outstay_in_a_window_of_counts(self):
@@ -320,22 +320,17 @@ class TestRule11WhatAQueueHolds:
         assert batched(Sliding(1, 3), arrivals) == [(1, "1")]
 
     def test_after_a_larger_k_just_what_was_held_can_be_delivered(self):
-        queue = new_queue(Sliding(1, 9))
-        for arriving in (candidate(1, 0.3), candidate(2, 0.9), candidate(3, 0.1)):
-            queue, _ = step(queue, arriving, arriving.time)
+        queue = after(Sliding(1, 9), (candidate(1, 0.3), candidate(2, 0.9), candidate(3, 0.1)))
         queue = changed_queue(queue, Sliding(5, 9), at(3))
-        assert [one.candidate.identity.id for one in step(queue, candidate(4, 0.2), at(4))[1]] == ["4", "3"]
+        assert names_of(step(queue, candidate(4, 0.2), at(4))[1]) == ["4", "3"]
 
 
 class TestRule8Changes:
     def held(self, policy):
-        queue = new_queue(policy)
-        for arriving in DRIFT[:3]:
-            queue, _ = step(queue, arriving, arriving.time)
-        return queue
+        return after(policy, DRIFT[:3])
 
     def next_delivered(self, queue):
-        return [one.candidate.identity.id for one in step(queue, candidate(5, 0.1), at(5))[1]]
+        return names_of(step(queue, candidate(5, 0.1), at(5))[1])
 
     def test_a_larger_k_acts_from_the_next_instant_on_what_is_still_held(self):
         assert self.next_delivered(changed_queue(self.held(TopKWindow(1, 9)), TopKWindow(2, 9), at(4))) == ["2"]
@@ -380,7 +375,7 @@ class TestRule9Time:
         published(hub, 1)
         assert [note.event.id for note in hub.finish()] == ["1"]
         _, found = finished(step(new_queue(TopKWindow(1, seconds(9))), candidate(1, 0.5), at(1), closed=False)[0])
-        assert [one.candidate.identity.id for one in found] == ["1"]
+        assert names_of(found) == ["1"]
 
     def test_time_never_goes_back(self):
         hub = subscribed(rc.Hub(), deliver=rc.Periodic(1, seconds(10)))
@@ -405,9 +400,7 @@ class TestRule10State:
     @pytest.mark.parametrize("policy", POLICIES)
     @pytest.mark.parametrize("moment", [0, 1, 5, 13])
     def test_restore_of_a_snapshot_goes_on_as_if_nothing_happened(self, policy, moment):
-        queue = new_queue(policy)
-        for arriving in self.STREAM[:moment]:
-            queue, _ = step(queue, arriving, arriving.time)
+        queue = after(policy, self.STREAM[:moment])
         other = decode(encode(queue, AnyQueue), AnyQueue, "queue")
         for arriving in self.STREAM[moment:]:
             (queue, ours), (other, theirs) = (step(one, arriving, arriving.time) for one in (queue, other))
@@ -430,3 +423,147 @@ class TestRule10State:
         plain = [candidate(t, one.score, None if t % 3 else t + 4, name=f"{t:02}") for t, one in enumerate(self.STREAM)]
         assert batched(policy, plain) == timeline(policy, plain)
         assert microseconds(at(10**6)) < NEVER
+
+
+def hub_with(policy, **options):
+    """Return a hub in which ana wants events with x >= 0, the larger x the better."""
+    hub = rc.Hub(**{name: options.pop(name) for name in ("lateness", "on_late") if name in options})
+    wanted = {f"x = {x}": x / 10 for x in range(11)}
+    hub.subscribe("ana", wanted, deliver=policy, **options)
+    return hub
+
+
+def put(hub, *stream):
+    """Publish (time, x) in this order, each at its own time; return (id, instant) of what is delivered by each."""
+    found = []
+    for time, x in stream:
+        notes = hub.publish(event(f"{time}", time=time, x=x), now=at(time))
+        found.append([(note.event.id, (note.time - at(0)).total_seconds()) for note in notes])
+    return found
+
+
+class TestRule6HandingOver:
+    def test_proactive_each_policy_delivers_at_its_own_instants(self):
+        assert put(hub_with(rc.Sliding(1, 5)), (1, 3), (2, 5)) == [[("1", 1)], [("2", 2)]]
+
+    def test_gathered_what_was_delivered_is_handed_over_together_every_period(self):
+        hub = hub_with(rc.Sliding(1, 5), notify=Gathered(seconds(10)))
+        assert put(hub, (1, 3), (2, 5)) == [[], []]
+        assert [(note.event.id, note.gathered) for note in hub.advance(at(10))] == [("1", at(10)), ("2", at(10))]
+
+    def test_gathering_may_have_another_period_than_the_policy(self):
+        hub = hub_with(rc.Periodic(1, seconds(4)), notify=Gathered(seconds(10)))
+        put(hub, (1, 3), (5, 5))
+        assert hub.advance(at(9)) == []
+        assert [note.event.id for note in hub.advance(at(10))] == ["1", "5"]
+
+    def test_on_demand_the_current_list_is_read_and_nothing_is_handed_over(self):
+        hub = hub_with(rc.Sliding(2, 3), notify=OnDemand())
+        assert put(hub, (1, 3), (2, 9), (3, 5), (4, 1)) == [[], [], [], []]
+        assert [note.event.id for note in hub.read("ana", now=at(4))] == ["2", "3"]
+
+    def test_reading_changes_nothing(self):
+        hub = hub_with(rc.Sliding(2, 3), notify=OnDemand())
+        put(hub, (1, 3), (2, 9))
+        assert hub.read("ana", now=at(2)) == hub.read("ana", now=at(2))
+
+
+class TestRule7LateEvents:
+    def test_an_event_later_than_allowed_goes_to_the_late_output_and_changes_nothing(self):
+        late = []
+        hub = hub_with(rc.Sliding(1, 5), lateness=seconds(2), on_late=late.append)
+        put(hub, (10, 3))
+        hub.publish(event("old", time=7, x=9), now=at(10))
+        assert [one.event.id for one in late] == ["old"]
+        assert [note.event.id for note in hub.finish()] == ["10"]
+
+    def test_late_events_are_counted(self):
+        hub = hub_with(rc.AllMatches(), lateness=seconds(2))
+        put(hub, (10, 3))
+        for time in (1, 2, 3):
+            hub.publish(event(f"old {time}", time=time, x=1), now=at(10))
+        assert hub.late_count == 3
+
+    def test_the_same_identity_is_ignored_while_it_waits_and_after(self):
+        hub = hub_with(rc.AllMatches(), lateness=seconds(5))
+        put(hub, (10, 3))
+        again = event("10", time=10, x=3)
+        hub.publish(again, now=at(11))
+        assert [note.event.id for note in hub.advance(at(30))] == ["10"]
+        assert hub.publish(again, now=at(31)) == []
+
+    def test_the_same_content_under_another_identity_is_distinct(self):
+        hub = hub_with(rc.AllMatches(), lateness=seconds(5))
+        for name in ("a", "b"):
+            hub.publish(event(name, time=10, x=3), now=at(10))
+        assert [note.event.id for note in hub.finish()] == ["a", "b"]
+
+
+class TestRule8ChangesInEventTime:
+    def test_ranks_that_change_reorder_what_is_still_held(self):
+        hub = rc.Hub()
+        hub.subscribe("ana", {"x = 1": 0.9, "x = 2": 0.5}, deliver=rc.Periodic(2, seconds(10)))
+        put(hub, (1, 1), (2, 2))
+        hub.update("ana", subscriptions={"x = 1": 0.1, "x = 2": 0.5})
+        assert [note.event.id for note in hub.advance(at(10))] == ["2", "1"]
+
+    def test_what_matches_no_subscription_any_more_is_dropped(self):
+        hub = rc.Hub()
+        hub.subscribe("ana", {"x = 1": 0.9, "x = 2": 0.5}, deliver=rc.Periodic(2, seconds(10)))
+        put(hub, (1, 1), (2, 2))
+        hub.unsubscribe("ana", "1")
+        assert [note.event.id for note in hub.advance(at(10))] == ["2"]
+
+    @pytest.mark.parametrize("order", [((1, 3), (4, 5), (9, 7)), ((4, 5), (1, 3), (9, 7)), ((9, 7), (4, 5), (1, 3))])
+    def test_activation_is_in_event_time_and_does_not_depend_on_the_order_of_arrival(self, order):
+        wanted = rc.Subscription("s", rc.parse_filter("x >= 0"), 0.5, active_from=at(3), active_until=at(9))
+        hub = rc.Hub([rc.Subscriber("ana", (wanted,))], lateness=seconds(60))
+        for time, x in order:
+            hub.publish(event(f"{time}", time=time, x=x), now=at(10))
+        assert [note.event.id for note in hub.finish()] == ["4"]
+
+
+class TestRule9Buffering:
+    POLICIES = (rc.Continuous(2), rc.Periodic(2, seconds(4)), rc.Sliding(2, 3), rc.TopKWindow(2, seconds(4)))
+
+    @pytest.mark.parametrize("policy", POLICIES)
+    @given(
+        st.lists(st.tuples(st.integers(0, 12), st.integers(0, 10)), max_size=12, unique_by=lambda one: one[0]),
+        st.data(),
+    )
+    def test_events_no_later_than_allowed_give_exactly_the_result_of_processing_in_order(self, policy, stream, data):
+        shuffled = data.draw(st.permutations(stream))
+
+        def everything(order):
+            hub = hub_with(policy, lateness=seconds(20))
+            notes = [note for time, x in order for note in hub.publish(event(f"{time:02}", time=time, x=x), now=at(12))]
+            return [(note.event.id, note.time) for note in (*notes, *hub.finish())]
+
+        assert everything(shuffled) == everything(sorted(stream))
+
+    def test_a_hub_s_log_records_each_now_and_its_replay_uses_it(self, tmp_path):
+        """Brought back long after, the hub is in the same period as when it ended."""
+        path = tmp_path / "hub.db"
+        with rc.Hub(path=path, clock=lambda: at(3)) as hub:
+            hub.subscribe("ana", {"x >= 0": 0.5}, deliver=rc.Periodic(1, seconds(10)))
+            hub.publish(event("1", x=1))
+        with rc.Hub(path=path, clock=lambda: at(4)) as hub:
+            assert hub.advance() == []
+            assert [(note.event.id, note.time) for note in hub.advance(at(5_000))] == [("1", at(10))]
+
+
+class TestDuplicates:
+    def test_an_identity_is_remembered_for_a_span_and_past_that_it_is_new(self):
+        known = Remembered()
+        known.add(Identity("/s", "1"), at(0))
+        known.forget(at(9), at_least=0, span=seconds(10))
+        assert Identity("/s", "1") in known
+        known.forget(at(10), at_least=0, span=seconds(10))
+        assert Identity("/s", "1") not in known
+
+    def test_memory_is_bounded_but_for_what_the_span_needs(self):
+        known = Remembered()
+        for number in range(100):
+            known.add(Identity("/s", f"{number}"), at(number))
+            known.forget(at(number), at_least=20, span=seconds(5))
+        assert len(known.state()) == 20
