@@ -138,11 +138,11 @@ class SteppedQueues:
                 candidate = Candidate(word, instant_of(time), score, expiry, content)
             queue, delivered = step(queue, candidate, moment, closed=closed)
             self._set(number, queue, policy)
-            for one in delivered:
+            for delivery in delivered:
                 found.queue.append(number)
-                found.event.append(word_of(one.candidate))
-                found.time.append(microseconds(one.time))
-                found.score.append(one.candidate.score)
+                found.event.append(word_of(delivery.candidate))
+                found.time.append(microseconds(delivery.time))
+                found.score.append(delivery.candidate.score)
         return found
 
     def _due(self, now: int) -> set[int]:
@@ -177,7 +177,7 @@ class SteppedQueues:
     def held(self, first: int, last: int) -> Array:
         """Return the words of the events that some queues hold."""
         some = (self._queues[number][0] for number in range(first, last) if number in self._queues)
-        return np.array([word_of(one) for queue in some for one in queue.held], np.int64)
+        return np.array([word_of(candidate) for queue in some for candidate in queue.held], np.int64)
 
     def renumber(self, numbers: Mapping[int, int]) -> None:
         """Let events have other numbers."""
@@ -278,7 +278,7 @@ class ColumnarQueues:
     def renumber(self, numbers: Mapping[int, int]) -> None:
         """Let events have other numbers."""
         old = np.array(sorted(numbers), np.int64)
-        self._table.renumber(old, np.array([numbers[one] for one in old.tolist()], np.int64), CODE_BITS)
+        self._table.renumber(old, np.array([numbers[number] for number in old.tolist()], np.int64), CODE_BITS)
         self._contents.renumber(numbers)
 
     def forget(self, events: Iterable[int]) -> None:

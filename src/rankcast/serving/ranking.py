@@ -100,7 +100,8 @@ class SubscriptionRanking:
         self._are_special -= owner.subscriber.most_specific or size > WIDEST
         if size:
             self._free.setdefault(size, []).append(owner.first)
-        self._uses.subtract(one.relevance for one in owner.subscriber.subscriptions if one.relevance is not None)
+        relevances = (subscription.relevance for subscription in owner.subscriber.subscriptions)
+        self._uses.subtract(relevance for relevance in relevances if relevance is not None)
         self._uses += Counter()  # without those that nobody uses
         if len(self._functions) > 2 * len(self._uses) + SPARE:
             self._collect_functions()

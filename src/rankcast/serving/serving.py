@@ -106,7 +106,7 @@ class Recipients:
             self.are_in_order &= is_last and (number == 0 or self.orders[number - 1] < queue.order)
             self.orders[number] = queue.order
         self.subscribers[number] = owner.subscriber.id
-        self.names[number] = self._named(tuple(one.id for one in owner.subscriber.subscriptions))
+        self.names[number] = self._named(tuple(subscription.id for subscription in owner.subscriber.subscriptions))
         is_plain = isinstance(owner.subscriber.notify, AtOnce) and not queue.decays and queue.subscription is None
         (self.special.discard if is_plain else self.special.add)(number)
 
@@ -177,7 +177,7 @@ class Serving:
         state = SubscriberState(next(self._places), subscriber, Preferences.of(subscriber))
         self._gathered.put(subscriber.id, record.gathered)
         self.subscribers[subscriber.id], self._queues_of[subscriber.id] = state, {}
-        kept = {one.subscription: one for one in record.queues}
+        kept = {queue.subscription: queue for queue in record.queues}
         policies = subscriber.policies
         for name, policy in policies.items():
             self._open(state, name, policy, kept.get(name))
@@ -341,7 +341,7 @@ class Serving:
         queue = self._served[number]
         assert queue is not None
         held = self._queue(queue).held_at(now)
-        return any(word_of(one) >> CODE_BITS in events for one in held)
+        return any(word_of(candidate) >> CODE_BITS in events for candidate in held)
 
     def _told(self, event: Event, rows: ServedRows) -> list[Match]:
         """Return the matches of rows."""
@@ -429,8 +429,8 @@ class Serving:
             heapq.heappush(self._handovers, (instant, state.place, state.subscriber.id))
         state.timer = instant
         if len(self._handovers) > 2 * len(self.subscribers) + 16:
-            timed = (one for one in self.subscribers.values() if one.timer is not None)
-            self._handovers = [(one.timer, one.place, one.subscriber.id) for one in timed if one.timer is not None]
+            states = self.subscribers.values()
+            self._handovers = [(own.timer, own.place, own.subscriber.id) for own in states if own.timer is not None]
             heapq.heapify(self._handovers)
 
     def _note_departure(self) -> None:
@@ -470,7 +470,7 @@ class Serving:
     def read(self, queue: ServedQueue, now: datetime) -> list[Notification]:
         """Return the current list of a queue, the best first; nothing is changed."""
         found = current(self._queue(queue), now)
-        matches = [self.match_of(queue, one) for one in found]
+        matches = [self.match_of(queue, candidate) for candidate in found]
         return [
             Notification(match.subscriber, match.event, match.rank, match.matched, now, match.subscription)
             for match in matches

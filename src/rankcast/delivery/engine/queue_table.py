@@ -713,8 +713,8 @@ def _fill_line(line: Array, queue: Queue) -> Array:
     held, delivered = queue.held, frozenset[object]()
     if isinstance(queue, ContinuousQueue):
         best_first = sorted(held, key=place)
-        above = [sum(other.outlives(one) for other in best_first[:at]) for at, one in enumerate(best_first)]
-        held = tuple(replace(one, arrival=count) for one, count in zip(best_first, above, strict=True))
+        above = [sum(other.outlives(candidate) for other in best_first[:at]) for at, candidate in enumerate(best_first)]
+        held = tuple(replace(candidate, arrival=count) for candidate, count in zip(best_first, above, strict=True))
     if isinstance(queue, SlidingQueue | TopKWindowQueue):
         delivered, line[LINE.entered] = queue.delivered, queue.entered
     slots = _slots(held, delivered)
@@ -733,13 +733,15 @@ def _fill_line(line: Array, queue: Queue) -> Array:
 
 def _slots(held: tuple[Candidate, ...], delivered: frozenset[object]) -> Array:
     assert tuple(range(SLOT)) == (HELD.event, HELD.time, HELD.expiry, HELD.score, HELD.arrival)
-    numbers = [one.identity for one in held if isinstance(one.identity, int)]  # queue tables know events by numbers
+    numbers = [
+        candidate.identity for candidate in held if isinstance(candidate.identity, int)
+    ]  # queue tables know events by numbers
     words = [
-        (~number if number in delivered else number, microseconds(one.time), microseconds(one.expires), 0, one.arrival)
-        for number, one in zip(numbers, held, strict=True)
+        (~number if number in delivered else number, microseconds(event.time), microseconds(event.expires), 0, last)
+        for number, event, last in zip(numbers, held, [event.arrival for event in held], strict=True)
     ]
     found = np.array(words, np.int64).reshape(-1, SLOT)
-    scores = np.array([one.score for one in held], np.float64) + 0.0  # no zero is negative
+    scores = np.array([candidate.score for candidate in held], np.float64) + 0.0  # no zero is negative
     found[:, HELD.score] = _flipped(scores.view(np.int64))
     return found
 

@@ -60,7 +60,7 @@ def outlook(queue: Queue, candidate: Candidate, now: datetime) -> Forecast:
     """Return what would become of a candidate that arrived at `now`; the queue stays as it is."""
     before, _ = step(queue, None, now)
     after, delivered = step(queue, candidate, now)
-    if any(one.candidate.identity == candidate.identity for one in delivered):
+    if any(event.candidate.identity == candidate.identity for event in delivered):
         return _standing(before, after, candidate, now, ArrivalResult.DELIVERED)
     if not candidate.is_valid_at(now):
         return Forecast(ArrivalResult.EXPIRED)
@@ -83,11 +83,11 @@ def _standing(before: Queue, after: Queue, candidate: Candidate, now: datetime, 
 
 def _continuous(queue: ContinuousQueue, candidate: Candidate, now: datetime, fate: ArrivalResult) -> Forecast:
     k = queue.policy.k
-    valid = [one for one in queue.delivered if one.is_valid_at(now)]
-    higher = best((one for one in valid if place(one) < place(candidate)), len(valid))
+    valid = [event for event in queue.delivered if event.is_valid_at(now)]
+    higher = best((event for event in valid if place(event) < place(candidate)), len(valid))
     competitor = higher[k - 1] if 0 < k <= len(higher) else None
     surplus = len(higher) - k  # of the higher ones, one more than this has to expire
-    expiries = sorted(one.expires for one in higher if one.expires is not None)
+    expiries = sorted(event.expires for event in higher if event.expires is not None)
     reopens = expiries[surplus] if k and 0 <= surplus < len(expiries) else None
     standing = len(higher) + 1 if len(higher) < k else None
     return Forecast(fate, k, standing, competitor, reopens=reopens)
@@ -97,11 +97,11 @@ def _in_period(
     before: Queue, after: PeriodicQueue, candidate: Candidate, now: datetime, fate: ArrivalResult
 ) -> Forecast:
     policy = after.policy
-    others = [one for one in after.arrivals if one.identity != candidate.identity]
+    others = [event for event in after.arrivals if event.identity != candidate.identity]
     if isinstance(before, PeriodicQueue):
         others = list(before.arrivals)
     standing, competitor = _compared(others, candidate, policy.k, policy.diversity)
-    is_held = any(one.identity == candidate.identity for one in after.arrivals)
+    is_held = any(event.identity == candidate.identity for event in after.arrivals)
     decided = after.end if after.end is not None else now
     diverse = policy.diversity is not None
     return Forecast(
@@ -111,22 +111,22 @@ def _in_period(
 
 def _windowed(queue: SlidingQueue | TopKWindowQueue, candidate: Candidate, fate: ArrivalResult) -> Forecast:
     policy, held = queue.policy, queue.held
-    others = [one for one in held if one.identity != candidate.identity]
+    others = [event for event in held if event.identity != candidate.identity]
     standing, competitor = _compared(others, candidate, policy.k, policy.diversity)
     is_diverse = policy.diversity is not None
     if fate is ArrivalResult.DELIVERED or is_diverse or not policy.k:
         return Forecast(fate, policy.k, standing, competitor, diverse=is_diverse)
-    entered = next((one for one in held if one.identity == candidate.identity), None)
+    entered = next((event for event in held if event.identity == candidate.identity), None)
     if entered is None:
         return Forecast(fate, policy.k, None, competitor, hopeless=True)
-    ahead = [one for one in others if place(one) < place(candidate)]
+    ahead = [event for event in others if place(event) < place(candidate)]
     surplus = len(ahead) - policy.k  # of those ahead, one more than this has to leave
     enters = enters_after = None
     if isinstance(queue, TopKWindowQueue):
         end = sorted(map(queue.leaves, ahead))[surplus]
         enters = end if end < queue.leaves(entered) else None
     if not isinstance(policy.window, timedelta):
-        pushed_out = sorted(one.arrival for one in ahead)[surplus]
+        pushed_out = sorted(event.arrival for event in ahead)[surplus]
         enters_after = policy.window - (queue.entered - pushed_out) if pushed_out < entered.arrival else None
     return Forecast(fate, policy.k, None, competitor, enters=enters, enters_after=enters_after)
 
@@ -137,5 +137,5 @@ def _compared(
     """Return the place of a candidate among the chosen, if it is chosen, and the last of the chosen without it."""
     top = chosen(others, k, diversity)
     competitor = top[-1] if k and len(top) == k else None
-    selection = [one.identity for one in chosen([*others, candidate], k, diversity)]
+    selection = [event.identity for event in chosen([*others, candidate], k, diversity)]
     return selection.index(candidate.identity) + 1 if candidate.identity in selection else None, competitor

@@ -80,7 +80,7 @@ class EverythingQueue(Queue, frozen=True):
 
     policy: AllMatches
 
-    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+    def arrive(self, candidate: Candidate, now: datetime) -> Moved:
         """Deliver the candidate unless it has expired."""
         return self, [Delivered(candidate, now)] if candidate.is_valid_at(now) else []
 
@@ -91,13 +91,13 @@ class ContinuousQueue(Queue, frozen=True):
     policy: Continuous
     delivered: tuple[Candidate, ...] = ()
 
-    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+    def arrive(self, candidate: Candidate, now: datetime) -> Moved:
         """Deliver the candidate unless it has expired or k valid delivered events come before it."""
         if not candidate.is_valid_at(now):
             return self, []
-        valid = tuple(one for one in self.delivered if one.is_valid_at(now))
+        valid = tuple(event for event in self.delivered if event.is_valid_at(now))
         own = place(candidate)
-        if sum(place(one) < own for one in valid) >= self.policy.k:
+        if sum(place(event) < own for event in valid) >= self.policy.k:
             return replace(self, delivered=valid), []
         return continuous_queue(self.policy, (*valid, candidate)), [Delivered(candidate, now)]
 
@@ -109,7 +109,7 @@ class ContinuousQueue(Queue, frozen=True):
 
 def continuous_queue(policy: Continuous, delivered: Iterable[Candidate]) -> ContinuousQueue:
     """Return the queue that holds what it needs of some delivered events."""
-    return ContinuousQueue(policy, needed(delivered, policy.k, lambda one: (one.expires or FOREVER, FOREVER)))
+    return ContinuousQueue(policy, needed(delivered, policy.k, lambda event: (event.expires or FOREVER, FOREVER)))
 
 
 class SlidingQueue(Queue, frozen=True):
@@ -125,39 +125,40 @@ class SlidingQueue(Queue, frozen=True):
     entered: int = 0
     places: tuple[tuple[int, datetime], ...] = ()
 
-    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+    def arrive(self, candidate: Candidate, now: datetime) -> Moved:
         """Let expired events leave, the candidate enter, and deliver what is new among the best k."""
         if not candidate.is_valid_at(now):
             return self, []
         queue = self.without_expired(now)
         number = queue.entered + 1
-        staying = [one for one in queue.recent if one.arrival > number - self.policy.window]
+        staying = [event for event in queue.recent if event.arrival > number - self.policy.window]
         delivered = self.delivered
         if len(staying) < len(self.recent):
-            delivered &= {one.identity for one in staying}
+            delivered &= {event.identity for event in staying}
         recent = (*staying, replace(candidate, arrival=number))
-        new = [one for one in chosen(recent, self.policy.k, self.policy.diversity) if one.identity not in delivered]
-        delivered |= {one.identity for one in new}
+        top = chosen(recent, self.policy.k, self.policy.diversity)
+        new = [event for event in top if event.identity not in delivered]
+        delivered |= {event.identity for event in new}
         queue = replace(queue, recent=recent, delivered=delivered, entered=number).with_what_is_needed(recent[-1])
-        return queue, [Delivered(one, now) for one in new]
+        return queue, [Delivered(event, now) for event in new]
 
     def without_expired(self, now: datetime) -> SlidingQueue:
         """Let what has expired leave; older events are then so much nearer to the newest."""
-        valid = [one for one in self.recent if one.expires is None or one.expires > now]
+        valid = [event for event in self.recent if event.expires is None or event.expires > now]
         gone = [number for number, expires in self.places if expires <= now]
         if len(valid) < len(self.recent):
-            gone += (one.arrival for one in self.recent if not one.is_valid_at(now))
+            gone += (event.arrival for event in self.recent if not event.is_valid_at(now))
         if not gone:
             return self
         gone.sort()
-        newest, count = gone[-1], len(gone)
+
+        def moved_up(number: int) -> int:
+            return number + len(gone) - bisect_right(gone, number)
+
         recent = [
-            one if one.arrival > newest else replace(one, arrival=one.arrival + count - bisect_right(gone, one.arrival))
-            for one in valid
+            event if event.arrival > gone[-1] else replace(event, arrival=moved_up(event.arrival)) for event in valid
         ]
-        places = [
-            (number + count - bisect_right(gone, number), expires) for number, expires in self.places if expires > now
-        ]
+        places = [(moved_up(number), expires) for number, expires in self.places if expires > now]
         return replace(self, recent=tuple(recent), places=tuple(places))
 
     def with_what_is_needed(self, newest: Candidate | None = None) -> SlidingQueue:
@@ -165,16 +166,16 @@ class SlidingQueue(Queue, frozen=True):
         oldest = self.entered - self.policy.window + 1
         inside = self.recent
         if inside and inside[0].arrival < oldest:  # the oldest comes first
-            inside = tuple([one for one in inside if one.arrival >= oldest])
+            inside = tuple([event for event in inside if event.arrival >= oldest])
         recent = inside
         if self.policy.diversity is None:
-            recent = needed(inside, self.policy.k, lambda one: (one.arrival, one.expires or FOREVER), newest)
-        held = {one.identity for one in recent}
+            recent = needed(inside, self.policy.k, lambda event: (event.arrival, event.expires or FOREVER), newest)
+        held = {event.identity for event in recent}
         oldest = max(oldest, recent[0].arrival if recent else self.entered + 1)
         places = [place for place in self.places if place[0] >= oldest]
         if len(recent) < len(inside):
-            dropped = (one for one in inside if one.identity not in held and one.arrival >= oldest)
-            places += ((one.arrival, one.expires) for one in dropped if one.expires is not None)
+            dropped = (event for event in inside if event.identity not in held and event.arrival >= oldest)
+            places += ((event.arrival, event.expires) for event in dropped if event.expires is not None)
             places.sort()
         return replace(self, recent=recent, delivered=self.delivered & held, places=tuple(places))
 
@@ -209,14 +210,14 @@ class PeriodicQueue(Queue, frozen=True):
     end: datetime | None = None
     arrivals: tuple[Candidate, ...] = ()
 
-    def passed(self, now: datetime) -> Moved:
+    def pass_time(self, now: datetime) -> Moved:
         """Deliver the best k of a period that has ended."""
         if self.end is None or now < self.end:
             return self, []
         top = chosen(self.arrivals, self.policy.k, self.policy.diversity)
-        return PeriodicQueue(self.policy), [Delivered(one, self.end) for one in top]
+        return PeriodicQueue(self.policy), [Delivered(event, self.end) for event in top]
 
-    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+    def arrive(self, candidate: Candidate, now: datetime) -> Moved:
         """Keep the candidate until its period ends, if it may be delivered then."""
         if not candidate.is_valid_at(now):
             return self, []
@@ -225,20 +226,20 @@ class PeriodicQueue(Queue, frozen=True):
             return self, []
         if self.policy.diversity is not None or len(self.arrivals) < self.policy.k:
             return PeriodicQueue(self.policy, end, (*self.arrivals, candidate)), []
-        if not self.arrivals or candidate.score < min([one.score for one in self.arrivals]):
+        if not self.arrivals or candidate.score < min([event.score for event in self.arrivals]):
             return self, []  # most of the time scores decide, and places cost more
         worst = max(self.arrivals, key=place)
         if place(worst) < place(candidate):
             return self, []
-        better = [one for one in self.arrivals if one is not worst]
+        better = [event for event in self.arrivals if event is not worst]
         return PeriodicQueue(self.policy, end, (*better, candidate)), []
 
     def with_what_is_needed(self) -> PeriodicQueue:
         """Hold only what the period may deliver: its best k of what is valid at its end, all of that with diversity."""
-        arrivals = tuple(one for one in self.arrivals if self.end is not None and one.is_valid_at(self.end))
+        arrivals = tuple(event for event in self.arrivals if self.end is not None and event.is_valid_at(self.end))
         if self.policy.diversity is None:
-            top = {one.identity for one in best(arrivals, self.policy.k)}
-            arrivals = tuple(one for one in arrivals if one.identity in top)
+            top = {event.identity for event in best(arrivals, self.policy.k)}
+            arrivals = tuple(event for event in arrivals if event.identity in top)
         return PeriodicQueue(self.policy, self.end if arrivals else None, arrivals)
 
     @property
@@ -269,7 +270,7 @@ class TopKWindowQueue(Queue, frozen=True):
     unseen: datetime | None = None
     entered: int = 0
 
-    def passed(self, now: datetime) -> Moved:
+    def pass_time(self, now: datetime) -> Moved:
         """Evaluate, in order, the instants before `now` at which something entered or left."""
         queue, delivered = self, list[Delivered]()
         while (instant := queue.next_instant) is not None and instant < now:
@@ -277,7 +278,7 @@ class TopKWindowQueue(Queue, frozen=True):
             delivered += more
         return queue, delivered
 
-    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+    def arrive(self, candidate: Candidate, now: datetime) -> Moved:
         """Let what lives no longer leave, then the candidate enter.
 
         A window of so many events is evaluated at once, one of time when `now` is over.
@@ -292,7 +293,7 @@ class TopKWindowQueue(Queue, frozen=True):
             return replace(queue, living=(*queue.living, entering), unseen=now).with_what_is_needed(), []
         return replace(queue, living=(*queue._inside(queue.living), entering))._evaluated(now)
 
-    def settled(self, now: datetime) -> Moved:
+    def close(self, now: datetime) -> Moved:
         """Evaluate `now` if something entered or leaves at it."""
         instant = self.next_instant
         return self._evaluated(now) if instant is not None and instant <= now else (self, [])
@@ -300,25 +301,25 @@ class TopKWindowQueue(Queue, frozen=True):
     def _evaluated(self, instant: datetime) -> tuple[TopKWindowQueue, list[Delivered]]:
         queue = self.without_departed(instant)
         top = chosen(queue.living, self.policy.k, self.policy.diversity)
-        new = [one for one in top if one.identity not in queue.delivered]
-        delivered = queue.delivered | {one.identity for one in new}
+        new = [event for event in top if event.identity not in queue.delivered]
+        delivered = queue.delivered | {event.identity for event in new}
         queue = replace(queue, delivered=delivered, unseen=None).with_what_is_needed()
-        return queue, [Delivered(one, instant) for one in new]
+        return queue, [Delivered(event, instant) for event in new]
 
     def without_departed(self, instant: datetime) -> TopKWindowQueue:
         """Let what lives no longer leave."""
-        living = tuple(one for one in self.living if self.leaves(one) > instant)
-        return replace(self, living=living, delivered=self.delivered & {one.identity for one in living})
+        living = tuple(event for event in self.living if self.leaves(event) > instant)
+        return replace(self, living=living, delivered=self.delivered & {event.identity for event in living})
 
     def with_what_is_needed(self) -> TopKWindowQueue:
         """Hold nothing outside the window and nothing that can no longer be among the best k."""
         living = self._inside(self.living)
         if self.policy.diversity is None:
             if isinstance(self.policy.window, timedelta):
-                living = needed(living, self.policy.k, lambda one: (self.leaves(one), FOREVER))
+                living = needed(living, self.policy.k, lambda event: (self.leaves(event), FOREVER))
             else:
-                living = needed(living, self.policy.k, lambda one: (one.arrival, one.expires or FOREVER))
-        held = {one.identity for one in living}
+                living = needed(living, self.policy.k, lambda event: (event.arrival, event.expires or FOREVER))
+        held = {event.identity for event in living}
         return replace(self, living=living, delivered=self.delivered & held, unseen=self.unseen if living else None)
 
     def _inside(self, living: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
@@ -326,7 +327,7 @@ class TopKWindowQueue(Queue, frozen=True):
         if isinstance(self.policy.window, timedelta):
             return living
         oldest = self.entered - self.policy.window + 1
-        return tuple(one for one in living if one.arrival >= oldest)
+        return tuple(event for event in living if event.arrival >= oldest)
 
     def leaves(self, candidate: Candidate) -> datetime:
         """Return when a candidate leaves by itself. Nothing outlives the end of time, so nothing ends at it."""
@@ -341,12 +342,12 @@ class TopKWindowQueue(Queue, frozen=True):
 
     def held_at(self, now: datetime) -> tuple[Candidate, ...]:
         """Return what is needed of the events that live at `now`."""
-        return tuple(one for one in self.living if self.leaves(one) > now)
+        return tuple(event for event in self.living if self.leaves(event) > now)
 
     @property
     def next_instant(self) -> datetime | None:
         """The first instant that is due: one that waits to be evaluated, or the next departure."""
-        ends = [end for one in self.living if (end := self.leaves(one)) < LATEST]
+        ends = [end for event in self.living if (end := self.leaves(event)) < LATEST]
         instants = ends if self.unseen is None else [self.unseen, *ends]
         return min(instants, default=None)
 
@@ -364,7 +365,7 @@ def handed_over(notify: Notify, delivered: datetime) -> datetime:
 def current(queue: Queue, now: datetime) -> list[Candidate]:
     """Return the best k of what a queue holds at an instant, the best first."""
     queue, _ = step(queue, None, now)
-    valid = [one for one in queue.held if one.is_valid_at(now)]
+    valid = [event for event in queue.held if event.is_valid_at(now)]
     if isinstance(queue, ContinuousQueue):
         return best(valid, queue.policy.k)
     if isinstance(queue, SlidingQueue | PeriodicQueue | TopKWindowQueue):
@@ -397,12 +398,16 @@ def changed_queue(
     """
     match queue, policy:
         case ContinuousQueue(), Continuous():
-            valid = tuple(one for one in queue.delivered if one.is_valid_at(now))
+            valid = tuple(event for event in queue.delivered if event.is_valid_at(now))
             return continuous_queue(policy, _reranked(valid, rerank).values())
         case SlidingQueue(), Sliding():
             within = queue.without_expired(now)
             again = _reranked(within.recent, rerank)
-            left = ((one.arrival, one.expires) for one in within.recent if one.identity not in again and one.expires)
+            left = (
+                (event.arrival, event.expires)
+                for event in within.recent
+                if event.identity not in again and event.expires
+            )
             changed = replace(
                 within,
                 policy=policy,
@@ -432,8 +437,8 @@ def _evaluated_when_dropped_leave(changed: TopKWindowQueue, needed: TopKWindowQu
 
     Other ranks can bring an event to the top that was not there; it is delivered when the window is next looked at.
     """
-    held = {one.identity for one in needed.living}
-    ends = [changed.leaves(one) for one in changed.living if one.identity not in held]
+    held = {event.identity for event in needed.living}
+    ends = [changed.leaves(event) for event in changed.living if event.identity not in held]
     instants = [end for end in (*ends, *([needed.unseen] if needed.unseen else [])) if end < LATEST]
     return replace(needed, unseen=min(instants)) if instants and held else needed
 
@@ -442,7 +447,7 @@ def renamed_queue(queue: Queue, name: Callable[[Identity | int], Identity | int]
     """Return a queue whose events are called otherwise; their order has to stay the same."""
 
     def renamed(held: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-        return tuple(replace(one, identity=name(one.identity)) for one in held)
+        return tuple(replace(event, identity=name(event.identity)) for event in held)
 
     match queue:
         case ContinuousQueue():
@@ -462,7 +467,7 @@ def _reranked(
     held: tuple[Candidate, ...], rerank: Callable[[Candidate], Candidate | None] | None
 ) -> dict[Identity | int, Candidate]:
     """Return what is still held, as it is from now on, by the identity that it had."""
-    found = ((one, one if rerank is None else rerank(one)) for one in held)
+    found = ((event, event if rerank is None else rerank(event)) for event in held)
     return {
         old.identity: replace(old, identity=new.identity, score=new.score, content=new.content)
         for old, new in found
@@ -473,4 +478,4 @@ def _reranked(
 def _still(
     delivered: frozenset[Identity | int], again: Mapping[Identity | int, Candidate]
 ) -> frozenset[Identity | int]:
-    return frozenset(one.identity for name, one in again.items() if name in delivered)
+    return frozenset(event.identity for name, event in again.items() if name in delivered)

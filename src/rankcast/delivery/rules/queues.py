@@ -113,8 +113,8 @@ def needed(
     dropped: set[Identity | int] = set()
     kept: list[tuple[Moment, datetime]] = []
     longest: list[Moment] = []  # of those kept, the k that stay longest in the first way: a heap
-    for one in ordered(held):
-        first, second = own = stay(one)
+    for event in ordered(held):
+        first, second = own = stay(event)
         if len(longest) < k:
             heappush(longest, first)
         elif longest and longest[0] < first:
@@ -127,10 +127,10 @@ def needed(
                     if above == k:
                         break
             if above >= k:
-                dropped.add(one.identity)
+                dropped.add(event.identity)
                 continue
         kept.append(own)
-    return held if not dropped else tuple([one for one in held if one.identity not in dropped])
+    return held if not dropped else tuple([event for event in held if event.identity not in dropped])
 
 
 def chosen(candidates: Iterable[Candidate], k: int, diversity: Diversity | None) -> list[Candidate]:
@@ -152,15 +152,15 @@ Moved: TypeAlias = tuple["Queue", list[Delivered]]
 class Queue(Struct, frozen=True):
     """One subscriber's events that compete for delivery. Every method returns a new queue."""
 
-    def arrived(self, candidate: Candidate, now: datetime) -> Moved:
+    def arrive(self, candidate: Candidate, now: datetime) -> Moved:
         """Let one candidate arrive at `now`; everything due before has been done."""
         raise NotImplementedError
 
-    def passed(self, now: datetime) -> Moved:
+    def pass_time(self, now: datetime) -> Moved:
         """Let time pass to `now`: do everything that is due before it."""
         return self, []
 
-    def settled(self, now: datetime) -> Moved:
+    def close(self, now: datetime) -> Moved:
         """Nothing more arrives at `now`: do what was waiting for that."""
         return self, []
 
@@ -171,7 +171,7 @@ class Queue(Struct, frozen=True):
 
     def held_at(self, now: datetime) -> tuple[Candidate, ...]:
         """Return what is still held at `now`, to which the queue has not been moved yet."""
-        return tuple(one for one in self.held if one.is_valid_at(now))
+        return tuple(event for event in self.held if event.is_valid_at(now))
 
     @property
     def next_instant(self) -> datetime | None:
@@ -181,12 +181,12 @@ class Queue(Struct, frozen=True):
 
 def step(queue: Queue, candidate: Candidate | None, now: datetime, *, closed: bool = True) -> Moved:
     """Move a queue to `now`, with the arrival of a candidate or without; return it and what is delivered, in order."""
-    queue, delivered = queue.passed(now)
+    queue, delivered = queue.pass_time(now)
     if candidate is not None:
-        queue, more = queue.arrived(candidate, now)
+        queue, more = queue.arrive(candidate, now)
         delivered += more
     if closed:
-        queue, more = queue.settled(now)
+        queue, more = queue.close(now)
         delivered += more
     return queue, delivered
 

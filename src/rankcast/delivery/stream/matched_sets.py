@@ -45,6 +45,9 @@ class MatchedSets:
     """A table of sets, each once, that grows with those it is given; those that are not used are empty."""
 
     def __init__(self, sets: Sequence[tuple[int, ...]] = ()) -> None:
+        self._hold(sets)
+
+    def _hold(self, sets: Sequence[tuple[int, ...]]) -> None:
         self._sets = list(sets)
         self._places = {content: place for place, content in enumerate(sets) if content}
         self._free = [place for place, content in enumerate(sets) if not content]
@@ -91,7 +94,7 @@ class MatchedSets:
         kept = [content if SETS + place in used else () for place, content in enumerate(self._sets)]
         while kept and not kept[-1]:
             kept.pop()
-        MatchedSets.__init__(self, kept)
+        self._hold(kept)
 
     def to_table(self) -> Ragged:
         """Return all sets; those that are not used are empty."""

@@ -64,12 +64,14 @@ def changes_to_arrays(changes: Iterable[QueueChange]) -> dict[str, Array]:
     """Return changes as named arrays. No policy is packed as nothing."""
     listed = list(changes)
     known: dict[Policy | None, str] = {None: ""}
-    policies = [known.get(one.policy) or known.setdefault(one.policy, _packed(one.policy)) for one in listed]
+    policies = [
+        known.get(change.policy) or known.setdefault(change.policy, _packed(change.policy)) for change in listed
+    ]
     return {
-        "queue": np.array([one.queue for one in listed], np.int64),
-        "time": np.array([one.time for one in listed], np.int64),
+        "queue": np.array([change.queue for change in listed], np.int64),
+        "time": np.array([change.time for change in listed], np.int64),
         **Ragged.of_texts(policies).to_arrays("policy"),
-        **Ragged.of_texts(one.ranking for one in listed).to_arrays("ranking"),
+        **Ragged.of_texts(change.ranking for change in listed).to_arrays("ranking"),
     }
 
 
