@@ -470,6 +470,15 @@ class TestSettings:
         assert numbers == {self.OTHER: 1, self.ONE: 2}
         assert again.starts.tolist() == [0, 0, 2]
 
+    def test_a_newcomer_with_a_diversity_of_its_own_costs_only_itself(self, monkeypatch):
+        made = []
+        of_coded = DiversitySettings._of_coded
+        monkeypatch.setattr(DiversitySettings, "_of_coded", lambda settings: made.append(len(settings)) or of_coded(settings))
+        queues = QueueTable.of([])
+        for number in range(50):
+            queues.grow([Sliding(2, 9, diversity=Diversity(number / 50))])
+        assert made == [1] * 50
+
     @given(st.lists(DIVERSITIES, max_size=4))
     def test_words_give_the_same_settings(self, diversities):
         settings, _ = NO_SETTINGS.including(diversities)

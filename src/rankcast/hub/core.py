@@ -156,7 +156,7 @@ class Core:
         event = command.event
         self.next_id = command.next_id
         if self._waiting is None:
-            self._move_on(command.now)
+            self.latest = max(self.latest, command.now)
             if self._is_new(event.identity):
                 self._take(event, self.latest, done, closed=command.closed)
             else:

@@ -94,7 +94,7 @@ class Event:
 
         `id`, `source` and `time` are used when the attributes have none of their own.
         """
-        if not isinstance(attributes, Mapping):
+        if type(attributes) is not dict and not isinstance(attributes, Mapping):
             raise InvalidEventError(f"{shown(attributes)} is not a mapping of attributes")
         plain = _plain_event(attributes, id, source, time)
         if plain is not None:

@@ -25,6 +25,7 @@ from rankcast.compiling.arguments import (
     int64s,
     positions,
 )
+from rankcast.compiling.intrinsics import prefetch
 from rankcast.model.times import EPOCH, LAST_INSTANT, TICK
 from rankcast.ranking.batch_table import CLOSENESS, COSINE, DISTANCE, MAX, MEAN, MIN, NONE
 from rankcast.ranking.relevance import LANDMARK, MAX_DISTANCE
@@ -210,6 +211,12 @@ def rank_matches(
         in_order = True
         for at in range(size):
             number = numbers[offsets[event] + at]
+            prefetch(rank, number)  # with very many subscriptions none of these is in the cache
+            prefetch(refresh, number)
+            prefetch(profile, number)
+            prefetch(relevance, number)
+            prefetch(general_start, number)
+            prefetch(general_end, number)
             keys[at] = (queue[number] << 32) | number
             in_order = in_order and (at == 0 or keys[at - 1] < keys[at])
         if not in_order:  # with few matches, to sort them would be half of the work
@@ -260,8 +267,10 @@ def rank_event(table: Array, numbers: Array, word: int, time: int, stated: int, 
     offsets, times, expiry = about[:2], about[2:3], about[3:4]
     offsets[0], offsets[1], times[0], expiry[0] = 0, len(numbers), time, stated
     scores = rows[ROW_SCORE].view(np.float64)
-    count = rank_matches(table, offsets, numbers, times, expiry, rows[ROW_QUEUE], scores, rows[ROW_EXPIRES])
     starts, matched, bits = int64s(table, AT.out_start), int64s(table, AT.out_matched), int64s(table, AT.bits)
+    for at in range(len(numbers)):
+        prefetch(bits, numbers[at])
+    count = rank_matches(table, offsets, numbers, times, expiry, rows[ROW_QUEUE], scores, rows[ROW_EXPIRES])
     for row in range(count):
         found = word
         for at in range(starts[row], starts[row + 1]):

@@ -45,6 +45,8 @@ class HeldEvents:
 
     Nearly every event is the only one of its time and of its identity: then its number is kept there, and a list only
     where there are several. That spares the garbage collector, which stops everybody, three objects for each event.
+
+    `are_many` says that it is time to look which of them are still needed.
     """
 
     def __init__(self) -> None:
@@ -53,6 +55,7 @@ class HeldEvents:
         self._numbers: dict[Identity, int | list[int]] = {}
         self._next, self._last = MIDDLE, MIDDLE
         self._many = FEWEST
+        self.are_many = False
 
     def __getitem__(self, word: int) -> Event:
         """Return the event of a word."""
@@ -65,9 +68,10 @@ class HeldEvents:
             return []
         return [found] if isinstance(found, int) else found
 
-    def has_several(self, identity: Identity) -> bool:
-        """Whether more than one event of an identity is kept, of which there is one."""
-        return type(self._numbers[identity]) is not int
+    @property
+    def have_repetitions(self) -> bool:
+        """Whether there is an identity of which more than one event is kept."""
+        return len(self._numbers) < len(self.events)
 
     def add(self, event: Event, time: int) -> tuple[int, Mapping[int, int]]:
         """Return the number of an event, whose time this is, and those that others have instead of those they had."""
@@ -80,10 +84,9 @@ class HeldEvents:
             number = self._next = self._next + GAP
             self._by_time[time] = number
         self.events[number] = event
-        if identity in self._numbers:
+        if self._numbers.setdefault(identity, number) is not number:
             self._numbers[identity] = [*self.numbers(identity), number]
-        else:
-            self._numbers[identity] = number
+        self.are_many = len(self.events) > self._many
         return number, renumbered
 
     def _add_to_others(self, identity: Identity, time: int) -> tuple[int, Mapping[int, int]]:
@@ -141,26 +144,19 @@ class HeldEvents:
         """Forget an event that no queue holds."""
         event = self.events.pop(number)
         identity, time = event.identity, microseconds(event.time)
-        if self._numbers[identity] == number:
-            del self._numbers[identity]
-        else:
-            numbers = [other for other in self.numbers(identity) if other != number]
-            self._numbers[identity] = numbers if len(numbers) > 1 else numbers[0]
-        if self._by_time[time] == number:
-            del self._by_time[time]
-        else:
-            same = self._of_time(time)
+        known = self._numbers.pop(identity)
+        if not isinstance(known, int):
+            others = [other for other in known if other != number]
+            self._numbers[identity] = others if len(others) > 1 else others[0]
+        same = self._by_time.pop(time)
+        if not isinstance(same, int):
             del same[bisect_left(same, (identity, number))]
             self._by_time[time] = same if len(same) > 1 else same[0][1]
-
-    @property
-    def are_many(self) -> bool:
-        """Whether it is time to look which of them are still needed."""
-        return len(self.events) > self._many
 
     def settle(self, queues: int) -> None:
         """Take note that all that are left are needed, by so many queues."""
         self._many = 3 * len(self.events) // 2 + max(FEWEST, queues // 16)
+        self.are_many = False
 
 
 PACE = 4

@@ -148,11 +148,12 @@ class SubscriptionRanking:
 
     def grouped(self, numbers: Iterable[int]) -> dict[ServedQueue, tuple[int, ...]]:
         """Return the positions of matching subscriptions by the queues they compete in."""
-        found: dict[ServedQueue, tuple[int, ...]] = {}
+        found: dict[ServedQueue, list[int]] = {}
         for number in sorted(numbers):
-            queue, position = self.owner(number)
-            found[queue] = (*found.get(queue, ()), position)
-        return found
+            queue = self._owners[number]
+            assert queue is not None
+            found.setdefault(queue, []).append(self._positions[number])
+        return {queue: tuple(positions) for queue, positions in found.items()}
 
     def rows(self, event: Event, numbers: Array, word: int, time: int, *, by_kernel: bool) -> ServedRows:
         """Return the rows of an event of a time that matches some subscriptions; its word has no code yet.
@@ -172,15 +173,16 @@ class SubscriptionRanking:
 
     def _rows_one_by_one(self, event: Event, numbers: Sequence[int], word: int, time: int) -> ServedRows:
         rows: list[tuple[int, int, int, float]] = []
-        instant = instant_of(time)
+        instant, stated = instant_of(time), microseconds(event.expires)
         for queue, positions in self.grouped(numbers).items():
             ranked = queue.ranked(event, positions)
             if ranked is None:
                 continue
+            preferences = queue.owner.preferences
             code = self.code(queue, ranked.matched, positions)
-            expires = queue.expires(event, ranked, instant)
-            score = queue.owner.preferences.score(ranked.rank, instant)
-            rows.append((queue.number, word | code, microseconds(expires), score))
+            expires = microseconds(queue.expires(event, ranked, instant)) if preferences.refreshes else stated
+            score = ranked.rank if preferences.decay is None else preferences.score(ranked.rank, instant)
+            rows.append((queue.number, word | code, expires, score))
         return ServedRows.of(rows)
 
     def code(self, queue: ServedQueue, matched: tuple[str, ...], positions: tuple[int, ...]) -> int:

@@ -289,8 +289,9 @@ class Serving:
         time = moment if event.time is None or event.time is now else microseconds(event.time)
         number = self._numbered(event, time)
         rows = self._ranking.rows(event, numbers, number << CODE_BITS, time, by_kernel=self._is_columnar)
-        if self._events.has_several(event.identity):
-            rows = self._without_held(rows, set(self._events.numbers(event.identity)) - {number}, now)
+        if self._events.have_repetitions:
+            earlier = set(self._events.numbers(event.identity)) - {number}
+            rows = self._without_held(rows, earlier, now) if earlier else rows
         if tell:
             served.matches = self._told(event, rows)
         delivered = self._queues.arrive(rows, time, moment, closed=closed)

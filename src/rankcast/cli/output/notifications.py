@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import TypeAlias
+from datetime import datetime
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 from rankcast.cli.output.streams import is_utf8, json_text
 from rankcast.cli.output.terminal import shown_attributes, shown_time
@@ -27,22 +28,33 @@ MOST_EVENTS = 4_096
 """Events whose texts are kept."""
 
 MOST_NAMES = 65_536
-"""Names of subscribers and subscriptions whose texts are kept."""
+"""Names of subscribers, sets of subscriptions and times whose texts are kept, of each so many."""
+
+Named = TypeVar("Named")
 
 
-@lru_cache(MOST_NAMES)
-def _quoted(name: str, *, ascii_only: bool) -> str:
-    return json_text(name, ascii_only=ascii_only)
+class _Texts(dict[Named, str]):
+    """The JSON of names, each made once while there is room: asking a dictionary is quicker than calling anything."""
 
+    def __init__(self, make: Callable[[Named], str]) -> None:
+        super().__init__()
+        self._make = make
 
-_time = lru_cache(MOST_EVENTS)(format_time)
+    def __missing__(self, key: Named) -> str:
+        if len(self) == MOST_NAMES:
+            self.clear()
+        made = self[key] = self._make(key)
+        return made
 
 
 class NotificationLines:
     """Notifications as lines of JSON, with the event as a CloudEvent."""
 
     def __init__(self, *, ascii_only: bool = False) -> None:
-        self._ascii_only = ascii_only
+        self._text = partial(json_text, ascii_only=ascii_only)
+        self._names: _Texts[str] = _Texts(self._text)
+        self._lists: _Texts[tuple[str, ...]] = _Texts(lambda names: ", ".join(map(self._names.__getitem__, names)))
+        self._times: _Texts[datetime] = _Texts(format_time)
         self._events: dict[int, tuple[Event, str]] = {}
 
     def lines(self, notifications: Iterable[Notification]) -> str:
@@ -52,29 +64,23 @@ class NotificationLines:
     def _line(self, notification: Notification) -> str:
         own = gathered = ""
         if notification.subscription is not None:
-            own = f' "subscription": {self._name(notification.subscription)},'
+            own = f' "subscription": {self._names[notification.subscription]},'
         if notification.gathered is not None:
-            gathered = f' "gathered": "{_time(notification.gathered)}",'
-        subscriber, matched = self._name(notification.subscriber), self._names(notification.matched)
+            gathered = f' "gathered": "{self._times[notification.gathered]}",'
+        known = self._events.get(id(notification.event))
         return (
-            f'{{"subscriber": {subscriber},{own} "rank": {notification.rank!r}, "matched": [{matched}], '
-            f'"time": "{_time(notification.time)}",{gathered} "event": {self._text(notification.event)}}}\n'
+            f'{{"subscriber": {self._names[notification.subscriber]},{own} "rank": {notification.rank!r}, '
+            f'"matched": [{self._lists[notification.matched]}], "time": "{self._times[notification.time]}",{gathered} '
+            f'"event": {self._event(notification.event) if known is None else known[1]}}}\n'
         )
 
-    def _name(self, name: str) -> str:
-        return _quoted(name, ascii_only=self._ascii_only)
-
-    def _names(self, names: tuple[str, ...]) -> str:
-        return self._name(names[0]) if len(names) == 1 else ", ".join(map(self._name, names))
-
-    def _text(self, event: Event) -> str:
+    def _event(self, event: Event) -> str:
         """Return an event as JSON, made once for an object: equal ones may be written differently, as 1 and 1.0 are."""
-        known = self._events.get(id(event))
-        if known is None:
-            if len(self._events) == MOST_EVENTS:
-                self._events.clear()
-            known = self._events[id(event)] = (event, json_text(event_to_json(event), ascii_only=self._ascii_only))
-        return known[1]
+        if len(self._events) == MOST_EVENTS:
+            self._events.clear()
+        text = self._text(event_to_json(event))
+        self._events[id(event)] = (event, text)
+        return text
 
 
 Writer: TypeAlias = Callable[[Iterable[Notification]], object]

@@ -135,12 +135,13 @@ def value_code(value: Value) -> int:
     return _digest(b"i", struct.pack("<q", int(value)))
 
 
+@lru_cache(maxsize=16_384)  # most values come again and again
 def _digest(kind: bytes, content: bytes) -> int:
     found = blake2b(content, digest_size=8, person=kind).digest()
     return int.from_bytes(found, "little", signed=True) or 1  # 0 stands for a missing value
 
 
-_Setting: TypeAlias = tuple[float, tuple[int, ...], tuple[float, ...]]
+Setting: TypeAlias = tuple[float, tuple[int, ...], tuple[float, ...]]
 """Sigma, and the codes of attributes with their weights."""
 
 
@@ -158,23 +159,38 @@ class DiversitySettings(NamedTuple):
         """How many there are."""
         return len(self.sigmas)
 
-    def including(self, diversities: Iterable[Diversity]) -> tuple[DiversitySettings, dict[Diversity, int]]:
-        """Return settings that have all of these as well, and the number from 1 on that stands for each."""
-        settings, numbers = self._coded(), dict[Diversity, int]()
+    def including(
+        self, diversities: Iterable[Diversity], known: dict[Setting, int] | None = None
+    ) -> tuple[DiversitySettings, dict[Diversity, int]]:
+        """Return settings that have all of these as well, and the number from 1 on that stands for each.
+
+        `known` is what `numbers` says of these settings; it is brought up to date, so that whoever keeps it pays for
+        newcomers alone.
+        """
+        known, newcomers, numbers = self.numbers() if known is None else known, list[Setting](), dict[Diversity, int]()
         for diversity in diversities:
             setting = _coded(diversity)
-            if setting not in settings:
-                settings.append(setting)
-            numbers[diversity] = settings.index(setting) + 1
-        return DiversitySettings._of_coded(settings), numbers
+            if setting not in known:
+                known[setting] = len(known) + 1
+                newcomers.append(setting)
+            numbers[diversity] = known[setting]
+        return self._joined(DiversitySettings._of_coded(newcomers)) if newcomers else self, numbers
 
-    def _coded(self) -> list[_Setting]:
+    def numbers(self) -> dict[Setting, int]:
+        """Return the number from 1 on of each setting."""
+        return {setting: number for number, setting in enumerate(self._coded(), start=1)}
+
+    def _joined(self, others: DiversitySettings) -> DiversitySettings:
+        others = others._replace(starts=others.starts[1:] + self.starts[-1])
+        return DiversitySettings(*map(np.concatenate, zip(self, others, strict=True)))
+
+    def _coded(self) -> list[Setting]:
         attributes, weights = self.attributes.tolist(), self.weights.tolist()
         bounds = zip(self.sigmas.tolist(), pairwise(self.starts.tolist()), strict=True)
         return [(sigma, tuple(attributes[low:high]), tuple(weights[low:high])) for sigma, (low, high) in bounds]
 
     @classmethod
-    def _of_coded(cls, settings: Sequence[_Setting]) -> Self:
+    def _of_coded(cls, settings: Sequence[Setting]) -> Self:
         return cls(
             np.array([sigma for sigma, _, _ in settings], np.float64),
             np.array([_total(weights) for _, _, weights in settings], np.float64),
@@ -210,7 +226,7 @@ class DiversitySettings(NamedTuple):
         return cls(sigmas.copy(), np.array(totals, np.float64), starts, attributes.copy(), weights.copy())
 
 
-def _coded(diversity: Diversity) -> _Setting:
+def _coded(diversity: Diversity) -> Setting:
     weights = diversity.weights
     return diversity.sigma, tuple(map(attribute_code, weights)), tuple(weights.values())
 

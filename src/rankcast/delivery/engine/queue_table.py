@@ -53,6 +53,7 @@ from rankcast.delivery.engine.contents import (
     Content,
     Contents,
     DiversitySettings,
+    Setting,
     diverse_arguments,
 )
 from rankcast.delivery.engine.kernels.dispatch import (
@@ -215,6 +216,7 @@ class QueueTable:
         self._arena = arena
         self._settings = settings
         self._setting_of: dict[Diversity, int] = {}
+        self._known_settings: dict[Setting, int] | None = None
         self._counters = np.array([len(arena), 0, 0], np.int64)
         self._timers = np.zeros((LINES, 0), np.int64)
         self._found = _empty(0)
@@ -464,7 +466,9 @@ class QueueTable:
         stated = (diversity for policy in policies if (diversity := diversity_of(policy)) is not None)
         unknown = [diversity for diversity in stated if diversity not in self._setting_of]
         if unknown:
-            self._settings, numbers = self._settings.including(unknown)
+            if self._known_settings is None:
+                self._known_settings = self._settings.numbers()
+            self._settings, numbers = self._settings.including(unknown, self._known_settings)
             self._setting_of.update(numbers)
         return lines_of(policies, self._setting_of)
 
