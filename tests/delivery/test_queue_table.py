@@ -473,7 +473,9 @@ class TestSettings:
     def test_a_newcomer_with_a_diversity_of_its_own_costs_only_itself(self, monkeypatch):
         made = []
         of_coded = DiversitySettings._of_coded
-        monkeypatch.setattr(DiversitySettings, "_of_coded", lambda settings: made.append(len(settings)) or of_coded(settings))
+        monkeypatch.setattr(
+            DiversitySettings, "_of_coded", lambda settings: made.append(len(settings)) or of_coded(settings)
+        )
         queues = QueueTable.of([])
         for number in range(50):
             queues.grow([Sliding(2, 9, diversity=Diversity(number / 50))])

@@ -140,18 +140,19 @@ class HeldEvents:
             self._numbers[identity] = numbers if len(numbers) > 1 else numbers[0]
         return renumbered
 
-    def discard(self, number: int) -> None:
-        """Forget an event that no queue holds."""
-        event = self.events.pop(number)
-        identity, time = event.identity, microseconds(event.time)
-        known = self._numbers.pop(identity)
-        if not isinstance(known, int):
-            others = [other for other in known if other != number]
-            self._numbers[identity] = others if len(others) > 1 else others[0]
-        same = self._by_time.pop(time)
-        if not isinstance(same, int):
-            del same[bisect_left(same, (identity, number))]
-            self._by_time[time] = same if len(same) > 1 else same[0][1]
+    def discard(self, numbers: Iterable[int]) -> None:
+        """Forget some events, which no queue holds."""
+        events, of_identity, of_time = self.events, self._numbers, self._by_time
+        for number in numbers:
+            event = events.pop(number)
+            identity, time = event.identity, microseconds(event.time)
+            known, same = of_identity.pop(identity), of_time.pop(time)
+            if type(known) is list:
+                others = [other for other in known if other != number]
+                of_identity[identity] = others if len(others) > 1 else others[0]
+            if type(same) is list:
+                del same[bisect_left(same, (identity, number))]
+                of_time[time] = same if len(same) > 1 else same[0][1]
 
     def settle(self, queues: int) -> None:
         """Take note that all that are left are needed, by so many queues."""

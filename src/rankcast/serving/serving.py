@@ -453,8 +453,7 @@ class Serving:
         if not self._sweep.has_looked:
             return
         unneeded = self._sweep.unneeded()
-        for number in unneeded:
-            self._events.discard(number)
+        self._events.discard(unneeded)
         self._queues.forget(unneeded)
         if len(unneeded) < DISCARDED:
             self._codes.end_sweep(self._sweep.codes)
@@ -491,7 +490,7 @@ class Serving:
         number = self._numbered(event, microseconds(time))
         candidate = Candidate(number << CODE_BITS, time, score, queue.expires(event, ranked, time), content)
         found = outlook(self._queue(queue), candidate, now)
-        self._events.discard(number)
+        self._events.discard((number,))
         return found
 
     def _queue(self, queue: ServedQueue) -> Queue:

@@ -55,6 +55,8 @@ class CompiledReader:
 
     def match_one(self, attributes: Mapping[str, Value], snapshot: Snapshot) -> Array:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order."""
+        if snapshot is self._asked_last:
+            return self._any.copy()
         if snapshot.together is not self._together or snapshot.attributes > self._room.attributes:
             self._make_room(snapshot)
         if not snapshot.attributes and not snapshot.has_others:
@@ -83,10 +85,12 @@ class CompiledReader:
         return found
 
     def _match_any(self, snapshot: Snapshot) -> Array:
-        """Return the numbers of the subscriptions of a snapshot in which nobody asks for an attribute."""
-        if snapshot is not self._asked_last:
-            count = self._search(snapshot, {}, (), NO_DATA, NO_EXTRA)
-            self._asked_last, self._any = snapshot, self._found[:count].copy()
+        """Return the numbers of the subscriptions of a snapshot in which nobody asks for an attribute.
+
+        They are remembered: every event has them.
+        """
+        count = self._search(snapshot, {}, (), NO_DATA, NO_EXTRA)
+        self._asked_last, self._any = snapshot, self._found[:count].copy()
         return self._any.copy()
 
     def _search(
