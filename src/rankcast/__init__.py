@@ -17,69 +17,43 @@ from typing import TYPE_CHECKING
 from rankcast.lazily import loading
 
 if TYPE_CHECKING:
-    from rankcast.hub import CallbackError, Hub, Notification, Outcome, Verdict
-    from rankcast.language.parser import parse_filter
-    from rankcast.language.printer import format_filter
-    from rankcast.model.cloudevents import event_from_json, event_to_json
-    from rankcast.model.errors import RankcastError
-    from rankcast.model.events import Event
-    from rankcast.model.expressions import all_of, any_of, attr
-    from rankcast.model.filters import Filter
-    from rankcast.model.policies import (
-        AllMatches,
-        AtOnce,
-        Continuous,
-        Diversity,
-        Gathered,
-        OnDemand,
-        Periodic,
-        Sliding,
-        TopKWindow,
-    )
-    from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
-    from rankcast.model.schema import Schema
-    from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription
-    from rankcast.model.values import ValueType
+    from rankcast.hub import CallbackError as CallbackError
+    from rankcast.hub import Hub as Hub
+    from rankcast.hub import Notification as Notification
+    from rankcast.hub import Outcome as Outcome
+    from rankcast.hub import Verdict as Verdict
+    from rankcast.language.parser import parse_filter as parse_filter
+    from rankcast.language.printer import format_filter as format_filter
+    from rankcast.model.cloudevents import event_from_json as event_from_json
+    from rankcast.model.cloudevents import event_to_json as event_to_json
+    from rankcast.model.errors import RankcastError as RankcastError
+    from rankcast.model.events import Event as Event
+    from rankcast.model.expressions import all_of as all_of
+    from rankcast.model.expressions import any_of as any_of
+    from rankcast.model.expressions import attr as attr
+    from rankcast.model.filters import Filter as Filter
+    from rankcast.model.policies import AllMatches as AllMatches
+    from rankcast.model.policies import AtOnce as AtOnce
+    from rankcast.model.policies import Continuous as Continuous
+    from rankcast.model.policies import Diversity as Diversity
+    from rankcast.model.policies import Gathered as Gathered
+    from rankcast.model.policies import OnDemand as OnDemand
+    from rankcast.model.policies import Periodic as Periodic
+    from rankcast.model.policies import Sliding as Sliding
+    from rankcast.model.policies import TopKWindow as TopKWindow
+    from rankcast.model.relevance import Closeness as Closeness
+    from rankcast.model.relevance import Cosine as Cosine
+    from rankcast.model.relevance import Decay as Decay
+    from rankcast.model.relevance import IdealPoint as IdealPoint
+    from rankcast.model.relevance import Target as Target
+    from rankcast.model.schema import Schema as Schema
+    from rankcast.model.subscriptions import Priority as Priority
+    from rankcast.model.subscriptions import RankBy as RankBy
+    from rankcast.model.subscriptions import Subscriber as Subscriber
+    from rankcast.model.subscriptions import Subscription as Subscription
+    from rankcast.model.values import ValueType as ValueType
 
-__all__ = [
-    "AllMatches",
-    "AtOnce",
-    "CallbackError",
-    "Closeness",
-    "Continuous",
-    "Cosine",
-    "Decay",
-    "Diversity",
-    "Event",
-    "Filter",
-    "Gathered",
-    "Hub",
-    "IdealPoint",
-    "Notification",
-    "OnDemand",
-    "Outcome",
-    "Periodic",
-    "Priority",
-    "RankBy",
-    "RankcastError",
-    "Schema",
-    "Sliding",
-    "Subscriber",
-    "Subscription",
-    "Target",
-    "TopKWindow",
-    "ValueType",
-    "Verdict",
-    "all_of",
-    "any_of",
-    "attr",
-    "event_from_json",
-    "event_to_json",
-    "format_filter",
-    "parse_filter",
-]
-
-__getattr__, __dir__ = loading(
+__getattr__, __dir__, __all__ = loading(
     __name__,
     {
         "rankcast.hub": ("CallbackError", "Hub", "Notification", "Outcome", "Verdict"),

@@ -1,8 +1,8 @@
 """Names and modules that are loaded when they are first used, so that importing costs nothing that is not needed.
 
-A package says `__getattr__, __dir__ = loading(__name__, homes)`; type checkers see the same names imported from their
-homes under `TYPE_CHECKING`. A module that needs a large one now and then says `large = module("large")`, and imports it
-under `TYPE_CHECKING`.
+A package says `__getattr__, __dir__, __all__ = loading(__name__, homes)`; type checkers see the same names imported
+from their homes under `TYPE_CHECKING`, each `as` itself, which tells them that it is public. A module that needs a
+large one now and then says `large = module("large")`, and imports it under `TYPE_CHECKING`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def module(name: str) -> ModuleType:
 
 def loading(
     package: str, homes: Mapping[str, Iterable[str]]
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return the `__getattr__` and `__dir__` of a package, given the modules that its names are in."""
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return the `__getattr__`, `__dir__` and `__all__` of a package, given the modules that its names are in."""
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def load(name: str) -> object:
@@ -43,4 +43,4 @@ def loading(
     def names() -> list[str]:
         return sorted({*home_of, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
 
-    return load, names
+    return load, names, sorted(home_of)

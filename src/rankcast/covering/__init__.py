@@ -15,61 +15,36 @@ from typing import TYPE_CHECKING
 from rankcast.lazily import loading
 
 if TYPE_CHECKING:
-    from rankcast.covering.group.active import ActiveSet
-    from rankcast.covering.group.conflicts import (
-        ConflictTable,
-        CoverReason,
-        Decision,
-        Estimate,
-        MinimisedRows,
-        covered_rows,
-        covering_row,
-        exact_cover,
-        has_open_part,
-        minimised_cover_set,
-        open_share,
-        points_needed,
-        quick_decision,
-        random_cover,
-    )
-    from rankcast.covering.group.cover import Answer, Checking, GroupStrategy, Union
-    from rankcast.covering.relation import Relation, covers
-    from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
-    from rankcast.covering.topk.order import BoxColumns, Order, Ranking
-    from rankcast.covering.topk.poset import Poset
+    from rankcast.covering.group.active import ActiveSet as ActiveSet
+    from rankcast.covering.group.conflicts import ConflictTable as ConflictTable
+    from rankcast.covering.group.conflicts import CoverReason as CoverReason
+    from rankcast.covering.group.conflicts import Decision as Decision
+    from rankcast.covering.group.conflicts import Estimate as Estimate
+    from rankcast.covering.group.conflicts import MinimisedRows as MinimisedRows
+    from rankcast.covering.group.conflicts import covered_rows as covered_rows
+    from rankcast.covering.group.conflicts import covering_row as covering_row
+    from rankcast.covering.group.conflicts import exact_cover as exact_cover
+    from rankcast.covering.group.conflicts import has_open_part as has_open_part
+    from rankcast.covering.group.conflicts import minimised_cover_set as minimised_cover_set
+    from rankcast.covering.group.conflicts import open_share as open_share
+    from rankcast.covering.group.conflicts import points_needed as points_needed
+    from rankcast.covering.group.conflicts import quick_decision as quick_decision
+    from rankcast.covering.group.conflicts import random_cover as random_cover
+    from rankcast.covering.group.cover import Answer as Answer
+    from rankcast.covering.group.cover import Checking as Checking
+    from rankcast.covering.group.cover import GroupStrategy as GroupStrategy
+    from rankcast.covering.group.cover import Union as Union
+    from rankcast.covering.relation import Relation as Relation
+    from rankcast.covering.relation import covers as covers
+    from rankcast.covering.topk.cover_set import Change as Change
+    from rankcast.covering.topk.cover_set import Cover as Cover
+    from rankcast.covering.topk.cover_set import CoverSet as CoverSet
+    from rankcast.covering.topk.order import BoxColumns as BoxColumns
+    from rankcast.covering.topk.order import Order as Order
+    from rankcast.covering.topk.order import Ranking as Ranking
+    from rankcast.covering.topk.poset import Poset as Poset
 
-__all__ = [
-    "ActiveSet",
-    "Answer",
-    "BoxColumns",
-    "Change",
-    "Checking",
-    "ConflictTable",
-    "Cover",
-    "CoverReason",
-    "CoverSet",
-    "Decision",
-    "Estimate",
-    "GroupStrategy",
-    "MinimisedRows",
-    "Order",
-    "Poset",
-    "Ranking",
-    "Relation",
-    "Union",
-    "covered_rows",
-    "covering_row",
-    "covers",
-    "exact_cover",
-    "has_open_part",
-    "minimised_cover_set",
-    "open_share",
-    "points_needed",
-    "quick_decision",
-    "random_cover",
-]
-
-__getattr__, __dir__ = loading(
+__getattr__, __dir__, __all__ = loading(
     __name__,
     {
         "rankcast.covering.group.active": ("ActiveSet",),

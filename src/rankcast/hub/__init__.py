@@ -10,35 +10,20 @@ from typing import TYPE_CHECKING
 from rankcast.lazily import loading
 
 if TYPE_CHECKING:
-    from rankcast.hub.engine import Hub, utc_now
-    from rankcast.hub.results import (
-        CallbackError,
-        Late,
-        Match,
-        Notification,
-        Outcome,
-        Published,
-        RejectedEvent,
-        Verdict,
-    )
-    from rankcast.storage.hub_log import HubLogError, Sync
+    from rankcast.hub.engine import Hub as Hub
+    from rankcast.hub.engine import utc_now as utc_now
+    from rankcast.hub.results import CallbackError as CallbackError
+    from rankcast.hub.results import Late as Late
+    from rankcast.hub.results import Match as Match
+    from rankcast.hub.results import Notification as Notification
+    from rankcast.hub.results import Outcome as Outcome
+    from rankcast.hub.results import Published as Published
+    from rankcast.hub.results import RejectedEvent as RejectedEvent
+    from rankcast.hub.results import Verdict as Verdict
+    from rankcast.storage.hub_log import HubLogError as HubLogError
+    from rankcast.storage.hub_log import Sync as Sync
 
-__all__ = [
-    "CallbackError",
-    "Hub",
-    "HubLogError",
-    "Late",
-    "Match",
-    "Notification",
-    "Outcome",
-    "Published",
-    "RejectedEvent",
-    "Sync",
-    "Verdict",
-    "utc_now",
-]
-
-__getattr__, __dir__ = loading(
+__getattr__, __dir__, __all__ = loading(
     __name__,
     {
         "rankcast.hub.engine": ("Hub", "utc_now"),
