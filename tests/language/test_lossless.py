@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rankcast.delivery.rules.policies import AnyQueue, ContinuousQueue, new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
-from rankcast.hub.commands import AddSubscriber, ChangeSubscriber, Command
+from rankcast.hub.core import AddSubscriber, ChangeSubscriber, Command
 from rankcast.language.lossless import decode, encode, from_plain, to_plain
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event, Identity

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.language.canonical import canonical_expression
+from rankcast.language.literals import format_value
 from rankcast.language.parser import parse_expression, parse_filter
-from rankcast.language.printer import format_constraint, format_expression, format_filter, format_value
+from rankcast.language.printer import canonical_expression, format_constraint, format_expression, format_filter
 from rankcast.matching.naive import evaluate
 from rankcast.model.expressions import And, Constant, Constraint, Not, Operator, Or, attr
 from rankcast.model.filters import Filter

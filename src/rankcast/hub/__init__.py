@@ -1,8 +1,7 @@
 """The embedded engine: subscribe, publish and explain in one process.
 
 `engine` is the hub itself, `results` what it answers with and `inputs` what it accepts for subscriptions. Calls become
-`commands`, which change the `core`; subscribers and queues are in `rankcast.serving`; `durable` writes commands down,
-`background` does what takes long, and `explaining` tells what an event would mean.
+commands, which change the `core`; subscribers and queues are in `rankcast.serving`; `durable` writes commands down.
 """
 
 from typing import TYPE_CHECKING
@@ -14,12 +13,12 @@ if TYPE_CHECKING:
     from rankcast.hub.engine import utc_now as utc_now
     from rankcast.hub.results import CallbackError as CallbackError
     from rankcast.hub.results import Late as Late
-    from rankcast.hub.results import Match as Match
-    from rankcast.hub.results import Notification as Notification
     from rankcast.hub.results import Outcome as Outcome
     from rankcast.hub.results import Published as Published
     from rankcast.hub.results import RejectedEvent as RejectedEvent
     from rankcast.hub.results import Verdict as Verdict
+    from rankcast.serving.results import Match as Match
+    from rankcast.serving.results import Notification as Notification
     from rankcast.storage.hub_log import HubLogError as HubLogError
     from rankcast.storage.hub_log import Sync as Sync
 
@@ -30,13 +29,12 @@ __getattr__, __dir__, __all__ = loading(
         "rankcast.hub.results": (
             "CallbackError",
             "Late",
-            "Match",
-            "Notification",
             "Outcome",
             "Published",
             "RejectedEvent",
             "Verdict",
         ),
+        "rankcast.serving.results": ("Match", "Notification"),
         "rankcast.storage.hub_log": ("HubLogError", "Sync"),
     },
 )

@@ -8,6 +8,10 @@ compiler.
 With a `lateness` the core goes by the events' own times: it keeps events back and takes them in order, each at its own
 time. Its queues have done what is due before the watermark (see `rankcast.delivery.stream.lateness`); changes act at
 the watermark, before all that is due then. Without a lateness an event is taken when it comes, at the hub's time.
+
+Each call that changes a hub becomes one command, and a hub's state is what its commands made of it. A command is
+complete and checked: applying it needs no clock, cannot fail, and gives the same state and the same notifications every
+time. `outcome` tells what an event would mean if it were published now: filters, rank, and the standing in each queue.
 """
 
 from __future__ import annotations
@@ -15,32 +19,25 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from msgspec import Struct
 
 from rankcast.compiling import readiness
+from rankcast.delivery.rules.forecast import ArrivalResult, Forecast
 from rankcast.delivery.stream.lateness import PendingEvent, Remembered, Reordering, ReorderingState
-from rankcast.hub.commands import (
-    AddSubscriber,
-    Advance,
-    ChangeSubscriber,
-    Command,
-    Finish,
-    HubState,
-    PublishEvent,
-    PublishEvents,
-    RemoveSubscriber,
-)
-from rankcast.hub.results import Late, Match, Notification
+from rankcast.hub.results import Late, Outcome, Verdict
+from rankcast.matching.explain import Explanation, explain
 from rankcast.matching.index import FEW, Entry, Index, Run
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import Periodic
+from rankcast.model.policies import Gathered, Notify, OnDemand, Periodic
 from rankcast.model.subscriptions import Subscriber, SubscriberId
 from rankcast.model.times import EARLIEST, TICK
+from rankcast.serving.results import Match, Notification
 from rankcast.serving.serving import Serving
-from rankcast.serving.subscriber_state import SubscriberRecord, SubscriberState
+from rankcast.serving.subscriber_state import ServedQueue, SubscriberRecord, SubscriberState
 
 MOST_PLAIN = 500
 """Subscriptions that are served in plain Python until the kernels are loaded; more are not to wait for each other."""
@@ -49,12 +46,87 @@ REMEMBERED = 100_000
 """Identities remembered at least, to recognise a repeated publication: some 20 MB."""
 
 
+class PublishEvent(Struct, frozen=True):
+    """An event at `now`; `closed` when nothing more comes at that instant; `next_id` what it numbers events from."""
+
+    event: Event
+    now: datetime
+    closed: bool
+    next_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishEvents:
+    """Several events, one after the other."""
+
+    publishes: tuple[PublishEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddSubscriber:
+    """A new subscriber."""
+
+    subscriber: Subscriber
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSubscriber:
+    """A known subscriber as it is from now on."""
+
+    subscriber: Subscriber
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSubscriber:
+    """The end of a subscriber."""
+
+    subscriber: SubscriberId
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Time passes to `now`."""
+
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of the input."""
+
+
+Command: TypeAlias = (
+    PublishEvent | PublishEvents | AddSubscriber | ChangeSubscriber | RemoveSubscriber | Advance | Finish
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HubState:
+    """Everything a hub remembers, subscribers in the order they came, identities from the one to be forgotten first.
+
+    `waiting` are events kept back until nothing earlier can come, each with its time, in the order in which they are
+    given back, and `late` counts those that came too late.
+    """
+
+    latest: datetime = EARLIEST
+    next_id: int = 1
+    seen: tuple[tuple[Identity, datetime], ...] = ()
+    subscribers: tuple[SubscriberRecord, ...] = ()
+    watermark: datetime = EARLIEST
+    waiting: tuple[tuple[datetime, Event], ...] = ()
+    late: int = 0
+
+
 class CommandResult(Struct):
-    """What a command led to: what is delivered, what the events that were taken in match, and what came too late."""
+    """What a command led to: what is delivered, what the events that were taken in match, and what came too late.
+
+    `number` is the command's in the journal, if there is one.
+    """
 
     delivered: list[Notification] = []
     matches: list[Match] = []
     late: list[Late] = []
+    number: int | None = None
 
 
 class Core:
@@ -95,7 +167,7 @@ class Core:
         """Take new subscribers in: together they cost less than one by one."""
         if self._kernels is None:
             readiness.request()  # also those that this hub could do without until now
-        entries = [entry for one in subscribers for entry in self._welcome(SubscriberRecord(one))]
+        entries = [entry for subscriber in subscribers for entry in self._welcome(SubscriberRecord(subscriber))]
         self._index.add_many(entries)
 
     def apply(self, command: Command) -> CommandResult:
@@ -105,8 +177,8 @@ class Core:
             case PublishEvent():
                 self._publish(command, done)
             case PublishEvents():
-                for one in command.publishes:
-                    self._publish(one, done)
+                for publish in command.publishes:
+                    self._publish(publish, done)
             case Advance():
                 self._advance(command.now, done, closed=True)
             case Finish():
@@ -180,16 +252,16 @@ class Core:
     def _advance(self, now: datetime, done: CommandResult, *, closed: bool) -> None:
         """Let time pass to `now`: take in what was kept back, and let queues do what is due."""
         self._move_on(now)
-        for one in () if self._waiting is None else self._waiting.released():
-            self._take(one.item, one.time, done, closed=False)
+        for pending in () if self._waiting is None else self._waiting.released():
+            self._take(pending.item, pending.time, done, closed=False)
         if not self.keeps_back:
             done.delivered += self.serving.advance(self.reached, closed=closed)
         elif self.reached > EARLIEST:  # what comes first at the watermark's own instant, a change, may be yet to come
             done.delivered += self.serving.advance(self.reached - TICK, closed=True)
 
     def _finish(self, done: CommandResult) -> None:
-        for one in () if self._waiting is None else self._waiting.rest():
-            self._take(one.item, one.time, done, closed=False)
+        for pending in () if self._waiting is None else self._waiting.rest():
+            self._take(pending.item, pending.time, done, closed=False)
         done.delivered += self.serving.finish()
 
     def _take(self, event: Event, now: datetime, done: CommandResult, *, closed: bool) -> None:
@@ -264,4 +336,50 @@ class Core:
 
 def _entries(state: SubscriberState) -> list[Entry]:
     owned = zip(state.numbers, state.subscriber.subscriptions, strict=True)
-    return [Entry.of(number, one.filter, one.active_from, one.active_until) for number, one in owned]
+    return [Entry.of(number, held.filter, held.active_from, held.active_until) for number, held in owned]
+
+
+def outcome(core: Core, state: SubscriberState, event: Event, now: datetime) -> Outcome:
+    """Return the outcome for a subscriber's queue, with those of the queues of single subscriptions; change nothing."""
+    explanations = tuple(explain(event, subscription) for subscription in state.subscriber.subscriptions)
+    queues = core.serving.queues_of(state.subscriber.id).values()
+    first, *others = (_queue_outcome(core, queue, event, explanations, now) for queue in queues)
+    return replace(first, explanations=explanations, others=tuple(others))
+
+
+def _queue_outcome(
+    core: Core, queue: ServedQueue, event: Event, explanations: tuple[Explanation, ...], now: datetime
+) -> Outcome:
+    subscriber = queue.owner.subscriber
+    wanted = tuple(at for at, _ in queue.owner.competing(queue.subscription) if explanations[at].matched)
+    found = Outcome(subscriber.id, (), None, Verdict.NO_MATCH, subscription=queue.subscription, decay=subscriber.decay)
+    ranked = queue.ranked(event, wanted) if wanted else None
+    if ranked is None:
+        return replace(found, verdict=Verdict.NO_RELEVANCE) if wanted else found
+    late = core.lateness_of(event, now)
+    unseen = _not_seen(core, queue, event, late, max(now, core.latest))
+    if unseen is not None:
+        return replace(found, rank=ranked.rank, verdict=unseen, late=late)
+    ahead = core.serving.outlook(queue, event, ranked, max(now, core.latest))
+    competitor = None if ahead.competitor is None else core.serving.match_of(queue, ahead.competitor)
+    verdict = _verdict(ahead, subscriber.notify)
+    return replace(found, rank=ranked.rank, verdict=verdict, outlook=ahead, competitor=competitor)
+
+
+def _not_seen(core: Core, queue: ServedQueue, event: Event, late: Late | None, now: datetime) -> Verdict | None:
+    """Return why a match that came now would not reach its queue now, or None when it would."""
+    taken = event.time if core.goes_by_events and event.time is not None else now
+    if core.is_known(event.identity) or core.serving.holds(queue, event.identity, taken):
+        return Verdict.REPEATED
+    if late is not None:
+        return Verdict.LATE
+    return Verdict.HELD if core.keeps_back else None
+
+
+def _verdict(ahead: Forecast, notify: Notify) -> Verdict:
+    """Return what becomes of an event for one who is notified in some way; a list to be read has the best k only."""
+    fate = ahead.fate
+    if isinstance(notify, OnDemand) and fate in (ArrivalResult.DELIVERED, ArrivalResult.WAITING):
+        is_listed = ahead.k is None or (ahead.place is not None and ahead.place <= ahead.k)
+        return Verdict.ON_DEMAND if is_listed else Verdict.OUTRANKED
+    return Verdict.GATHERED if isinstance(notify, Gathered) and fate is ArrivalResult.DELIVERED else Verdict(fate.value)

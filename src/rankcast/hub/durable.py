@@ -20,10 +20,8 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from rankcast.hub.commands import Command, HubState, PublishEvent, PublishEvents
-from rankcast.hub.core import Core
+from rankcast.hub.core import Command, Core, HubState, PublishEvent, PublishEvents
 from rankcast.hub.engine import SNAPSHOT_EVERY
-from rankcast.hub.results import Notification
 from rankcast.language.lossless import decode, encode
 from rankcast.matching.index import Run
 from rankcast.model.errors import (
@@ -35,6 +33,7 @@ from rankcast.model.errors import (
     shown,
 )
 from rankcast.model.schema import Schema
+from rankcast.serving.results import Notification
 from rankcast.storage.durations import format_duration
 from rankcast.storage.hub_log import HubLog, HubLogError, LoggedState, Row, Sync
 from rankcast.storage.text_files import invalid_file

@@ -14,63 +14,56 @@ second is the one that has the later time.
 Calls may come from several threads; one lock makes each call a whole. Callbacks run after the call's work is done and
 outside the lock, so a callback may call the hub.
 
-Here calls are checked and become commands; `core` is what commands change. With a `path` a command is in the hub's log
+Here calls are checked and become commands; `core` is what commands change. What takes long in the index, such as
+merging segments, is done by one thread that all hubs of a process share. With a `path` a command is in the hub's log
 before it is applied, and a hub that is opened again applies the log: `durable` and docs/hub.md tell what that gives.
 """
 
 from __future__ import annotations
 
+import logging
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import groupby
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from rankcast.compiling import readiness
 from rankcast.delivery.stream.lateness import check_lateness
-from rankcast.hub.background import run_in_background
-from rankcast.hub.commands import (
+from rankcast.hub.core import (
     AddSubscriber,
     Advance,
     ChangeSubscriber,
     Command,
+    CommandResult,
+    Core,
     Finish,
     HubState,
-    Journal,
     PublishEvent,
     PublishEvents,
     RemoveSubscriber,
+    outcome,
 )
-from rankcast.hub.core import CommandResult, Core
-from rankcast.hub.explaining import outcome
 from rankcast.hub.inputs import (
+    SETTINGS,
     UNCHANGED,
     AnyPriority,
     AnySubscriptions,
     Unchanged,
-    check_callback,
-    check_clock,
+    check_callable,
     check_instance,
-    priorities_of,
-    rank_by_of,
+    settings_of,
     subscriptions_of,
 )
-from rankcast.hub.results import (
-    Callback,
-    CallbackError,
-    Late,
-    Match,
-    Notification,
-    Outcome,
-    Published,
-    RejectedEvent,
-)
+from rankcast.hub.results import Callback, CallbackError, Late, Outcome, Published, RejectedEvent
 from rankcast.model.errors import (
     DuplicateIdError,
     InvalidEventError,
@@ -94,13 +87,14 @@ from rankcast.model.subscriptions import (
 )
 from rankcast.model.values import checked_value
 from rankcast.ranking.preferences import preference_ranks
+from rankcast.serving.results import Match, Notification
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberRecord, SubscriberState
 
 if TYPE_CHECKING:
+    from rankcast.hub.durable import FileJournal
     from rankcast.storage.hub_log import Sync
 
-SETTINGS = ("deliver", "rank_by", "most_specific", "priorities", "decay", "notify")
-"""What is said of a subscriber beside its subscriptions."""
+log = logging.getLogger("rankcast.hub")
 
 SNAPSHOT_EVERY = 10_000
 """Inputs between snapshots. On reopening they are applied again, at the speed of publishing: seconds, not minutes."""
@@ -111,11 +105,23 @@ def utc_now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 (the hub is where the clock comes in)
 
 
-class _Done(Struct):
-    """What commands led to, and their number in the journal, if there is one."""
+@cache
+def _background() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "rankcast-index")
 
-    number: int | None
-    applied: CommandResult
+
+def run_in_background(job: Callable[[], object]) -> None:
+    """Have a job done when those before it are.
+
+    An error there changes no answer: the index goes on as it was, and the next change tries again. It is logged.
+    """
+    _background().submit(job).add_done_callback(_report)
+
+
+def _report(done: Future[object]) -> None:
+    error = done.exception()
+    if error is not None:
+        log.error("work on a hub's index failed", exc_info=error)
 
 
 class Hub:
@@ -158,9 +164,9 @@ class Hub:
         """
         if lateness is not None:
             check_lateness(lateness)
-        check_callback("on_late", on_late)
-        check_callback("on_match", on_match)
-        check_clock(clock)
+        check_callable("on_late", on_late)
+        check_callable("on_match", on_match)
+        check_callable("clock", clock, optional=False)
         check_instance("schema", schema, Schema)
         check_instance("kernels", kernels, bool)
         if kernels:
@@ -172,7 +178,7 @@ class Hub:
         self._on_match = on_match
         self._lock = RLock()
         self._callbacks: dict[SubscriberId, Callback] = {}
-        self._journal: Journal | None = None
+        self._journal: FileJournal | None = None
         self._recovered: tuple[Notification, ...] = ()
         if path is None:
             checked = map(self._checked, unique_subscribers(subscribers).values())
@@ -241,40 +247,19 @@ class Hub:
         `priorities` are texts "a before b" or pairs of ids; with a `decay`, newer events count more. `notify` says when
         notifications are handed over, and `callback` is called with each.
         """
-        made = self._made(
-            subscriber,
-            subscriptions,
-            deliver=deliver,
-            rank_by=rank_by,
-            most_specific=most_specific,
-            priorities=priorities,
-            decay=decay,
-            notify=notify,
-        )
-        return self.add(made, callback=callback)
+        settings = {
+            "deliver": deliver,
+            "rank_by": rank_by,
+            "most_specific": most_specific,
+            "priorities": priorities,
+            "decay": decay,
+            "notify": notify,
+        }
+        return self.add(self._made(subscriber, subscriptions, settings), callback=callback)
 
-    def _made(
-        self,
-        subscriber: str,
-        subscriptions: AnySubscriptions,
-        *,
-        deliver: Policy = ALL_MATCHES,
-        rank_by: RankBy | str = RankBy.MAX,
-        most_specific: bool = False,
-        priorities: Iterable[AnyPriority] = (),
-        decay: Decay | None = None,
-        notify: Notify = AT_ONCE,
-    ) -> Subscriber:
-        return Subscriber(
-            SubscriberId(subscriber),
-            subscriptions_of(subscriptions, self._schema),
-            deliver,
-            rank_by_of(rank_by),
-            most_specific,
-            priorities_of(priorities),
-            decay,
-            notify,
-        )
+    def _made(self, subscriber: str, subscriptions: AnySubscriptions, settings: Mapping[str, Any]) -> Subscriber:
+        found = subscriptions_of(subscriptions, self._schema)
+        return Subscriber(SubscriberId(subscriber), found, **settings_of(settings))
 
     def subscribe_many(self, subscriptions: Mapping[str, AnySubscriptions], **settings: Any) -> tuple[Subscriber, ...]:
         """Add many subscribers that differ in their subscriptions alone, all or none; `settings` as for `subscribe`.
@@ -293,7 +278,7 @@ class Hub:
         made = []
         for name, given in subscriptions.items():
             try:
-                made.append(self._made(name, given, **settings))
+                made.append(self._made(name, given, settings))
             except RankcastError as error:
                 error.add_note(f"of subscriber {shown(name)}")
                 raise
@@ -309,7 +294,7 @@ class Hub:
             raise InvalidSubscriptionError(
                 f"subscriber: {shown(subscriber)} is no Subscriber; to make one, use subscribe"
             )
-        check_callback("callback", callback)
+        check_callable("callback", callback)
         with self._lock:
             subscriber = self._checked_newcomer(subscriber)
             self._done(AddSubscriber(subscriber))
@@ -318,7 +303,7 @@ class Hub:
 
     def listen(self, subscriber: str, callback: Callback | None) -> None:
         """Call `callback` with each notification of a subscriber from now on; None calls nothing any more."""
-        check_callback("callback", callback)
+        check_callable("callback", callback)
         with self._lock:
             self._set_callback(self._state(subscriber).subscriber.id, callback)
 
@@ -344,20 +329,23 @@ class Hub:
         A `Subscriber` takes the place of the one with its id. What is held is matched and ranked again; events that
         match no subscription any more are dropped.
         """
-        changes: dict[str, Any] = {
-            "subscriptions": None if subscriptions is None else subscriptions_of(subscriptions, self._schema),
+        settings = {
             "deliver": deliver,
-            "rank_by": None if rank_by is None else rank_by_of(rank_by),
+            "rank_by": rank_by,
             "most_specific": most_specific,
-            "priorities": None if priorities is None else priorities_of(priorities),
+            "priorities": priorities,
             "notify": notify,
         }
+        given: dict[str, Any] = {}
+        if subscriptions is not None:
+            given["subscriptions"] = subscriptions_of(subscriptions, self._schema)
+        given |= settings_of({name: new for name, new in settings.items() if new is not None})
+        if not isinstance(decay, Unchanged):
+            given["decay"] = decay
         with self._lock:
             name = subscriber.id if isinstance(subscriber, Subscriber) else subscriber
             known = self._state(name).subscriber
             before = subscriber if isinstance(subscriber, Subscriber) else known
-            given = {name: new for name, new in changes.items() if new is not None}
-            given |= {} if isinstance(decay, Unchanged) else {"decay": decay}
             after = self._checked(structs.replace(before, **given))
             preference_ranks(after)
             self._done(ChangeSubscriber(after))
@@ -409,15 +397,15 @@ class Hub:
             next_id, taken = self._core.next_id, set[Identity]()
             for index, event in enumerate(given):
                 try:
-                    one = self._publish(event, now, next_id, taken)
+                    publish = self._publish(event, now, next_id, taken)
                     if self._journal is not None:
-                        self._journal.check(one)
+                        self._journal.check(publish)
                 except InvalidEventError as error:
                     rejected.append(RejectedEvent(index, error))
                     continue
-                publishes.append(one)
-                taken.add(one.event.identity)
-                next_id = one.next_id + (one.event.id == str(one.next_id))
+                publishes.append(publish)
+                taken.add(publish.event.identity)
+                next_id = publish.next_id + (publish.event.id == str(publish.next_id))
             done = self._done(PublishEvents(tuple(publishes))) if publishes else None
         try:
             return Published([] if done is None else self._handed_over(done), tuple(rejected))
@@ -480,19 +468,20 @@ class Hub:
             made, _ = self._event(event, max(now, self._core.latest), self._core.next_id)
             return outcome(self._core, self._state(subscriber), made, now)
 
-    def _done(self, *commands: Command) -> _Done:
+    def _done(self, *commands: Command) -> CommandResult:
         """Write commands down, if there is a journal, and apply them."""
         journal = self._journal
         if journal is None:
-            return _Done(None, self._core.apply(commands[0]) if len(commands) == 1 else self._applied(commands))
+            return self._applied(commands)
         if journal.wants_state:
             journal.keep_state(self._core.state())
         number: int | None = None
         try:
             number = journal.record(*commands)
             self._recovered = ()
-            done = _Done(number, self._applied(commands))
-            journal.applied(number, done.applied.delivered)
+            done = self._applied(commands)
+            done.number = number
+            journal.applied(number, done.delivered)
         except BaseException as error:
             if number is not None or not isinstance(error, RankcastError):
                 journal.abandon()  # the log may be ahead of the state now: only opening it again brings them together
@@ -503,52 +492,52 @@ class Hub:
         """Apply commands; only the last of several may lead to anything but a change of subscribers."""
         if len(commands) == 1:
             return self._core.apply(commands[0])
-        for is_new, some in groupby(commands[:-1], lambda one: isinstance(one, AddSubscriber)):
+        for is_new, alike in groupby(commands[:-1], lambda command: isinstance(command, AddSubscriber)):
             if is_new:
-                self._core.subscribe(one.subscriber for one in some if isinstance(one, AddSubscriber))
+                self._core.subscribe(command.subscriber for command in alike if isinstance(command, AddSubscriber))
             else:
-                for command in some:
+                for command in alike:
                     self._core.apply(command)
         return self._core.apply(commands[-1])
 
-    def _handed_over(self, done: _Done) -> list[Notification]:
+    def _handed_over(self, done: CommandResult) -> list[Notification]:
         """Call the subscribers' callbacks and return the notifications; then they are settled."""
         if self._journal is None and not (self._callbacks or self._on_match or self._on_late):
-            return done.applied.delivered
+            return done.delivered
         try:
-            notifications = self._called_back(done.applied)
+            notifications = self._called_back(done)
         except CallbackError:
             self._settle(done)
             raise
         self._settle(done)
         return notifications
 
-    def _called_back(self, applied: CommandResult) -> list[Notification]:
+    def _called_back(self, done: CommandResult) -> list[Notification]:
         """Call all callbacks; raise CallbackError, once all have been called, when some raised."""
         errors: list[Exception] = []
-        for callback, argument in self._calls(applied):
+        for callback, argument in self._calls(done):
             try:
                 callback(argument)
             except Exception as error:  # noqa: BLE001 (collected, and raised below)
                 errors.append(error)
         if errors:
-            raise CallbackError(applied.delivered, errors)
-        return applied.delivered
+            raise CallbackError(done.delivered, errors)
+        return done.delivered
 
-    def _calls(self, applied: CommandResult) -> Iterator[tuple[Callable[[Any], object], object]]:
+    def _calls(self, done: CommandResult) -> Iterator[tuple[Callable[[Any], object], object]]:
         """Give the callbacks that are due, each with its argument."""
         if self._on_match is not None:
-            for match in applied.matches:
+            for match in done.matches:
                 yield self._on_match, match
         if self._on_late is not None:
-            for late in applied.late:
+            for late in done.late:
                 yield self._on_late, late
-        for note in applied.delivered if self._callbacks else ():
+        for note in done.delivered if self._callbacks else ():
             callback = self._callbacks.get(note.subscriber)
             if callback is not None:
                 yield callback, note
 
-    def _settle(self, done: _Done) -> None:
+    def _settle(self, done: CommandResult) -> None:
         if self._journal is not None and done.number is not None:
             with self._lock:
                 self._journal.settle(done.number)

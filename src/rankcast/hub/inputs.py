@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -27,11 +27,14 @@ class Unchanged(Enum):
 
 UNCHANGED = Unchanged.UNCHANGED
 
+SETTINGS = ("deliver", "rank_by", "most_specific", "priorities", "decay", "notify")
+"""What is said of a subscriber beside its subscriptions."""
+
 
 def subscriptions_of(given: AnySubscriptions, schema: Schema | None) -> tuple[Subscription, ...]:
     """Return subscriptions; those given as filters get the ids "1", "2", ... by position.
 
-    >>> [(one.id, one.rank) for one in subscriptions_of({"rent < 900": 0.9, "rooms > 2": 0.6}, None)]
+    >>> [(made.id, made.rank) for made in subscriptions_of({"rent < 900": 0.9, "rooms > 2": 0.6}, None)]
     [('1', 0.9), ('2', 0.6)]
     """
     ranked = given.items() if isinstance(given, Mapping) else ((item, None) for item in _several(given))
@@ -63,6 +66,12 @@ def _filter(given: object, schema: Schema | None) -> Filter:
     raise InvalidSubscriptionError(f"{shown(given)} is not a filter; expected text, an expression or a Filter{hint}")
 
 
+def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as they are given, all or some, as those of a `Subscriber`."""
+    read: dict[str, Callable[[Any], object]] = {"rank_by": rank_by_of, "priorities": priorities_of}
+    return {name: read[name](given[name]) if name in read else given[name] for name in SETTINGS if name in given}
+
+
 def rank_by_of(given: RankBy | str) -> RankBy:
     """Return how ranks are combined."""
     try:
@@ -88,19 +97,14 @@ def _priority(given: object) -> Priority:
     return Priority(SubscriptionId(given[0]), SubscriptionId(given[1]))
 
 
-def check_clock(value: object) -> None:
-    """Raise unless `value` can be called."""
-    if not callable(value):
-        raise InvalidSubscriptionError(f"clock: {shown(value)} cannot be called; expected a function of no arguments")
-
-
 def check_instance(name: str, value: object, kind: type) -> None:
     """Raise unless `value` is of a kind, or None."""
     if value is not None and not isinstance(value, kind):
         raise InvalidSubscriptionError(f"{name}: {shown(value)} is no {kind.__name__}")
 
 
-def check_callback(name: str, value: object) -> None:
-    """Raise unless `value` can be called, or is None."""
-    if value is not None and not callable(value):
-        raise InvalidSubscriptionError(f"{name}: {shown(value)} cannot be called; expected a function or None")
+def check_callable(name: str, value: object, *, optional: bool = True) -> None:
+    """Raise unless `value` can be called or, where it is optional, is None."""
+    if not callable(value) and not (optional and value is None):
+        expected = "a function or None" if optional else "a function of no arguments"
+        raise InvalidSubscriptionError(f"{name}: {shown(value)} cannot be called; expected {expected}")

@@ -18,18 +18,6 @@ from rankcast.model.times import format_time
 from rankcast.serving.results import Match, Notification
 from rankcast.storage.durations import format_duration
 
-__all__ = [
-    "Callback",
-    "CallbackError",
-    "Late",
-    "Match",
-    "Notification",
-    "Outcome",
-    "Published",
-    "RejectedEvent",
-    "Verdict",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Late:

@@ -27,11 +27,11 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime, timedelta
 from enum import Enum
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -67,7 +67,14 @@ Writer: TypeAlias = Callable[[Any, SharedEvents | None], Any]
 Reader: TypeAlias = Callable[[Any, Sequence[Event] | None], Any]
 """Turns plain data into a value."""
 
-PLAIN = (bool, int, float, str)
+
+class _Form(NamedTuple):
+    """How values of a declared type are written and read."""
+
+    write: Writer
+    read: Reader
+
+
 MAX_NESTING = 64
 """Levels of objects and lists in a payload: twice what an event may have."""
 
@@ -149,7 +156,7 @@ def json_bytes(plain: Any) -> bytes:
 def to_plain(value: Any, declared: Any, shared: SharedEvents | None = None) -> Any:
     """Return a value as plain data that JSON can hold, given its declared type."""
     try:
-        return _writer(declared)(value, shared)
+        return _form(declared).write(value, shared)
     except _MisfitError as error:
         raise InvalidMessageError(error.told()) from None
 
@@ -157,7 +164,7 @@ def to_plain(value: Any, declared: Any, shared: SharedEvents | None = None) -> A
 def from_plain(plain: Any, declared: Any, where: str = "message", events: Sequence[Event] | None = None) -> Any:
     """Return the value of plain data, checked against the declared type; with `events`, an event is a place in them."""
     try:
-        return _reader(declared)(plain, events)
+        return _form(declared).read(plain, events)
     except _MisfitError as error:
         raise InvalidMessageError(error.told(where)) from None
     except RankcastError as error:
@@ -165,172 +172,33 @@ def from_plain(plain: Any, declared: Any, where: str = "message", events: Sequen
 
 
 @cache
-def _writer(declared: Any) -> Writer:
+def _form(declared: Any) -> _Form:
     declared = _unwrapped(declared)
+    if declared in _SIMPLE:
+        return _SIMPLE[declared]
     if declared is Event:
-        return _event_writer()
-    if declared is float:
-        return lambda value, _: value if math.isfinite(value) else {"$float": str(value)}
-    if declared in PLAIN:
-        return lambda value, _: value
-    if declared is Any:
-        return lambda value, _: _payload(value)
-    if declared is datetime:
-        return lambda value, _: format_time(value)
-    if declared is timedelta:
-        return lambda value, _: value // TICK
-    if declared is Filter:
-        return lambda value, _: format_expression(value.expression)
+        return _event_form()
     if isinstance(declared, type) and issubclass(declared, Enum):
-        return lambda value, _: value.value
+        return _Form(lambda value, _: value.value, lambda plain, _: _enum(declared, plain))
     if is_record(declared):
-        return _object_writer(declared)
-    if _is_union(declared):
-        return _union_writer(declared)
-    return _container_writer(declared)
+        return (_list_form if _is_listed(declared) else _object_form)(declared)
+    return _union_form(declared) if _is_union(declared) else _container_form(declared)
 
 
-def _event_writer() -> Writer:
-    write = _object_writer(Event)
-    return lambda value, shared: write(value, None) if shared is None else shared.place(value)
-
-
-def _object_writer(declared: type) -> Writer:
-    hints = typing.get_type_hints(declared)
-    members = [(name, default, _writer(hints[name])) for name, default in fields_of(declared).items()]
-
-    def write(value: Any, shared: SharedEvents | None) -> dict[str, Any]:
-        plain: dict[str, Any] = {}
-        for name, default, writer in members:
-            held = getattr(value, name)
-            if default is MISSING or held != default:
-                try:
-                    plain[name] = writer(held, shared)
-                except _MisfitError as error:
-                    raise error.within(f".{name}") from None
-        return plain
-
-    def write_list(value: Any, shared: SharedEvents | None) -> list[Any]:
-        kept = len(members)
-        while kept and getattr(value, members[kept - 1][0]) == members[kept - 1][1]:
-            kept -= 1
-        return [writer(getattr(value, name), shared) for name, _, writer in members[:kept]]
-
-    return write_list if _is_listed(declared) else write
-
-
-def _union_writer(declared: Any) -> Writer:
-    options = typing.get_args(declared)
-    known: dict[type, Writer] = {}
-
-    def write(value: Any, shared: SharedEvents | None) -> Any:
-        writer = known.get(type(value))
-        if writer is None:
-            writer = known[type(value)] = _option_writer(options, value, declared)
-        return writer(value, shared)
-
-    return write
-
-
-def _option_writer(options: tuple[Any, ...], value: Any, declared: Any) -> Writer:
-    """Return what writes values of the type of this one, where there are several options."""
-    kind: Any = type(value)
-    if value is None:
-        return lambda *_: None
-    if is_record(kind):
-        write = _writer(kind)
-        if sum(is_record(option) for option in options) == 1:
-            return write
-        return lambda value, shared: {"is": kind.__name__, **write(value, shared)}
-    if datetime in options and str in options:
-        return lambda value, _: _payload(value)
-    if kind is timedelta and int in options:
-        return lambda value, _: {"microseconds": value // TICK}
-    for option in options:
-        if _holds(option, value):
-            return _writer(option)
-    raise _MisfitError(f"{shown(value)} has no written form; expected {declared}")
-
-
-def _holds(option: Any, value: Any) -> bool:
-    """Whether a value is of a kind; as everywhere in Python, a whole number may stand for a float."""
-    plain = typing.get_origin(option) or _unwrapped(option)
-    if plain is float and isinstance(value, int) and not isinstance(value, bool):
-        return True
-    return isinstance(plain, type) and isinstance(value, plain)
-
-
-def _container_writer(declared: Any) -> Writer:
-    kind, inner = typing.get_origin(declared), typing.get_args(declared)
-    if isinstance(declared, type) and issubclass(declared, tuple):  # a NamedTuple
-        return _row_writer(list(typing.get_type_hints(declared).values()))
-    if kind is tuple and inner[-1] is not Ellipsis:
-        return _row_writer(list(inner))
-    write = _writer(inner[-1] if kind is Mapping else inner[0])
-    if kind is frozenset:
-        return lambda value, shared: sorted(write(held, shared) for held in value)
-    if kind in (tuple, list):
-        return lambda value, shared: [write(held, shared) for held in value]
-    if kind is Mapping:
-        return lambda value, shared: {name: write(held, shared) for name, held in value.items()}
-    raise TypeError(f"no written form for {declared}")
-
-
-def _row_writer(parts: list[Any]) -> Writer:
-    writers = list(map(_writer, parts))
-    return lambda value, shared: [write(held, shared) for write, held in zip(writers, value, strict=True)]
-
-
-@cache
-def _reader(declared: Any) -> Reader:
-    declared = _unwrapped(declared)
-    if declared is Event:
-        return _event_reader()
-    if declared in PLAIN:
-        return _plain_reader(declared)
-    if declared is Any:
-        return lambda plain, _: _read_payload(plain, 0)
-    if declared is object:
-        return lambda plain, _: plain
-    if declared is datetime:
-        return lambda plain, _: parse_time(_text(plain), exact=True)
-    if declared is timedelta:
-        return lambda plain, _: _duration(plain)
-    if declared is Filter:
-        return lambda plain, _: parse_filter(_text(plain))
-    if isinstance(declared, type) and issubclass(declared, Enum):
-        return lambda plain, _: _enum(declared, plain)
-    if is_record(declared):
-        return _list_reader(declared) if _is_listed(declared) else _object_reader(declared)
-    if _is_union(declared):
-        return _union_reader(declared)
-    return _container_reader(declared)
-
-
-def _event_reader() -> Reader:
-    read_event = _object_reader(Event)
-
-    def read(plain: Any, events: Sequence[Event] | None) -> Any:
-        if events is None:
-            return read_event(plain, None)
-        if not isinstance(plain, int) or isinstance(plain, bool) or not 0 <= plain < len(events):
-            raise _wrong(plain, f"the place of one of {len(events)} events")
-        return events[plain]
-
-    return read
-
-
-def _plain_reader(declared: type) -> Reader:
-    allowed = (int, float) if declared is float else (declared,)
-
+def _plain_form(declared: type) -> _Form:
     def read(plain: Any, _: Sequence[Event] | None) -> Any:
-        if declared is float and isinstance(plain, dict):
-            plain = _read_payload(plain, MAX_NESTING)
-        if not isinstance(plain, allowed) or (isinstance(plain, bool) and declared is not bool):
+        if not isinstance(plain, declared) or (isinstance(plain, bool) and declared is not bool):
             raise _wrong(plain, f"a {declared.__name__}")
         return plain
 
-    return read
+    return _Form(lambda value, _: value, read)
+
+
+def _float(plain: Any) -> float:
+    found = _read_payload(plain, MAX_NESTING) if isinstance(plain, dict) else plain
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        raise _wrong(found, "a float")
+    return found
 
 
 def _text(plain: Any) -> str:
@@ -355,11 +223,52 @@ def _enum(declared: type[Enum], plain: Any) -> Enum:
     raise _wrong(plain, f"one of {', '.join(str(member.value) for member in declared)}")
 
 
-def _object_reader(declared: type) -> Reader:
-    hints = typing.get_type_hints(declared)
-    defaults = fields_of(declared)
-    needed = [name for name, default in defaults.items() if default is MISSING]
-    readers = {name: _reader(hints[name]) for name in defaults}
+_SIMPLE: Mapping[Any, _Form] = {
+    **{kind: _plain_form(kind) for kind in (bool, int, str)},
+    float: _Form(
+        lambda value, _: value if math.isfinite(value) else {"$float": str(value)}, lambda plain, _: _float(plain)
+    ),
+    Any: _Form(lambda value, _: _payload(value), lambda plain, _: _read_payload(plain, 0)),
+    object: _Form(lambda value, _: value, lambda plain, _: plain),
+    datetime: _Form(lambda value, _: format_time(value), lambda plain, _: parse_time(_text(plain), exact=True)),
+    timedelta: _Form(lambda value, _: value // TICK, lambda plain, _: _duration(plain)),
+    Filter: _Form(lambda value, _: format_expression(value.expression), lambda plain, _: parse_filter(_text(plain))),
+}
+
+
+def _event_form() -> _Form:
+    whole = _object_form(Event)
+
+    def read(plain: Any, events: Sequence[Event] | None) -> Any:
+        if events is None:
+            return whole.read(plain, None)
+        if not isinstance(plain, int) or isinstance(plain, bool) or not 0 <= plain < len(events):
+            raise _wrong(plain, f"the place of one of {len(events)} events")
+        return events[plain]
+
+    return _Form(lambda value, shared: whole.write(value, None) if shared is None else shared.place(value), read)
+
+
+def _object_form(declared: type) -> _Form:
+    defaults, forms = fields_of(declared), _forms_of(declared)
+    members = [(name, default, forms[name].write) for name, default in defaults.items()]
+
+    def write(value: Any, shared: SharedEvents | None) -> dict[str, Any]:
+        plain: dict[str, Any] = {}
+        for name, default, writer in members:
+            held = getattr(value, name)
+            if default is MISSING or held != default:
+                try:
+                    plain[name] = writer(held, shared)
+                except _MisfitError as error:
+                    raise error.within(f".{name}") from None
+        return plain
+
+    return _Form(write, _object_reader(declared, {name: form.read for name, form in forms.items()}))
+
+
+def _object_reader(declared: type, readers: Mapping[str, Reader]) -> Reader:
+    needed = [name for name, default in fields_of(declared).items() if default is MISSING]
 
     def read(plain: Any, events: Sequence[Event] | None) -> Any:
         if not isinstance(plain, dict):
@@ -384,18 +293,29 @@ def _object_reader(declared: type) -> Reader:
     return read
 
 
-def _list_reader(declared: type) -> Reader:
-    hints = typing.get_type_hints(declared)
-    defaults = fields_of(declared)
-    readers = [_reader(hints[name]) for name in defaults]
+def _list_form(declared: type) -> _Form:
+    defaults, forms = fields_of(declared), _forms_of(declared)
+    members = [(name, default, forms[name].write) for name, default in defaults.items()]
+    readers = [forms[name].read for name in defaults]
     needed = sum(default is MISSING for default in defaults.values())
+
+    def write(value: Any, shared: SharedEvents | None) -> list[Any]:
+        kept = len(members)
+        while kept and getattr(value, members[kept - 1][0]) == members[kept - 1][1]:
+            kept -= 1
+        return [writer(getattr(value, name), shared) for name, _, writer in members[:kept]]
 
     def read(plain: Any, events: Sequence[Event] | None) -> Any:
         if not isinstance(plain, list) or not needed <= len(plain) <= len(readers):
             raise _wrong(plain, f"a list of {needed} to {len(readers)}")
         return _made(declared, dict(zip(defaults, _row(readers, plain, events), strict=False)))
 
-    return read
+    return _Form(write, read)
+
+
+def _forms_of(declared: type) -> dict[str, _Form]:
+    hints = typing.get_type_hints(declared)
+    return {name: _form(hints[name]) for name in fields_of(declared)}
 
 
 def _made(declared: type, held: dict[str, Any]) -> Any:
@@ -405,13 +325,53 @@ def _made(declared: type, held: dict[str, Any]) -> Any:
         raise _MisfitError(str(error)) from None
 
 
+def _union_form(declared: Any) -> _Form:
+    known: dict[type, Writer] = {}
+
+    def write(value: Any, shared: SharedEvents | None) -> Any:
+        writer = known.get(type(value))
+        if writer is None:
+            writer = known[type(value)] = _option_writer(declared, value)
+        return writer(value, shared)
+
+    return _Form(write, _union_reader(declared))
+
+
+def _option_writer(declared: Any, value: Any) -> Writer:
+    """Return what writes values of the type of this one, where there are several options."""
+    options = typing.get_args(declared)
+    kind: Any = type(value)
+    if value is None:
+        return lambda *_: None
+    if is_record(kind):
+        write = _form(kind).write
+        if sum(is_record(option) for option in options) == 1:
+            return write
+        return lambda value, shared: {"is": kind.__name__, **write(value, shared)}
+    if datetime in options and str in options:
+        return lambda value, _: _payload(value)
+    if kind is timedelta and int in options:
+        return lambda value, _: {"microseconds": value // TICK}
+    for option in options:
+        if _holds(option, value):
+            return _form(option).write
+    raise _MisfitError(f"{shown(value)} has no written form; expected {declared}")
+
+
+def _holds(option: Any, value: Any) -> bool:
+    """Whether a value is of a kind; as everywhere in Python, a whole number may stand for a float."""
+    plain = typing.get_origin(option) or _unwrapped(option)
+    if plain is float and isinstance(value, int) and not isinstance(value, bool):
+        return True
+    return isinstance(plain, type) and isinstance(value, plain)
+
+
 def _union_reader(declared: Any) -> Reader:
     options = [option for option in typing.get_args(declared) if option is not type(None)]
     optional = type(None) in typing.get_args(declared)
-    classes = {option.__name__: option for option in options if is_record(option)}
-    readers = {name: _reader(option) for name, option in classes.items()}
-    others = [option for option in options if option not in classes.values()]
-    read_others = [_reader(option) for option in others]
+    classes = {option.__name__: _form(option).read for option in options if is_record(option)}
+    others = [option for option in options if not is_record(option)]
+    read_others = [_form(option).read for option in others]
     may_be_whole = int in others and float not in others
 
     def read(plain: Any, events: Sequence[Event] | None) -> Any:
@@ -422,16 +382,16 @@ def _union_reader(declared: Any) -> Reader:
         if datetime in others and str in others:
             return _read_payload(plain, MAX_NESTING)
         if len(classes) == 1 and not others:
-            return readers[options[0].__name__](plain, events)
+            return classes[options[0].__name__](plain, events)
         if classes and isinstance(plain, dict):
             name = plain.get("is")
             if not isinstance(name, str) or name not in classes:
                 raise _wrong(name, f"one of {', '.join(classes)}").within(".is")
-            return readers[name]({key: held for key, held in plain.items() if key != "is"}, events)
+            return classes[name]({key: held for key, held in plain.items() if key != "is"}, events)
         if timedelta in others and int in others:
             if isinstance(plain, dict) and plain.keys() == {"microseconds"}:
                 return _duration(plain["microseconds"])
-            return _reader(int)(plain, events)
+            return _form(int).read(plain, events)
         if not others:
             raise _wrong(plain, "an object")
         return _first_that_fits(read_others, plain, events)
@@ -448,34 +408,58 @@ def _first_that_fits(readers: list[Reader], plain: Any, events: Sequence[Event] 
     return readers[-1](plain, events)
 
 
-def _container_reader(declared: Any) -> Reader:
+def _container_form(declared: Any) -> _Form:
     kind, inner = typing.get_origin(declared), typing.get_args(declared)
     if isinstance(declared, type) and issubclass(declared, tuple):  # a NamedTuple
-        read_row = _row_reader(list(typing.get_type_hints(declared).values()))
-        return lambda plain, events: declared(*read_row(plain, events))
+        return _row_form(tuple(typing.get_type_hints(declared).values()), lambda row: declared(*row))
     if kind is tuple and inner[-1] is not Ellipsis:
-        return _row_reader(list(inner))
-    if kind in (frozenset, tuple, list):
-        reader = _reader(inner[0])
-        return lambda plain, events: kind(_each(plain, reader, events))
+        return _row_form(inner, tuple)
     if kind is Mapping:
-        return _mapping_reader(_reader(inner[1]))
-    raise TypeError(f"no written form for {declared}")
+        write, read = _form(inner[1])
+        return _Form(
+            lambda value, shared: {name: write(held, shared) for name, held in value.items()},
+            lambda plain, events: _mapping(plain, read, events),
+        )
+    if kind not in (frozenset, tuple, list):
+        raise TypeError(f"no written form for {declared}")
+    write, read = _form(inner[0])
+    ordered = sorted if kind is frozenset else list
+    return _Form(
+        lambda value, shared: ordered([write(held, shared) for held in value]),
+        lambda plain, events: kind(_each(plain, read, events)),
+    )
 
 
-def _mapping_reader(reader: Reader) -> Reader:
-    def read(plain: Any, events: Sequence[Event] | None) -> dict[str, Any]:
-        if not isinstance(plain, dict):
-            raise _wrong(plain, "an object")
-        held = {}
-        for name, value in plain.items():
-            try:
-                held[name] = reader(value, events)
-            except _MisfitError as error:
-                raise error.within(f".{name}") from None
-        return held
+def _row_form(parts: tuple[Any, ...], make: Callable[[list[Any]], Any]) -> _Form:
+    forms = list(map(_form, parts))
+    readers = [form.read for form in forms]
 
-    return read
+    def write(value: Any, shared: SharedEvents | None) -> list[Any]:
+        return [form.write(held, shared) for form, held in zip(forms, value, strict=True)]
+
+    def read(plain: Any, events: Sequence[Event] | None) -> Any:
+        if not isinstance(plain, list) or len(plain) != len(parts):
+            raise _wrong(plain, f"a list of {len(parts)}")
+        return make(_row(readers, plain, events))
+
+    return _Form(write, read)
+
+
+def _mapping(plain: Any, reader: Reader, events: Sequence[Event] | None = None) -> dict[str, Any]:
+    if not isinstance(plain, dict):
+        raise _wrong(plain, "an object")
+    return _named(plain, reader, events)
+
+
+def _named(given: Mapping[str, Any], convert: Callable[[Any, Any], Any], events: Any = None) -> dict[str, Any]:
+    """Convert what names stand for; an error tells the name."""
+    found: dict[str, Any] = {}
+    for name, held in given.items():
+        try:
+            found[name] = convert(held, events)
+        except _MisfitError as error:
+            raise error.within(f".{name}") from None
+    return found
 
 
 def _each(plain: Any, reader: Reader, events: Sequence[Event] | None = None) -> list[Any]:
@@ -484,28 +468,18 @@ def _each(plain: Any, reader: Reader, events: Sequence[Event] | None = None) -> 
     return _row(itertools.repeat(reader), plain, events)
 
 
-def _row(readers: Iterable[Reader], plain: list[Any], events: Sequence[Event] | None) -> list[Any]:
+def _row(converts: Iterable[Callable[[Any, Any], Any]], given: Sequence[Any], events: Any = None) -> list[Any]:
+    """Convert the elements of a list; an error tells the place."""
     found: list[Any] = []
     try:
-        for reader, held in zip(readers, plain, strict=False):
-            found.append(reader(held, events))
+        for convert, held in zip(converts, given, strict=False):
+            found.append(convert(held, events))
     except _MisfitError as error:
         raise error.within(f"[{len(found)}]") from None
     return found
 
 
-def _row_reader(parts: list[Any]) -> Reader:
-    readers = list(map(_reader, parts))
-
-    def read(plain: Any, events: Sequence[Event] | None) -> tuple[Any, ...]:
-        if not isinstance(plain, list) or len(plain) != len(parts):
-            raise _wrong(plain, f"a list of {len(parts)}")
-        return tuple(_row(readers, plain, events))
-
-    return read
-
-
-def _payload(value: Any) -> Any:
+def _payload(value: Any, _: object = None) -> Any:
     """Return what an event holds as plain data that keeps its types."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
@@ -522,32 +496,18 @@ def _payload(value: Any) -> Any:
     if isinstance(value, Mapping):
         return _payload_object(value)
     if isinstance(value, list):
-        return _payload_list(value)
+        return _row(itertools.repeat(_payload), value)
     if isinstance(value, tuple):
-        return {"$tuple": _payload_list(value)}
+        return {"$tuple": _row(itertools.repeat(_payload), value)}
     raise _MisfitError(f"{shown(value)} cannot be stored; expected what JSON can hold, or a time with its zone")
 
 
 def _payload_object(value: Mapping[Any, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for name, held in value.items():
-        if not isinstance(name, str):
-            raise _MisfitError(f"{shown(name)} cannot be stored as the name of a value; expected a str")
-        try:
-            plain[name] = _payload(held)
-        except _MisfitError as error:
-            raise error.within(f".{name}") from None
+    unnamed = next((name for name in value if not isinstance(name, str)), None)
+    if unnamed is not None:
+        raise _MisfitError(f"{shown(unnamed)} cannot be stored as the name of a value; expected a str")
+    plain = _named(value, _payload)
     return {"$object": list(map(list, plain.items()))} if any(name.startswith("$") for name in plain) else plain
-
-
-def _payload_list(value: Sequence[Any]) -> list[Any]:
-    plain: list[Any] = []
-    for at, held in enumerate(value):
-        try:
-            plain.append(_payload(held))
-        except _MisfitError as error:
-            raise error.within(f"[{at}]") from None
-    return plain
 
 
 def _time(value: datetime) -> str:
@@ -568,10 +528,10 @@ def _read_payload(plain: Any, depth: int) -> Any:
     if depth >= MAX_NESTING:
         raise _wrong(plain, "a plain value")
 
-    def inner(held: Any, _: Sequence[Event] | None) -> Any:
+    def inner(held: Any, _: object) -> Any:
         return _read_payload(held, depth + 1)
 
-    return _each(plain, inner) if isinstance(plain, list) else _mapping_reader(inner)(plain, None)
+    return _each(plain, inner) if isinstance(plain, list) else _mapping(plain, inner)
 
 
 def _tagged(tag: str, plain: Any, depth: int) -> Any:
@@ -592,7 +552,7 @@ def _tagged(tag: str, plain: Any, depth: int) -> Any:
     if tag == "$tuple" and isinstance(plain, list) and depth < MAX_NESTING:
         return tuple(_read_payload(plain, depth))
     if tag == "$object" and depth < MAX_NESTING:
-        return {name: _read_payload(held, depth + 1) for name, held in _each(plain, _reader(tuple[str, object]))}
+        return {name: _read_payload(held, depth + 1) for name, held in _each(plain, _form(tuple[str, object]).read)}
     raise _wrong({tag: plain}, "$time, $date, $float, $bytes, $tuple or $object")
 
 
@@ -618,12 +578,12 @@ def _is_listed(declared: Any) -> bool:
 def fields_of(declared: Any) -> dict[str, Any]:
     """Return the fields that a record is made with, and their defaults; MISSING for those without one."""
     if issubclass(declared, Struct):
-        return {one.name: MISSING if one.required else one.default for one in structs.fields(declared)}
-    return {one.name: _default(one) for one in fields(declared) if one.init}
-
-
-def _default(one: Field[Any]) -> Any:
-    return one.default_factory() if one.default_factory is not MISSING else one.default
+        return {field.name: MISSING if field.required else field.default for field in structs.fields(declared)}
+    return {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(declared)
+        if field.init
+    }
 
 
 def _wrong(value: object, expected: str) -> _MisfitError:

@@ -4,17 +4,41 @@
 long as the text stays within the bounds of parser and Filter. `format_expression` writes a tree as it stands:
 `parse_expression(format_expression(e)) == e` for every tree whose `and`s and `or`s have two or more parts. (The `and`
 of one part is written as that part, the `and` of none as `true`, the `or` of none as `false`.)
+
+Between them stands the normal form as an expression: short, and the same for filters that compare equal.
+`Filter.of(canonical_expression(f), schema) == f` for every filter f made under that schema, as long as the expression
+stays within Filter's own bounds (a product of long disjunctions can need more than MAX_CONSTRAINTS when it is written
+out). What all conjunctions share is written once; a value set becomes the fewest constraints that are easy to read.
+
+Over integers, strings and times a cut has two spellings (`x < 5` is `x <= 4`): integers take closed bounds, strings and
+times the shorter constant.
 """
 
 from __future__ import annotations
 
-from rankcast.language.canonical import canonical_expression
-from rankcast.language.literals import format_name, format_value
-from rankcast.model.expressions import PATTERNS, And, Constant, Constraint, Expression, Not, Operator, Or
-from rankcast.model.filters import Conjunction, Filter
-from rankcast.model.valuesets.sets import ValueSet
+from itertools import pairwise
+from typing import NamedTuple, cast
 
-__all__ = ["format_constraint", "format_expression", "format_filter", "format_value", "format_value_set"]
+from rankcast.language.literals import format_name, format_value
+from rankcast.model.expressions import (
+    MAX_PATTERN_LENGTH,
+    PATTERNS,
+    And,
+    Constant,
+    Constraint,
+    Expression,
+    Not,
+    Operator,
+    Or,
+    all_of,
+)
+from rankcast.model.filters import Conjunction, Filter
+from rankcast.model.times import EARLIEST, TICK, format_time
+from rankcast.model.values import Value
+from rankcast.model.valuesets.intervals import END, START, Cut, Domain, IntervalSet
+from rankcast.model.valuesets.patterns import Pattern, PatternKind
+from rankcast.model.valuesets.sets import PRESENT, ValueSet
+from rankcast.model.valuesets.strings import StringSet, prefix_range
 
 _NOT_INSIDE = PATTERNS | {Operator.IN, Operator.BETWEEN}
 """Operators whose negation has the `not` behind the attribute: `city not in ('Porto', 'Braga')`."""
@@ -90,3 +114,233 @@ def _constraint(constraint: Constraint, negation: str) -> str:
     if operator is Operator.BETWEEN:
         return f"{name} {negation}between {constants[0]} and {constants[1]}"
     return f"{name} {negation}{operator.value} {constants[0]}"
+
+
+Parts = list[Expression]
+"""Expressions that hold together: the parts of an `and`."""
+
+Piece = tuple[Cut, Cut]
+"""An interval, or the gap between two."""
+
+_OPERATOR_OF_KIND = {
+    PatternKind.EXACT: Operator.EQ,
+    PatternKind.PREFIX: Operator.PREFIX,
+    PatternKind.SUFFIX: Operator.SUFFIX,
+    PatternKind.CONTAINS: Operator.CONTAINS,
+    PatternKind.LIKE: Operator.LIKE,
+}
+
+
+def canonical_expression(filter: Filter) -> Expression:  # noqa: A002 (the field's own word)
+    """Return the expression that a filter's normal form is written as."""
+    conjunctions = filter.conjunctions
+    if not conjunctions:
+        return Constant(False)
+    first, *others = conjunctions
+    if not others:
+        return all_of(*_parts(first.items))
+    shared = set(first.items).intersection(*(other.items for other in others))
+    common = _parts(tuple(item for item in first.items if item in shared))
+    alternatives = Or(
+        tuple(
+            _one_of_several(_parts(tuple(item for item in conjunction.items if item not in shared)))
+            for conjunction in conjunctions
+        )
+    )
+    return And((*common, alternatives)) if common else alternatives
+
+
+def _one_of_several(parts: Parts) -> Expression:
+    """Return a conjunction among others; one that is an `or` itself stays an `or` inside the `or`.
+
+    Were it opened up, its alternatives might be merged with those of another conjunction.
+    """
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def _parts(items: tuple[tuple[str, ValueSet], ...]) -> Parts:
+    return [part for name, values in items for part in _of_attribute(name, values)]
+
+
+def _of_attribute(name: str, values: ValueSet) -> Parts:
+    if values == PRESENT:
+        return [Constraint(name, Operator.EXISTS)]
+    alternatives: list[Parts] = []
+    if values.missing:
+        alternatives.append([Not(Constraint(name, Operator.EXISTS))])
+    alternatives += _of_intervals(name, values.numbers)
+    alternatives += _of_strings(name, values.strings)
+    if values.bools:
+        alternatives.append([_equal(name, sorted(values.bools, reverse=True))])
+    alternatives += _of_intervals(name, values.times)
+    return _any_of(alternatives)
+
+
+def _any_of(alternatives: list[Parts]) -> Parts:
+    return alternatives[0] if len(alternatives) == 1 else [Or(tuple(all_of(*parts) for parts in alternatives))]
+
+
+def _of_strings(name: str, strings: StringSet) -> list[Parts]:
+    if not strings.has_patterns:
+        return _of_intervals(name, strings.ranges)
+    ranges = _beyond_patterns(strings)
+    parts = [] if ranges.is_full else _any_of(_of_intervals(name, ranges))
+    parts += (_matching(name, pattern) for pattern in sorted(strings.required, key=_text))
+    parts += (Not(_matching(name, pattern)) for pattern in sorted(strings.forbidden, key=_text))
+    return [parts]
+
+
+def _beyond_patterns(strings: StringSet) -> IntervalSet:
+    """Return the ranges without the ends that the head of a required pattern implies already."""
+    implied = IntervalSet.full(Domain.STRING)
+    for pattern in strings.required:
+        implied &= prefix_range(pattern.head)
+    first, *inner, last = strings.ranges.cuts
+    return IntervalSet(
+        Domain.STRING,
+        (START if first == implied.cuts[0] else first, *inner, END if last == implied.cuts[-1] else last),
+    )
+
+
+def _text(pattern: Pattern) -> str:
+    return pattern.text
+
+
+def _matching(name: str, pattern: Pattern) -> Constraint:
+    constant = pattern.text if pattern.kind is PatternKind.LIKE else pattern.literal
+    return Constraint(name, _OPERATOR_OF_KIND[pattern.kind], (constant,))
+
+
+def _equal(name: str, values: list[Value]) -> Constraint:
+    return Constraint(name, Operator.EQ if len(values) == 1 else Operator.IN, tuple(values))
+
+
+def _of_intervals(name: str, intervals: IntervalSet) -> list[Parts]:
+    """Return alternatives: one list of single values, then the intervals, each with what it lacks."""
+    if intervals.is_full:
+        return [[part] for part in _whole_family(name, intervals.domain)]
+    points, runs = _points_and_runs(intervals)
+    alternatives: list[Parts] = [[_equal(name, points)]] if points else []
+    for run in runs:
+        gaps = [(gap_start, gap_end) for (_, gap_start), (gap_end, _) in pairwise(run)]
+        within = bounded(name, intervals.domain, run[0][0], run[-1][1])
+        alternatives.append([*within, *_without(name, intervals, gaps)])
+    return alternatives
+
+
+def _without(name: str, intervals: IntervalSet, gaps: list[Piece]) -> Parts:
+    """Return what excludes some gaps, each of them a single value or all strings of one prefix."""
+    lacking = [value for gap in gaps if (value := intervals.point(*gap)) is not None]
+    parts: Parts = []
+    if len(lacking) == 1:
+        parts.append(Constraint(name, Operator.NE, tuple(lacking)))
+    elif lacking:
+        parts.append(Not(Constraint(name, Operator.IN, tuple(lacking))))
+    parts += (Not(Constraint(name, Operator.PREFIX, (gap[0][1],))) for gap in gaps if is_prefix(intervals.domain, *gap))
+    return parts
+
+
+def _whole_family(name: str, domain: Domain) -> Parts:
+    """Return what holds for all values of a family and is unknown for every other."""
+    if domain is Domain.STRING:
+        return [Constraint(name, Operator.GE, ("",))]
+    if domain is Domain.TIME:
+        return [Constraint(name, Operator.GE, (EARLIEST,))]
+    return [Constraint(name, Operator.LT, (0,)), Constraint(name, Operator.GE, (0,))]
+
+
+def _points_and_runs(intervals: IntervalSet) -> tuple[list[Value], list[list[Piece]]]:
+    """Split the pieces of a set into single values, and runs of pieces with only one thing missing in between.
+
+    A run neither starts nor ends with a single value: 1, 3 and 5 to 9 over the integers are "1, 3" and "5 to 9".
+    """
+    points: list[Value] = []
+    runs: list[list[Piece]] = []
+    run: list[Piece] = []
+    for piece in intervals.pieces():
+        if run and not _is_one_thing(intervals, run[-1][1], piece[0]):
+            _close(intervals, run, points, runs)
+            run = []
+        run.append(piece)
+    _close(intervals, run, points, runs)
+    return points, runs
+
+
+def _is_one_thing(intervals: IntervalSet, start: Cut, end: Cut) -> bool:
+    return intervals.point(start, end) is not None or is_prefix(intervals.domain, start, end)
+
+
+def _close(intervals: IntervalSet, run: list[Piece], points: list[Value], runs: list[list[Piece]]) -> None:
+    wide = [at for at, piece in enumerate(run) if intervals.point(*piece) is None]
+    if not wide:
+        points += (_single(intervals, *piece) for piece in run)
+        return
+    first, last = wide[0], wide[-1]
+    points += (_single(intervals, *piece) for piece in (*run[:first], *run[last + 1 :]))
+    runs.append(run[first : last + 1])
+
+
+def _single(intervals: IntervalSet, start: Cut, end: Cut) -> Value:
+    """Return the value between two cuts that are known to have just one between them."""
+    return cast(Value, intervals.point(start, end))
+
+
+class _Bound(NamedTuple):
+    """One end of an interval; a closed one includes its value."""
+
+    value: Value
+    closed: bool
+
+
+def bounded(name: str, domain: Domain, start: Cut, end: Cut) -> list[Constraint]:
+    """Return the constraints, none to two, that hold together between two cuts."""
+    if is_prefix(domain, start, end):
+        return [Constraint(name, Operator.PREFIX, (start[1],))]
+    low = None if start == START else _low(domain, start)
+    high = None if end == END else _high(domain, end)
+    if low and high and low.closed and high.closed:
+        return [Constraint(name, Operator.BETWEEN, (low.value, high.value))]
+    found: list[Constraint] = []
+    if low:
+        found.append(Constraint(name, Operator.GE if low.closed else Operator.GT, (low.value,)))
+    if high:
+        found.append(Constraint(name, Operator.LE if high.closed else Operator.LT, (high.value,)))
+    return found
+
+
+def is_prefix(domain: Domain, start: Cut, end: Cut) -> bool:
+    """Whether the strings between two cuts are those that start with the first of them, if a prefix may be as long."""
+    if domain is not Domain.STRING or start == START or len(start[1]) > MAX_PATTERN_LENGTH:
+        return False
+    return (start, end) == prefix_range(start[1]).cuts
+
+
+def _low(domain: Domain, start: Cut) -> _Bound:
+    value, above = start[1], bool(start[2])
+    before = _before(domain, value)
+    if before is not None and domain is not Domain.INTEGER and _length(before) < _length(value):
+        return _Bound(before, closed=False)
+    return _Bound(value, closed=not above)
+
+
+def _high(domain: Domain, end: Cut) -> _Bound:
+    value, above = end[1], bool(end[2])
+    before = _before(domain, value)
+    if before is not None and (domain is Domain.INTEGER or _length(before) <= _length(value)):
+        return _Bound(before, closed=True)
+    return _Bound(value, closed=above)
+
+
+def _before(domain: Domain, value: Value) -> Value | None:
+    """Return the value just before another, where there is such a thing."""
+    if domain is Domain.INTEGER:
+        return int(value) - 1  # type: ignore[arg-type]
+    if domain is Domain.TIME:
+        return value - TICK  # type: ignore[operator,return-value]
+    if isinstance(value, str) and value.endswith("\0"):
+        return value[:-1]
+    return None
+
+
+def _length(value: Value) -> int:
+    return len(value) if isinstance(value, str) else len(format_time(value))  # type: ignore[arg-type]

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from rankcast.language.printer import format_expression, format_value, format_value_set
+from rankcast.language.literals import format_value
+from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.naive import Evaluation, judge, negation
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constraint, Not, Operator
