@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.model.filters import value_set
-from rankcast.model.values import Family, ValueType
+from rankcast.model.values import Family, ValueType, family_of
 from rankcast.model.valuesets.intervals import Domain, IntervalSet
 from rankcast.model.valuesets.patterns import Pattern
-from rankcast.model.valuesets.sets import EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet, single_value
+from rankcast.model.valuesets.sets import DOMAIN_OF_FAMILY, EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet
 from rankcast.testing.strategies import COMMON, EDGES, constraints, values
 
 PROBES = (None, *(value for pool in (COMMON, EDGES) for kind in ValueType for value in pool[kind]))
@@ -28,6 +28,11 @@ def sets():
     both = st.builds(lambda one, other: one & other, simple_sets(), simple_sets())
     either = st.builds(lambda one, other: one.union(other) or one, simple_sets(), simple_sets())
     return simple_sets() | both | either
+
+
+def single_value(value):
+    family = family_of(value)
+    return ValueSet.of_points(family, (value,), DOMAIN_OF_FAMILY[family])
 
 
 def members(found):

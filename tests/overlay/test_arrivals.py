@@ -26,14 +26,13 @@ from rankcast.overlay.simulation.simulator import START, Simulation
 from rankcast.overlay.simulation.topologies import chain
 from rankcast.overlay.wire.messages import Advertise, Publish, Subscribe
 from rankcast.testing.conformance import cases, delivery_of
-from rankcast.testing.overlay_engine import delivery_of as delivery_of_broker
 
 EVERYTHING = parse_filter("true")
 SECOND = timedelta(seconds=1)
 
 
 def handed(effects):
-    return [delivery_of_broker(one) for one in effects if isinstance(one, Deliver)]
+    return [delivery_of(one) for one in effects if isinstance(one, Deliver)]
 
 
 @settings(max_examples=60)

@@ -81,6 +81,22 @@ class Verdict(Enum):
     ON_DEMAND = "read on demand"
 
 
+_WORDS = {
+    Verdict.DELIVERED: "delivered with rank {rank}{standing}",
+    Verdict.NO_MATCH: "not delivered: {which}",
+    Verdict.NO_RELEVANCE: "not delivered: the event lacks the numbers that its relevance is worked out from",
+    Verdict.REPEATED: "not delivered now: an event with this source and id was published before",
+    Verdict.LATE: "not delivered: the event comes {beyond}later than is allowed",
+    Verdict.HELD: "not delivered now: with rank {rank} it is kept back until nothing earlier can come",
+    Verdict.EXPIRED: "not delivered: the event has expired",
+    Verdict.TOO_OLD: "not delivered: the event is too old for the window",
+    Verdict.WAITING: "not delivered now: with rank {rank} it waits for the end of the period{standing}",
+    Verdict.OUTRANKED: "not delivered now: with rank {rank} it is not among the best{by}{standing}{chance}",
+    Verdict.GATHERED: "not handed over now: with rank {rank} it is gathered{standing}",
+    Verdict.ON_DEMAND: "not handed over: with rank {rank} it is there to be read{standing}",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What an event means to a subscriber: why each subscription matches or not, its rank, and whether it is delivered.
@@ -115,34 +131,14 @@ class Outcome:
 
     @property
     def _in_words(self) -> str:
-        rank = "" if self.rank is None else f"{self.rank:g}{self._fading}"
-        match self.verdict:
-            case Verdict.DELIVERED:
-                return f"delivered with rank {rank}{self._standing}"
-            case Verdict.NO_MATCH:
-                which = "no subscription matches" if self.subscription is None else "the subscription does not match"
-                return f"not delivered: {which}"
-            case Verdict.NO_RELEVANCE:
-                return "not delivered: the event lacks the numbers that its relevance is worked out from"
-            case Verdict.REPEATED:
-                return "not delivered now: an event with this source and id was published before"
-            case Verdict.LATE:
-                beyond = "" if self.late is None else f"{self.late.by} "
-                return f"not delivered: the event comes {beyond}later than is allowed"
-            case Verdict.HELD:
-                return f"not delivered now: with rank {rank} it is kept back until nothing earlier can come"
-            case Verdict.EXPIRED:
-                return "not delivered: the event has expired"
-            case Verdict.TOO_OLD:
-                return "not delivered: the event is too old for the window"
-            case Verdict.WAITING:
-                return f"not delivered now: with rank {rank} it waits for the end of the period{self._standing}"
-            case Verdict.GATHERED:
-                return f"not handed over now: with rank {rank} it is gathered{self._standing}"
-            case Verdict.ON_DEMAND:
-                return f"not handed over: with rank {rank} it is there to be read{self._standing}"
-        by = " by rank and diversity" if self.outlook is not None and self.outlook.diverse else ""
-        return f"not delivered now: with rank {rank} it is not among the best{by}{self._standing}{self._chance}"
+        return _WORDS[self.verdict].format(
+            rank="" if self.rank is None else f"{self.rank:g}{self._fading}",
+            which="no subscription matches" if self.subscription is None else "the subscription does not match",
+            beyond="" if self.late is None else f"{self.late.by} ",
+            by=" by rank and diversity" if self.outlook is not None and self.outlook.diverse else "",
+            standing=self._standing,
+            chance=self._chance,
+        )
 
     @property
     def _fading(self) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 from rankcast.model.errors import FilterError, FilterTooLargeError, InvalidValueError, RankcastError, shown
 from rankcast.model.expressions import Constraint, Expression, Not, Operator, all_of, any_of
@@ -28,8 +27,6 @@ _COMBINATIONS: Mapping[str, Callable[..., Expression]] = {"all": all_of, "any": 
 _DIALECTS = "exact, prefix, suffix, all, any or not"
 _PLAIN_KEY = re.compile(r"\w+", re.ASCII)
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
-
-_Reader: TypeAlias = "Callable[[object, str, Schema | None, int], Expression]"
 
 
 def filter_from_cloudevents(document: object, schema: Schema | None = None) -> Filter:
@@ -55,43 +52,19 @@ def _filter(document: object, path: str, schema: Schema | None, depth: int) -> E
     ((dialect, content),) = document.items()
     if dialect == "sql":
         raise FilterError(f"{path}.sql: CloudEvents SQL is not supported; expected {_DIALECTS}")
-    reader = _READERS.get(dialect) if isinstance(dialect, str) else None
-    if reader is None:
+    if dialect not in ("not", *_COMBINATIONS, *_OPERATORS):
         raise FilterError(f"{path}: unknown filter dialect {shown(dialect)}; expected {_DIALECTS}")
-    return reader(content, f"{path}.{dialect}", schema, depth)
-
-
-def _negation(content: object, path: str, schema: Schema | None, depth: int) -> Expression:
-    return Not(_filter(content, path, schema, depth + 1))
-
-
-def _combination(dialect: str) -> _Reader:
-    combine = _COMBINATIONS[dialect]
-
-    def read(content: object, path: str, schema: Schema | None, depth: int) -> Expression:
+    path = f"{path}.{dialect}"
+    if dialect == "not":
+        return Not(_filter(content, path, schema, depth + 1))
+    if dialect in _COMBINATIONS:
         if not isinstance(content, list | tuple) or not content:
             raise FilterError(f"{path}: {shown(content)} is not a list of filters; expected at least one in [...]")
-        return combine(*[_filter(item, f"{path}[{at}]", schema, depth + 1) for at, item in enumerate(content)])
-
-    return read
-
-
-def _comparison(dialect: str) -> _Reader:
-    operator = _OPERATORS[dialect]
-
-    def read(content: object, path: str, schema: Schema | None, depth: int) -> Expression:
-        if not isinstance(content, Mapping) or not content:
-            raise FilterError(f"{path}: {shown(content)} is not an object of attribute names and strings")
-        return all_of(*[_leaf(operator, name, text, path, schema) for name, text in content.items()])
-
-    return read
-
-
-_READERS: Mapping[str, _Reader] = {
-    **{dialect: _comparison(dialect) for dialect in _OPERATORS},
-    **{dialect: _combination(dialect) for dialect in _COMBINATIONS},
-    "not": _negation,
-}
+        parts = [_filter(item, f"{path}[{at}]", schema, depth + 1) for at, item in enumerate(content)]
+        return _COMBINATIONS[dialect](*parts)
+    if not isinstance(content, Mapping) or not content:
+        raise FilterError(f"{path}: {shown(content)} is not an object of attribute names and strings")
+    return all_of(*[_leaf(_OPERATORS[dialect], name, text, path, schema) for name, text in content.items()])
 
 
 def _leaf(operator: Operator, name: object, text: object, path: str, schema: Schema | None) -> Expression:

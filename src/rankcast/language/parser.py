@@ -47,6 +47,7 @@ from rankcast.model.expressions import (
     Not,
     Operator,
     Or,
+    leaves,
 )
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
@@ -334,23 +335,10 @@ def _placed_by_schema(error: FilterError, text: str, expression: Expression, sch
     """
     parser = _Parser(text)
     parser.expression()
-    for start, constraint in zip(parser.names, _constraints(expression), strict=True):
+    constraints = [leaf for leaf in leaves(expression) if isinstance(leaf, Constraint)]
+    for start, constraint in zip(parser.names, constraints, strict=True):
         try:
             schema.check(constraint)
         except (UnknownAttributeError, FilterTypeError) as found:
             return _MisplacedError(found, start).placed_in(text)
     return error
-
-
-def _constraints(expression: Expression) -> list[Constraint]:
-    found: list[Constraint] = []
-    waiting = [expression]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Constraint):
-            found.append(part)
-        elif isinstance(part, Not):
-            waiting.append(part.part)
-        elif isinstance(part, And | Or):
-            waiting += reversed(part.parts)
-    return found

@@ -20,13 +20,12 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
-from rankcast.model.events import Event
+from rankcast.model.events import NOT_EXTENSIONS, Event
 from rankcast.model.schema import INFINITE_TEXTS
 from rankcast.model.times import format_time, parse_time
 from rankcast.model.values import Value, checked_value
 
 _ENVELOPE = ("id", "source", "type", "subject", "datacontenttype", "dataschema")
-_NOT_EXTENSIONS = frozenset((*_ENVELOPE, "specversion", "time", "expirytime", "data", "data_base64"))
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -104,7 +103,7 @@ def _cloud_event(document: Mapping[str, Any]) -> Event:
     times = _times(document)
     extensions: dict[str, Value] = {}
     for name, raw in document.items():
-        if name in _NOT_EXTENSIONS:
+        if name in NOT_EXTENSIONS:
             continue
         if isinstance(raw, Mapping | list):
             raise InvalidEventError(f"extension {name!r}: {shown(raw)} is not a simple value")
@@ -153,9 +152,7 @@ def _data(document: Mapping[str, Any]) -> Any:
 def event_to_json(event: Event) -> dict[str, Any]:
     """Return the event as a CloudEvents object, ready for `json.dumps`."""
     document: dict[str, Any] = {"specversion": "1.0"}
-    for name in _ENVELOPE:
-        if getattr(event, name) is not None:
-            document[name] = getattr(event, name)
+    document |= {name: getattr(event, name) for name in _ENVELOPE if getattr(event, name) is not None}
     if event.time is not None:
         document["time"] = format_time(event.time)
     if event.expires is not None:

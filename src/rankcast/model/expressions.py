@@ -166,29 +166,39 @@ class Not(_Combinable, frozen=True, gc=False):
         force_setattr(self, "depth", _depth_above((self.part,)))
 
 
-class And(_Combinable, frozen=True, gc=False):
+class _Combination(_Combinable, frozen=True, gc=False):
+    parts: tuple[Expression, ...]
+    depth: int = 0
+    """Worked out from the parts."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "depth", _depth_above(self.parts))
+
+
+class And(_Combination, frozen=True, gc=False):
     """False where a part is false, else unknown where a part is unknown, else true."""
 
-    parts: tuple[Expression, ...]
-    depth: int = 0
-    """Worked out from the parts."""
 
-    def __post_init__(self) -> None:
-        force_setattr(self, "depth", _depth_above(self.parts))
-
-
-class Or(_Combinable, frozen=True, gc=False):
+class Or(_Combination, frozen=True, gc=False):
     """True where a part is true, else unknown where a part is unknown, else false."""
-
-    parts: tuple[Expression, ...]
-    depth: int = 0
-    """Worked out from the parts."""
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "depth", _depth_above(self.parts))
 
 
 Expression: TypeAlias = Constraint | Constant | Not | And | Or
+
+
+def leaves(expression: Expression) -> list[Constraint | Constant]:
+    """Return the constraints and constants of a tree, as they are read from left to right."""
+    found: list[Constraint | Constant] = []
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Not):
+            waiting.append(part.part)
+        elif isinstance(part, And | Or):
+            waiting += reversed(part.parts)
+        else:
+            found.append(part)
+    return found
 
 
 def _depth_above(parts: tuple[Expression, ...]) -> int:
@@ -299,7 +309,7 @@ class Attribute:
         return Constraint(self.name, Operator.EXISTS)
 
     def _compared(self, operator: Operator, constant: object) -> Constraint:
-        return Constraint(self.name, operator, (checked_constant(constant, f"{self.name} {operator.value}"),))
+        return Constraint(self.name, operator, (cast(Value, constant),))
 
 
 def attr(name: str) -> Attribute:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from operator import and_, xor
-from typing import Protocol, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
@@ -28,9 +28,10 @@ from rankcast.model.expressions import (
     Expression,
     Not,
     Operator,
-    Or,
     check_expression,
+    leaves,
 )
+from rankcast.model.schema import Schema
 from rankcast.model.values import Family, Value
 from rankcast.model.valuesets.intervals import Domain, IntervalSet
 from rankcast.model.valuesets.sets import DOMAIN_OF_FAMILY, EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet
@@ -54,19 +55,6 @@ MAX_UNIONS = MAX_CONJUNCTIONS**2
 """Unions of sets with string patterns that are tried, each with each, to merge one disjunction."""
 
 Part = TypeVar("Part")
-
-
-class AttributeRules(Protocol):
-    """What lowering must know of declared attributes; `rankcast.model.schema.Schema` provides it."""
-
-    def check(self, constraint: Constraint) -> None:
-        """Raise when a constraint does not fit the declaration of its attribute."""
-
-    def number_domain(self, attribute: str) -> Domain:
-        """Return whether an attribute's numbers are integers or reals."""
-
-    def simplified(self, attribute: str, values: ValueSet) -> ValueSet:
-        """Return the plainest set that accepts the same of what the attribute may be."""
 
 
 class Conjunction(Struct, frozen=True, gc=False):
@@ -152,10 +140,10 @@ class Filter(Struct, frozen=True, gc=False):
 
     expression: Expression
     conjunctions: tuple[Conjunction, ...]
-    schema: AttributeRules | None = None
+    schema: Schema | None = None
 
     @staticmethod
-    def of(expression: Expression, schema: AttributeRules | None = None) -> Filter:
+    def of(expression: Expression, schema: Schema | None = None) -> Filter:
         """Lower an expression; with a schema, check it and use what is known of attributes.
 
         Raises FilterTooLargeError past MAX_CONSTRAINTS, or when the normal form exceeds MAX_CONJUNCTIONS.
@@ -165,7 +153,7 @@ class Filter(Struct, frozen=True, gc=False):
         conjunctions = _lowered(expression, schema, negated=False)
         return Filter(expression, conjunctions if schema is None else _declared(conjunctions, schema), schema)
 
-    def under(self, schema: AttributeRules | None) -> Filter:
+    def under(self, schema: Schema | None) -> Filter:
         """Return the same filter with its normal form under another schema."""
         if schema is not None and schema is self.schema:
             return self
@@ -197,15 +185,7 @@ Conjunctions: TypeAlias = tuple[Conjunction, ...]
 
 
 def _check_size(expression: Expression) -> None:
-    count, waiting = 0, [expression]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Not):
-            waiting.append(part.part)
-        elif isinstance(part, And | Or):
-            waiting += part.parts
-        else:
-            count += 1
+    count = len(leaves(expression))
     if count > MAX_CONSTRAINTS:
         raise FilterTooLargeError(
             f"the filter has {count:,} constraints; at most {MAX_CONSTRAINTS:,} are allowed "
@@ -213,7 +193,7 @@ def _check_size(expression: Expression) -> None:
         )
 
 
-def _lowered(expression: Expression, schema: AttributeRules | None, *, negated: bool) -> Conjunctions:
+def _lowered(expression: Expression, schema: Schema | None, *, negated: bool) -> Conjunctions:
     """Return where the expression is true or, negated, where it is false."""
     if isinstance(expression, Constraint):
         return _lowered_constraint(expression, schema, negated=negated)
@@ -227,7 +207,7 @@ def _lowered(expression: Expression, schema: AttributeRules | None, *, negated: 
     return _any_of(conjunction for part in parts for conjunction in part)
 
 
-def _declared(conjunctions: Conjunctions, schema: AttributeRules) -> Conjunctions:
+def _declared(conjunctions: Conjunctions, schema: Schema) -> Conjunctions:
     """Simplify by the schema what merging has put together, until nothing changes."""
     while True:
         items = ([(name, schema.simplified(name, values)) for name, values in found] for found in conjunctions)
@@ -241,7 +221,7 @@ def _declared(conjunctions: Conjunctions, schema: AttributeRules) -> Conjunction
         conjunctions = simplified
 
 
-def _lowered_constraint(constraint: Constraint, schema: AttributeRules | None, *, negated: bool) -> Conjunctions:
+def _lowered_constraint(constraint: Constraint, schema: Schema | None, *, negated: bool) -> Conjunctions:
     domain = Domain.REAL
     if schema is not None:
         schema.check(constraint)
@@ -272,17 +252,12 @@ def value_set(constraint: Constraint, numbers: Domain = Domain.REAL, *, negated:
 
 
 def _interval(constraint: Constraint, domain: Domain) -> IntervalSet:
-    first = constraint.constants[0]
-    match constraint.operator:
-        case Operator.LT:
-            return IntervalSet.between(domain, None, first, high_closed=False)
-        case Operator.LE:
-            return IntervalSet.between(domain, None, first)
-        case Operator.GT:
-            return IntervalSet.between(domain, first, None, low_closed=False)
-        case Operator.GE:
-            return IntervalSet.between(domain, first, None)
-    return IntervalSet.between(domain, first, constraint.constants[1])
+    operator, first, last = constraint.operator, constraint.constants[0], constraint.constants[-1]
+    if operator is Operator.BETWEEN:
+        return IntervalSet.between(domain, first, last)
+    if operator in (Operator.LT, Operator.LE):
+        return IntervalSet.between(domain, None, first, high_closed=operator is Operator.LE)
+    return IntervalSet.between(domain, first, None, low_closed=operator is Operator.GE)
 
 
 def _rest_of_family(values: ValueSet, family: Family) -> ValueSet:
@@ -345,7 +320,7 @@ def _product(left: Conjunctions, right: Conjunctions) -> Conjunctions:
     if pairs > MAX_PRODUCT:
         raise _too_many()
     _check_value_sets(pairs * max(map(len, left), default=0) + pairs * max(map(len, right), default=0))
-    return _any_of(both for one in left for other in right if (both := one & other) is not None)
+    return _any_of(both for mine in left for theirs in right if (both := mine & theirs) is not None)
 
 
 def _check_value_sets(count: int) -> None:

@@ -115,25 +115,37 @@ def check_attributes(policy: Policy, schema: Schema) -> None:
         schema.type_of(name)
 
 
+def require(fits: bool, name: str, value: object, expected: str) -> None:
+    """Raise unless a value that a subscriber states fits; the message has its name, the value and what is expected."""
+    if not fits:
+        raise InvalidSubscriptionError(f"{name}: {shown(value)} is not {expected}")
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is an int or a float."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def check_policy(value: object) -> None:
     """Raise unless `value` is a delivery policy."""
-    if not isinstance(value, AllMatches | Continuous | Periodic | Sliding | TopKWindow):
-        raise InvalidSubscriptionError(
-            f"deliver: {shown(value)} is not a delivery policy; expected AllMatches(), Continuous(k), "
-            "Periodic(k, period), Sliding(k, window) or TopKWindow(k, window)"
-        )
+    require(
+        isinstance(value, AllMatches | Continuous | Periodic | Sliding | TopKWindow),
+        "deliver",
+        value,
+        "a delivery policy; expected AllMatches(), Continuous(k), Periodic(k, period), Sliding(k, window) or "
+        "TopKWindow(k, window)",
+    )
 
 
 def check_count(name: str, value: object, *, at_least: int) -> None:
     """Raise unless `value` is a whole number of at least `at_least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        raise InvalidSubscriptionError(f"{name}: {shown(value)} is not a whole number of at least {at_least}")
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= at_least
+    require(fits, name, value, f"a whole number of at least {at_least}")
 
 
 def _check_diversity(value: object, k: int, window: object = 1) -> None:
     """Raise unless `value` is a diversity, or none, by which so many can be chosen in a time that has a bound."""
-    if not isinstance(value, Diversity | None):
-        raise InvalidSubscriptionError(f"diversity: {shown(value)} is not a Diversity")
+    require(isinstance(value, Diversity | None), "diversity", value, "a Diversity")
     if value is None:
         return
     if k > MOST_CHOSEN:
@@ -147,8 +159,8 @@ def _check_diversity(value: object, k: int, window: object = 1) -> None:
 
 def check_duration(name: str, value: object) -> None:
     """Raise unless `value` is a duration above zero."""
-    if not isinstance(value, timedelta) or value <= timedelta(0):
-        raise InvalidSubscriptionError(f"{name}: {shown(value)} is not a duration above zero; expected a timedelta")
+    fits = isinstance(value, timedelta) and value > timedelta(0)
+    require(fits, name, value, "a duration above zero; expected a timedelta")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +191,8 @@ Notify: TypeAlias = AtOnce | Gathered | OnDemand
 
 def check_notify(value: object) -> None:
     """Raise unless `value` says when a subscriber is notified."""
-    if not isinstance(value, AtOnce | Gathered | OnDemand):
-        raise InvalidSubscriptionError(
-            f"notify: {shown(value)} is not AtOnce(), Gathered(every) or OnDemand(), which say when a subscriber is "
-            "notified"
-        )
+    expected = "AtOnce(), Gathered(every) or OnDemand(), which say when a subscriber is notified"
+    require(isinstance(value, AtOnce | Gathered | OnDemand), "notify", value, expected)
 
 
 class Weights(Mapping[str, float]):
@@ -237,8 +246,7 @@ class Diversity:
     weights: Mapping[str, float] = field(default_factory=Weights)
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.sigma) and 0 <= self.sigma <= 1):
-            raise InvalidSubscriptionError(f"sigma: {shown(self.sigma)} is not a number from 0 to 1")
+        require(is_number(self.sigma) and 0 <= self.sigma <= 1, "sigma", self.sigma, "a number from 0 to 1")
         object.__setattr__(self, "sigma", float(self.sigma))
         object.__setattr__(self, "weights", _checked_weights(self.weights))
 
@@ -263,9 +271,9 @@ def _checked_weights(weights: object) -> Weights:
     if not isinstance(weights, Mapping):
         raise InvalidSubscriptionError(f"weights: {shown(weights)} is not a mapping of attributes to weights")
     for name, weight in weights.items():
-        _check_name(name)
-        if not (_is_number(weight) and 0 < weight < math.inf):
-            raise InvalidSubscriptionError(f"weight of {name}: {shown(weight)} is not a finite number above 0")
+        check_attribute(name, "weights: ")
+        fits = is_number(weight) and 0 < weight < math.inf
+        require(fits, f"weight of {name}", weight, "a finite number above 0")
     try:
         checked = Weights(weights)
     except OverflowError:  # an int beyond every float
@@ -275,12 +283,9 @@ def _checked_weights(weights: object) -> Weights:
     return checked
 
 
-def _check_name(name: object) -> None:
+def check_attribute(name: object, where: str = "") -> None:
+    """Raise unless `name` can be that of an attribute."""
     try:
         checked_name(name)
     except InvalidValueError as error:
-        raise InvalidSubscriptionError(f"weights: {error}") from None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        raise InvalidSubscriptionError(f"{where}{error}") from None

@@ -1,7 +1,7 @@
 """Relevance functions and decay as subscribers state them: how much an event is wanted by what it holds, and how old.
 
-These are descriptions, checked where they are made; `rankcast.ranking.relevance` and `rankcast.ranking.relevance` give
-them their behaviour. A larger score is better. All scores lie in [0, 1] but those of an ideal point without a `reach`,
+These are descriptions, checked where they are made; `rankcast.ranking.relevance` gives them their
+behaviour. A larger score is better. All scores lie in [0, 1] but those of an ideal point without a `reach`,
 which are negated distances.
 
 Targets are kept in the order of their attributes' names: equal functions are equal whatever order they were written in,
@@ -17,10 +17,10 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TypeAlias
 
-from rankcast.model.errors import FilterTypeError, InvalidSubscriptionError, InvalidValueError, shown
-from rankcast.model.policies import check_duration
+from rankcast.model.errors import FilterTypeError, InvalidSubscriptionError, shown
+from rankcast.model.policies import check_attribute, check_duration, is_number, require
 from rankcast.model.schema import Schema
-from rankcast.model.values import FAMILY_OF_TYPE, Family, checked_name
+from rankcast.model.values import FAMILY_OF_TYPE, Family
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Target:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
+        check_attribute(self.attribute)
         where = f"target {self.attribute}"
         object.__setattr__(self, "value", _checked_number(f"{where}: value", self.value))
         for name in ("scale", "weight"):
@@ -88,7 +88,7 @@ class Cosine:
     vector: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _check_attribute(self.attribute)
+        check_attribute(self.attribute)
         vector = _checked_vector(self.vector)
         if not any(vector):
             raise InvalidSubscriptionError(
@@ -128,8 +128,7 @@ def _checked_targets(targets: object) -> tuple[Target, ...]:
         raise InvalidSubscriptionError(f"targets: {shown(targets)} is not a list of targets")
     found: list[Target] = []
     for target in targets:
-        if not isinstance(target, Target):
-            raise InvalidSubscriptionError(f"targets: {shown(target)} is not a Target")
+        require(isinstance(target, Target), "targets", target, "a Target")
         found.append(target)
     found.sort(key=lambda target: target.attribute)
     if not found:
@@ -148,26 +147,16 @@ def _checked_vector(vector: object) -> tuple[float, ...]:
     return tuple(_checked_number(f"vector[{at}]", number) for at, number in enumerate(vector))
 
 
-def _check_attribute(name: object) -> None:
-    try:
-        checked_name(name)
-    except InvalidValueError as error:
-        raise InvalidSubscriptionError(str(error)) from None
-
-
 def _checked_number(where: str, raw: object) -> float:
-    if isinstance(raw, int | float) and not isinstance(raw, bool):
-        try:
-            number = float(raw)
-        except OverflowError:  # an int beyond every float
-            number = math.inf
-        if math.isfinite(number):
-            return number
-    raise InvalidSubscriptionError(f"{where}: {shown(raw)} is not a finite number")
+    try:
+        number = float(raw) if is_number(raw) else math.nan  # type: ignore[arg-type]
+    except OverflowError:  # an int beyond every float
+        number = math.inf
+    require(math.isfinite(number), where, raw, "a finite number")
+    return number
 
 
 def _checked_positive(where: str, raw: object) -> float:
     number = _checked_number(where, raw)
-    if number <= 0:
-        raise InvalidSubscriptionError(f"{where}: {shown(raw)} is not a number above 0")
+    require(number > 0, where, raw, "a number above 0")
     return number

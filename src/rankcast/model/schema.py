@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from rankcast.model.errors import (
     FilterTypeError,
@@ -134,29 +133,16 @@ def _conformed(name: str, value: Value, declared: ValueType) -> Value:
     actual = type_of(value)
     if actual is declared:
         return value
-    converted: Value | None = None
     if declared is ValueType.INT and isinstance(value, float) and value.is_integer() and INT_MIN <= value <= INT_MAX:
-        converted = int(value)
-    elif declared is ValueType.FLOAT:
-        converted = _float(value)
-    elif declared is ValueType.TIME and isinstance(value, str):
-        converted = _time(name, value)
-    if converted is None:
-        expected = EXPECTED_TIME if declared is ValueType.TIME else f"a value of type {declared.value}"
-        raise InvalidEventError(f"{name}: {shown(value)} is of type {actual.value}; expected {expected}")
-    return converted
-
-
-def _float(value: Value) -> float | None:
-    if isinstance(value, str):
-        return float(value) if value in INFINITE_TEXTS else None
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return float(value) if float(value) == value else None
-
-
-def _time(name: str, text: str) -> datetime:
-    try:
-        return parse_time(text)
-    except InvalidValueError as error:
-        raise InvalidEventError(f"{name}: {error}") from None
+        return int(value)
+    if declared is ValueType.FLOAT and isinstance(value, int) and actual is ValueType.INT and float(value) == value:
+        return float(value)
+    if declared is ValueType.FLOAT and isinstance(value, str) and value in INFINITE_TEXTS:
+        return float(value)
+    if declared is ValueType.TIME and isinstance(value, str):
+        try:
+            return parse_time(value)
+        except InvalidValueError as error:
+            raise InvalidEventError(f"{name}: {error}") from None
+    expected = EXPECTED_TIME if declared is ValueType.TIME else f"a value of type {declared.value}"
+    raise InvalidEventError(f"{name}: {shown(value)} is of type {actual.value}; expected {expected}")

@@ -33,6 +33,8 @@ from rankcast.model.policies import (
     check_notify,
     check_policy,
     diversity_of,
+    is_number,
+    require,
 )
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, check_relevance
 from rankcast.model.schema import Schema
@@ -46,6 +48,8 @@ MAX_ID_LENGTH = 1_000
 
 MAX_WEIGHT = 1e100
 """Weight of one subscription: far from where a sum of weighted ranks is no longer a finite number."""
+
+_A_WEIGHT = f"a finite number of at least 0 and at most {MAX_WEIGHT:g}"
 
 
 class SubscriptionKey(NamedTuple):
@@ -85,20 +89,13 @@ class Subscription(Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         check_id("subscription", self.id)
-        if not isinstance(self.filter, Filter):
-            raise InvalidSubscriptionError(
-                f"filter: {shown(self.filter)} is not a Filter; expected parse_filter(text) or Filter.of(expression)"
-            )
-        if self.rank is not None and not (_is_number(self.rank) and 0 <= self.rank <= 1):
-            raise InvalidSubscriptionError(f"rank: {shown(self.rank)} is not a number from 0 to 1")
-        if not (_is_number(self.weight) and 0 <= self.weight <= MAX_WEIGHT):
-            raise InvalidSubscriptionError(
-                f"weight: {shown(self.weight)} is not a finite number of at least 0 and at most {MAX_WEIGHT:g}"
-            )
-        if not isinstance(self.relevance, IdealPoint | Closeness | Cosine | None):
-            raise InvalidSubscriptionError(
-                f"relevance: {shown(self.relevance)} is not an IdealPoint, a Closeness or a Cosine"
-            )
+        expected = "a Filter; expected parse_filter(text) or Filter.of(expression)"
+        require(isinstance(self.filter, Filter), "filter", self.filter, expected)
+        if self.rank is not None:
+            require(is_number(self.rank) and 0 <= self.rank <= 1, "rank", self.rank, "a number from 0 to 1")
+        require(is_number(self.weight) and 0 <= self.weight <= MAX_WEIGHT, "weight", self.weight, _A_WEIGHT)
+        known = isinstance(self.relevance, IdealPoint | Closeness | Cosine | None)
+        require(known, "relevance", self.relevance, "an IdealPoint, a Closeness or a Cosine")
         if self.rank is not None and self.scores_by_distance:
             raise InvalidSubscriptionError("relevance: an ideal point needs a reach to be combined with a rank")
         if self.refresh is not None:
@@ -163,13 +160,13 @@ class Subscriber(Struct, frozen=True, gc=False):
         check_id("subscriber", self.id)
         check_policy(self.deliver)
         check_notify(self.notify)
-        _check_kind("rank_by", self.rank_by, RankBy, "a RankBy")
-        _check_kind("most_specific", self.most_specific, bool, "True or False")
+        require(isinstance(self.rank_by, RankBy), "rank_by", self.rank_by, "a RankBy")
+        require(isinstance(self.most_specific, bool), "most_specific", self.most_specific, "True or False")
         _make_tuple(self, "subscriptions")
         _make_tuple(self, "priorities")
         known: set[str] = set()
         for subscription in self.subscriptions:
-            _check_kind("subscriptions", subscription, Subscription, "a Subscription")
+            require(isinstance(subscription, Subscription), "subscriptions", subscription, "a Subscription")
             if subscription.id in known:
                 raise DuplicateIdError(f"subscriber {shown(self.id)} has two subscriptions {shown(subscription.id)}")
             known.add(subscription.id)
@@ -185,24 +182,20 @@ class Subscriber(Struct, frozen=True, gc=False):
                 f"subscriber {shown(self.id)}: subscription {shown(ranked[0])} has a rank although there are "
                 "priorities; use one or the other"
             )
-        if not isinstance(self.decay, Decay | None):
-            raise InvalidSubscriptionError(f"decay: {shown(self.decay)} is not a Decay")
-        shared = tuple(one for one in self.subscriptions if one.deliver is None)
+        require(isinstance(self.decay, Decay | None), "decay", self.decay, "a Decay")
+        shared = tuple(held for held in self.subscriptions if held.deliver is None)
         if shared or not self.subscriptions:
             self._check_queue(self.deliver, shared, "")
-        for one in self.subscriptions:
-            if one.deliver is not None:
-                self._check_queue(one.deliver, (one,), f"subscription {shown(one.id)}: ")
+        for held in self.subscriptions:
+            if held.deliver is not None:
+                self._check_queue(held.deliver, (held,), f"subscription {shown(held.id)}: ")
 
     @property
     def policies(self) -> dict[SubscriptionId | None, Policy]:
         """The policy of each queue: the subscriber's own under None, if anything competes for it, then the others'."""
-        own = [(one.id, one.deliver) for one in self.subscriptions if one.deliver is not None]
-        found: dict[SubscriptionId | None, Policy] = {}
-        if len(own) < len(self.subscriptions) or not own:
-            found[None] = self.deliver
-        found.update(own)
-        return found
+        own = {held.id: held.deliver for held in self.subscriptions if held.deliver is not None}
+        shared = {None: self.deliver} if len(own) < len(self.subscriptions) or not own else {}
+        return {**shared, **own}
 
     def _check_queue(self, policy: Policy, competing: tuple[Subscription, ...], whose: str) -> None:
         self._check_distances(competing)
@@ -216,7 +209,7 @@ class Subscriber(Struct, frozen=True, gc=False):
 
     def _check_ranks(self, competing: tuple[Subscription, ...]) -> None:
         """Raise when events could have scores outside [0, 1], which diversity cannot weigh against distances."""
-        by_distance = next((one.id for one in competing if one.scores_by_distance), None)
+        by_distance = next((held.id for held in competing if held.scores_by_distance), None)
         if by_distance is not None:
             problem = f"subscription {shown(by_distance)} has an ideal point without a reach"
         elif self.decay is not None:
@@ -283,21 +276,12 @@ def check_id(kind: str, value: object) -> None:
         raise InvalidSubscriptionError(str(error)) from None
 
 
-def _check_kind(name: str, value: object, kind: type, expected: str) -> None:
-    if not isinstance(value, kind):
-        raise InvalidSubscriptionError(f"{name}: {shown(value)} is not {expected}")
-
-
 def _make_tuple(subscriber: Subscriber, name: str) -> None:
     """Let a field be a tuple where it was given as a list, which others could change."""
     value = getattr(subscriber, name)
     if not isinstance(value, tuple):
-        _check_kind(name, value, list, "a tuple")
+        require(isinstance(value, list), name, value, "a tuple")
         force_setattr(subscriber, name, tuple(value))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _checked_time(name: str, raw: object) -> datetime:

@@ -9,7 +9,7 @@ the naive matcher, ranks computed from scratch, policies over the whole history.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -23,8 +23,9 @@ from rankcast.matching.naive import matches
 from rankcast.matching.segments.builder import Entry
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Gathered, OnDemand
-from rankcast.model.subscriptions import RankBy, Subscriber, Subscription, SubscriptionId
+from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.times import LATEST
+from rankcast.overlay.effects import Deliver
 from rankcast.ranking.preferences import added, preference_ranks
 from rankcast.ranking.relevance import decayed, relevance_of
 from rankcast.testing.definitions import ExpectedDelivery, Offer, due, gathered, listed
@@ -42,6 +43,22 @@ class Case:
     subscribers: tuple[Subscriber, ...]
     events: tuple[Event, ...]
     reads: tuple[datetime, ...] = ()
+
+    @property
+    def steps(self) -> Iterator[Event | datetime]:
+        """The events and the instants of reading, in the order in which an engine gets them."""
+        reads = deque(self.reads)
+        for event in self.events:
+            while reads and event.time is not None and reads[0] < event.time:
+                yield reads.popleft()
+            yield event
+        yield from reads
+
+    @property
+    def lists(self) -> Iterator[tuple[SubscriberId, SubscriptionId | None]]:
+        """The lists that are read: of subscribers who are notified on demand, one for each policy."""
+        readers = (subscriber for subscriber in self.subscribers if isinstance(subscriber.notify, OnDemand))
+        return ((subscriber.id, name) for subscriber in readers for name in subscriber.policies)
 
 
 class Engine(Protocol):
@@ -82,9 +99,9 @@ class IndexEngine:
 
     def deliveries(self, case: Case) -> list[ExpectedDelivery]:
         """Match the events by the index."""
-        owned = [(subscriber.id, one) for subscriber in case.subscribers for one in subscriber.subscriptions]
+        owned = [(subscriber.id, held) for subscriber in case.subscribers for held in subscriber.subscriptions]
         entries = [
-            Entry.of(number, one.filter, one.active_from, one.active_until) for number, (_, one) in enumerate(owned)
+            Entry.of(number, held.filter, held.active_from, held.active_until) for number, (_, held) in enumerate(owned)
         ]
         index = Index(() if self.incremental else entries, delta=2)
         for entry in entries if self.incremental else ():
@@ -93,7 +110,7 @@ class IndexEngine:
 
         def matching(subscriber: Subscriber, event: Event) -> list[Subscription]:
             found = sorted(reader.match_one(event.attributes).tolist())
-            return [one for owner, one in map(owned.__getitem__, found) if owner == subscriber.id]
+            return [held for owner, held in map(owned.__getitem__, found) if owner == subscriber.id]
 
         return _due(case, matching)
 
@@ -108,23 +125,17 @@ class HubEngine:
         """Publish the events one after the other."""
         hub = Hub(case.subscribers, kernels=self._kernels)
         notes: list[Notification] = []
-        reads = deque(case.reads)
-        for event in case.events:
-            while reads and event.time is not None and reads[0] < event.time:
-                notes += _read(hub, case, reads.popleft())
-            notes += hub.publish(event, now=event.time)
-        notes += (note for at in reads for note in _read(hub, case, at))
+        for step in case.steps:
+            if isinstance(step, Event):
+                notes += hub.publish(step, now=step.time)
+            else:
+                notes += (note for owner, name in case.lists for note in hub.read(owner, name, step))
         notes += hub.finish()
         return [delivery_of(note) for note in notes]
 
 
-def _read(hub: Hub, case: Case, at: datetime) -> list[Notification]:
-    readers = [one for one in case.subscribers if isinstance(one.notify, OnDemand)]
-    return [note for one in readers for name in one.policies for note in hub.read(one.id, name, at)]
-
-
-def delivery_of(note: Notification) -> ExpectedDelivery:
-    """Return a hub's notification as the suite compares it."""
+def delivery_of(note: Notification | Deliver) -> ExpectedDelivery:
+    """Return a hub's notification, or a broker's delivery, as the suite compares it."""
     return ExpectedDelivery(
         note.subscriber, note.event.identity, note.rank, note.matched, note.time, note.subscription, note.gathered
     )
@@ -154,9 +165,9 @@ def _due_to(
     ranks: dict[Identity, float] = {}
     for event in case.events:
         matched = [
-            one
-            for one in matching(subscriber, event)
-            if (one.deliver is None if name is None else one.id == name) and _relevance(one, event) is not None
+            found
+            for found in matching(subscriber, event)
+            if (found.deliver is None if name is None else found.id == name) and _relevance(found, event) is not None
         ]
         if matched and event.time is not None:
             rank = ranks[event.identity] = _rank(subscriber, matched, event)

@@ -7,14 +7,14 @@ times. Floats are added in the order that docs/semantics.md states, because ties
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
-from rankcast.model.times import EPOCH, LATEST
+from rankcast.model.times import EARLIEST, EPOCH, LATEST
 from rankcast.model.values import Value
 
 
@@ -60,7 +60,7 @@ def due(policy: Policy, offers: list[Offer]) -> list[ExpectedDelivery]:
 
 def gathered(every: timedelta, deliveries: list[ExpectedDelivery]) -> list[ExpectedDelivery]:
     """Return deliveries with the end of the half-open period in which they fall."""
-    return [one._replace(gathered=EPOCH + ((one.time - EPOCH) // every + 1) * every) for one in deliveries]
+    return [each._replace(gathered=EPOCH + ((each.time - EPOCH) // every + 1) * every) for each in deliveries]
 
 
 def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDelivery]:
@@ -71,12 +71,9 @@ def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDe
     if isinstance(policy, Continuous):
         delivered = {delivery.event for delivery in _continuous(policy.k, seen)}
         held = [offer for offer in seen if offer.delivery.event in delivered]
-        return [_delivered(offer, at) for offer in _best([one for one in held if one.expires > at], policy.k)]
+        return [_delivered(offer, at) for offer in _best([offer for offer in held if offer.expires > at], policy.k)]
     if isinstance(policy, Periodic):
-        number = (at - EPOCH) // policy.period
-        end = EPOCH + (number + 1) * policy.period
-        inside = [offer for offer in seen if (offer.time - EPOCH) // policy.period == number and offer.expires > end]
-        return [_delivered(offer, at) for offer in _top(inside, policy.k, policy.diversity)]
+        return [_delivered(offer, at) for offer in _best_of_period(policy, seen, (at - EPOCH) // policy.period)]
     if isinstance(policy.window, timedelta):
         held = [offer for offer in seen if at < offer.time + policy.window]
     elif isinstance(policy, Sliding):
@@ -143,13 +140,18 @@ def _continuous(k: int, offers: list[Offer]) -> list[ExpectedDelivery]:
 
 
 def _periodic(policy: Periodic, offers: list[Offer]) -> list[ExpectedDelivery]:
-    epoch, period = datetime(1970, 1, 1, tzinfo=UTC), policy.period
-    found: list[ExpectedDelivery] = []
-    for number in sorted({(offer.time - epoch) // period for offer in offers}):
-        end = epoch + (number + 1) * period
-        inside = [offer for offer in offers if (offer.time - epoch) // period == number and offer.expires > end]
-        found += (_delivered(offer, end) for offer in _top(inside, policy.k, policy.diversity))
-    return found
+    numbers = sorted({(offer.time - EPOCH) // policy.period for offer in offers})
+    return [
+        _delivered(offer, EPOCH + (number + 1) * policy.period)
+        for number in numbers
+        for offer in _best_of_period(policy, offers, number)
+    ]
+
+
+def _best_of_period(policy: Periodic, offers: list[Offer], number: int) -> list[Offer]:
+    end = EPOCH + (number + 1) * policy.period
+    inside = [offer for offer in offers if (offer.time - EPOCH) // policy.period == number and offer.expires > end]
+    return _top(inside, policy.k, policy.diversity)
 
 
 def _timed(k: int, window: timedelta, diversity: Diversity | None, offers: list[Offer]) -> list[ExpectedDelivery]:
@@ -187,7 +189,7 @@ def _counted(k: int, window: int, diversity: Diversity | None, offers: list[Offe
         for offer in _top([offer for offer in recent if offer.expires > instant], k, diversity):
             found.setdefault(offer.delivery.event, _delivered(offer, instant))
 
-    before = datetime.min.replace(tzinfo=UTC)
+    before = EARLIEST
     for arriving in _valid(offers):
         for instant in sorted({offer.expires for offer in recent if before < offer.expires < arriving.time}):
             look(instant)

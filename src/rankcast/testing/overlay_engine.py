@@ -6,15 +6,14 @@ Each source of events is a publisher somewhere, who advertises everything.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 
+from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
-from rankcast.model.policies import OnDemand
 from rankcast.model.subscriptions import Advertisement, AdvertisementId
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
@@ -22,7 +21,7 @@ from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import START, Simulation
 from rankcast.overlay.simulation.topologies import random_tree
 from rankcast.overlay.wire.messages import Advertise
-from rankcast.testing.conformance import Case
+from rankcast.testing.conformance import Case, delivery_of
 from rankcast.testing.definitions import ExpectedDelivery
 
 _FOREVER = timedelta(days=365_000)
@@ -55,27 +54,14 @@ class OverlayEngine:
             overlay.subscribe(str(random.choice(topology.brokers)), subscriber)
         overlay.settle()
         read: list[Deliver] = []
-        reads = deque(case.reads)
-        for event in case.events:
-            while reads and event.time is not None and reads[0] < event.time:
-                read += _read(overlay, case, reads.popleft())
-            if event.time is not None:
-                overlay.run_until(event.time)
-            overlay.publish(homes[event.source], AdvertisementId(event.source), event)
-            overlay.settle()
-        read += (one for at in reads for one in _read(overlay, case, at))
+        for step in case.steps:
+            if isinstance(step, Event):
+                if step.time is not None:
+                    overlay.run_until(step.time)
+                overlay.publish(homes[step.source], AdvertisementId(step.source), step)
+                overlay.settle()
+            else:
+                overlay.run_until(step)
+                read += (entry for owner, name in case.lists for entry in overlay.read(owner, name))
         overlay.finish()
-        return [delivery_of(one) for one in (*found, *read)]
-
-
-def _read(overlay: Simulation, case: Case, at: datetime) -> list[Deliver]:
-    overlay.run_until(at)
-    readers = [one for one in case.subscribers if isinstance(one.notify, OnDemand)]
-    return [entry for one in readers for name in one.policies for entry in overlay.read(one.id, name)]
-
-
-def delivery_of(one: Deliver) -> ExpectedDelivery:
-    """Return a broker's delivery as the suite compares it."""
-    return ExpectedDelivery(
-        one.subscriber, one.event.identity, one.rank, one.matched, one.time, one.subscription, one.gathered
-    )
+        return [delivery_of(delivery) for delivery in (*found, *read)]

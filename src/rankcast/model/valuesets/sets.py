@@ -12,7 +12,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from rankcast.model.values import Family, Value, family_of
+from rankcast.model.values import Family, Value
 from rankcast.model.valuesets.intervals import Domain, IntervalSet
 from rankcast.model.valuesets.patterns import Pattern
 from rankcast.model.valuesets.strings import StringSet
@@ -58,7 +58,8 @@ class ValueSet(Struct, frozen=True, gc=False):
     @staticmethod
     def of_family(family: Family) -> ValueSet:
         """Return all values of one family."""
-        return _FAMILIES[family]
+        name = _FIELDS[family]
+        return ValueSet(**{name: getattr(PRESENT, name)})
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.numbers or self.strings or self.bools or self.times)
@@ -167,19 +168,7 @@ MISSING = ValueSet(missing=True)
 PRESENT = ValueSet(False, _ALL_NUMBERS, _ALL_STRINGS, _BOTH, _ALL_TIMES)
 EVERYTHING = ValueSet(True, _ALL_NUMBERS, _ALL_STRINGS, _BOTH, _ALL_TIMES)
 
-_FAMILIES = {
-    Family.NUMBER: ValueSet(numbers=_ALL_NUMBERS),
-    Family.STRING: ValueSet(strings=_ALL_STRINGS),
-    Family.BOOL: ValueSet(bools=_BOTH),
-    Family.TIME: ValueSet(times=_ALL_TIMES),
-}
 _FIELDS = {Family.NUMBER: "numbers", Family.STRING: "strings", Family.BOOL: "bools", Family.TIME: "times"}
-
-
-def single_value(value: Value) -> ValueSet:
-    """Return the set of one value."""
-    family = family_of(value)
-    return ValueSet.of_points(family, (value,), DOMAIN_OF_FAMILY[family])
 
 
 DOMAIN_OF_FAMILY = {
