@@ -51,26 +51,55 @@ def finished(hub):
     return [(note.event.id, note.rank) for note in hub.finish()]
 
 
-def test_a_larger_k_lets_in_what_is_held_at_the_next_match(hub):
-    hub.subscribe("ana", RANKS, deliver=Sliding(1, 5))
-    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], []]
-    hub.update("ana", deliver=Sliding(2, 5))
-    assert published(hub, 3, 0) == [("2", 0.5)]
+def near(target):
+    return Subscription("near", parse_filter("true"), relevance=Closeness([Target("x", target, scale=10)]))
 
 
-def test_a_smaller_k_takes_nothing_back(hub):
-    hub.subscribe("ana", RANKS, deliver=Sliding(2, 5))
-    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], [("2", 0.5)]]
-    hub.update("ana", deliver=Sliding(1, 5))
-    assert published(hub, 3, 1) == []
+TWO, SWAPPED = {"x = 2": 0.9, "x = 1": 0.5}, {"x = 2": 0.1, "x = 1": 0.5}
+NARROW = {"x > 0": 0.9, "x > 1": 0.1, "x = 1": 0.5}
+LOW = {"x > 0": 0.2, "x > 1": 1.0, "x = 1": 0.5}
+ONE, TWO_BEST = {"deliver": Sliding(1, 5)}, {"deliver": Sliding(2, 5)}
+FIRST, SECOND = {"priorities": ["1 before 2"]}, {"priorities": ["2 before 1"]}
+CHANGES = {  # subscriptions, settings, x of events and what each delivers; the change, and the same after it
+    "a larger k lets in what is held": (RANKS, ONE, "21", ["1 1.0", ""], TWO_BEST, "0", ["2 0.5"]),
+    "a smaller k takes nothing back": (RANKS, TWO_BEST, "21", ["1 1.0", "2 0.5"], ONE, "1", [""]),
+    "a smaller window keeps the most recent": (
+        *(RANKS, ONE, "210", ["1 1.0", "", ""]),
+        *({"deliver": Sliding(1, 2)}, "0", ["4 0.1"]),
+    ),
+    "ranks count for a window": (TWO, ONE, "21", ["1 0.9", ""], {"subscriptions": SWAPPED}, "2", ["2 0.5"]),
+    "ranks count for continuous delivery": (
+        *(TWO, {"deliver": Continuous(1)}, "21", ["1 0.9", ""]),
+        *({"subscriptions": SWAPPED}, "1", ["3 0.5"]),
+    ),
+    "another way to combine ranks": (LOW, ONE, "21", ["1 1.0", ""], {"rank_by": "min"}, "1", ["3 0.2"]),
+    "the most specific": (NARROW, ONE, "2", ["1 0.9"], {"most_specific": True}, "1", ["2 0.5"]),
+    "priorities": (["x = 2", "x = 1"], {**FIRST, **ONE}, "21", ["1 1.0", ""], SECOND, "2", ["2 1.0"]),
+    "another relevance": (near(2), ONE, "27", ["1 1.0", ""], {"subscriptions": near(7)}, "0", ["2 1.0"]),
+    "what did not match before does not come back": (
+        *("x = 1", {"deliver": Sliding(5, 5)}, "2", [""]),
+        *({"subscriptions": "x > 0"}, "1", ["2 1.0"]),
+    ),
+    "what was delivered is not delivered again with its new rank": (
+        *(RANKS, TWO_BEST, "21", ["1 1.0", "2 0.5"]),
+        *({"subscriptions": {"x = 2": 0.2, "x = 1": 1.0}}, "01", ["", "4 1.0"]),
+    ),
+    "a policy of another kind starts empty": (RANKS, ONE, "2", ["1 1.0"], {"deliver": Continuous(1)}, "0", ["2 0.1"]),
+}
 
 
-def test_a_smaller_window_keeps_the_most_recent(hub):
-    hub.subscribe("ana", RANKS, deliver=Sliding(1, 5))
-    for number, x in ((1, 2), (2, 1), (3, 0)):
-        published(hub, number, x)
-    hub.update("ana", deliver=Sliding(1, 2))
-    assert published(hub, 4, 0) == [("4", 0.1)]
+@pytest.mark.parametrize(
+    ("subscriptions", "settings", "first", "delivered", "change", "then", "expected"), CHANGES.values(), ids=CHANGES
+)
+def test_a_change_acts_on_what_is_held(hub, subscriptions, settings, first, delivered, change, then, expected):
+    def deliveries(xs, start):
+        found = (published(hub, number, int(x)) for number, x in enumerate(xs, start))
+        return [" ".join(f"{name} {rank}" for name, rank in notes) for notes in found]
+
+    hub.subscribe("ana", subscriptions, **settings)
+    assert deliveries(first, 1) == delivered
+    hub.update("ana", **change)
+    assert deliveries(then, len(first) + 1) == expected
 
 
 def test_a_larger_window_of_time_keeps_what_is_still_held_longer(hub):
@@ -81,13 +110,6 @@ def test_a_larger_window_of_time_keeps_what_is_still_held_longer(hub):
     hub.advance(at(20))
     assert published(hub, 21, 1) == []
     assert [(note.event.id, note.time) for note in hub.advance(at(60))] == [("21", at(51))]
-
-
-def test_changed_ranks_count_for_what_a_window_holds(hub):
-    hub.subscribe("ana", {"x = 2": 0.9, "x = 1": 0.5}, deliver=Sliding(1, 5))
-    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 0.9)], []]
-    hub.update("ana", subscriptions={"x = 2": 0.1, "x = 1": 0.5})
-    assert published(hub, 3, 2) == [("2", 0.5)]
 
 
 def test_changed_ranks_count_for_a_window_of_time_from_its_next_instant_on(hub):
@@ -107,36 +129,6 @@ def test_changed_ranks_count_for_an_open_period(hub):
     assert finished(hub) == [("2", 0.5), ("1", 0.1)]
 
 
-def test_changed_ranks_count_for_what_continuous_delivery_compares_with(hub):
-    hub.subscribe("ana", {"x = 2": 0.9, "x = 1": 0.5}, deliver=Continuous(1))
-    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 0.9)], []]
-    hub.update("ana", subscriptions={"x = 2": 0.1, "x = 1": 0.5})
-    assert published(hub, 3, 1) == [("3", 0.5)]
-
-
-def test_another_way_to_combine_ranks_counts_for_what_is_held(hub):
-    hub.subscribe("ana", {"x > 0": 0.2, "x > 1": 1.0, "x = 1": 0.5}, deliver=Sliding(1, 5))
-    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], []]
-    hub.update("ana", rank_by="min")
-    assert published(hub, 3, 1) == [("3", 0.2)]
-    hub.update("ana", rank_by="mean")
-    assert [(note.event.id, note.rank) for note in hub.read("ana", now=at(5))] == [("3", 0.35)]
-
-
-def test_most_specific_counts_for_what_is_held(hub):
-    hub.subscribe("ana", {"x > 0": 0.9, "x > 1": 0.1, "x = 1": 0.5}, deliver=Sliding(1, 5))
-    assert published(hub, 1, 2) == [("1", 0.9)]
-    hub.update("ana", most_specific=True)
-    assert published(hub, 2, 1) == [("2", 0.5)]
-
-
-def test_changed_priorities_count_for_what_is_held(hub):
-    hub.subscribe("ana", ["x = 2", "x = 1"], priorities=["1 before 2"], deliver=Sliding(1, 5))
-    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], []]
-    hub.update("ana", priorities=["2 before 1"])
-    assert published(hub, 3, 2) == [("2", 1.0)]
-
-
 def test_explain_says_that_ranks_fade(hub):
     hub.subscribe("ana", {"true": 0.5}, deliver=Sliding(1, 8), decay=Decay(timedelta(seconds=90)))
     assert str(hub.explain({}, "ana")).endswith(
@@ -153,16 +145,6 @@ def test_a_decay_can_be_given_changed_and_taken_away(hub):
     assert hub.update("ana", deliver=Sliding(1, 8)).decay is not None
     hub.update("ana", decay=None)
     assert [(note.event.id, note.rank) for note in hub.read("ana", now=at(7))] == [("5", 0.5)]
-
-
-def test_another_relevance_counts_for_what_is_held(hub):
-    def near(target):
-        return Subscription("near", parse_filter("true"), relevance=Closeness([Target("x", target, scale=10)]))
-
-    hub.subscribe("ana", near(2), deliver=Sliding(1, 9))
-    assert [published(hub, number, x) for number, x in ((1, 2), (2, 7))] == [[("1", 1.0)], []]
-    hub.update("ana", subscriptions=near(7))
-    assert published(hub, 3, 0) == [("2", 1.0)]
 
 
 def test_another_refresh_counts_for_what_comes_and_what_is_held_expires_when_it_was_to(hub):
@@ -187,25 +169,3 @@ def test_events_that_match_nothing_any_more_leave(hub):
     hub.unsubscribe("ana", "1")
     assert [note.event.id for note in hub.read("ana", now=at(3))] == ["2"]
     assert published(hub, 3, 0) == [("2", 0.5)]
-
-
-def test_what_did_not_match_before_is_not_held_and_does_not_come_back(hub):
-    hub.subscribe("ana", "x = 1", deliver=Sliding(5, 5))
-    published(hub, 1, 2)
-    hub.update("ana", subscriptions="x > 0")
-    assert published(hub, 2, 1) == [("2", 1.0)]
-
-
-def test_what_was_delivered_is_not_delivered_again_with_its_new_rank(hub):
-    hub.subscribe("ana", RANKS, deliver=Sliding(2, 5))
-    assert [published(hub, number, x) for number, x in ((1, 2), (2, 1))] == [[("1", 1.0)], [("2", 0.5)]]
-    hub.update("ana", subscriptions={"x = 2": 0.2, "x = 1": 1.0})
-    assert published(hub, 3, 0) == []
-    assert published(hub, 4, 1) == [("4", 1.0)]
-
-
-def test_a_policy_of_another_kind_starts_empty(hub):
-    hub.subscribe("ana", RANKS, deliver=Sliding(1, 5))
-    published(hub, 1, 2)
-    hub.update("ana", deliver=Continuous(1))
-    assert published(hub, 2, 0) == [("2", 0.1)]

@@ -8,10 +8,9 @@ from threading import Thread
 import pytest
 
 import rankcast.hub.core
-from durable_hubs import NOW, at, copied, crash, flat, got, log_rows
+from durable_hubs import NOW, copied, flat, got, log_rows
 from rankcast.hub import CallbackError, Hub
-from rankcast.model.events import Event
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.values import ValueType
@@ -19,29 +18,6 @@ from rankcast.testing.clock import FakeClock
 
 
 class TestReopening:
-    def test_subscribers_windows_and_numbers_are_there_again(self, opened):
-        hub = opened()
-        hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5}, deliver=Sliding(k=1, window=2))
-        assert got(hub.publish({"x": 2})) == [("ana", "1", 1.0)]
-        assert got(hub.publish({"x": 1})) == []
-        subscribers = hub.subscribers
-        hub = opened()
-        assert hub.subscribers == subscribers
-        assert got(hub.publish({"x": 1})) == [("ana", "2", 0.5)]
-        assert got(hub.publish({"x": 2})) == [("ana", "4", 1.0)]
-
-    def test_changes_and_ends_of_subscriptions_last(self, opened):
-        hub = opened()
-        for name in ("ana", "rui", "eva"):
-            hub.subscribe(name, {"x > 0": 0.5, "x > 1": 1.0})
-        hub.update("ana", subscriptions="x = 7", deliver=Continuous(3))
-        hub.unsubscribe("rui")
-        hub.unsubscribe("eva", "2")
-        before = hub.subscribers
-        hub = opened()
-        assert hub.subscribers == before
-        assert got(hub.publish(flat(1, x=7))) == [("ana", "1", 1.0), ("eva", "1", 0.5)]
-
     def test_many_events_of_one_time_that_came_in_another_order_than_their_ids(self, path):
         with Hub(path=path, clock=FakeClock(NOW)) as hub:
             hub.subscribe("ana", "true", deliver=Sliding(20, 20))
@@ -51,14 +27,6 @@ class TestReopening:
         with Hub(path=path, clock=FakeClock(NOW)) as hub:
             assert hub.read("ana", now=NOW) == before
         assert [note.event.id for note in before] == sorted("azyxwvutsrqponm")
-
-    def test_an_identity_published_before_is_still_known(self, opened):
-        hub = opened()
-        hub.subscribe("all", "true")
-        assert len(hub.publish(flat(1))) == 1
-        with opened() as hub:
-            assert hub.publish(flat(1)) == []
-        assert opened().publish(flat(1)) == []
 
     def test_identities_are_forgotten_in_the_same_order(self, opened, monkeypatch):
         monkeypatch.setattr(rankcast.hub.core, "REMEMBERED", 2)
@@ -70,47 +38,12 @@ class TestReopening:
         hub = opened()
         assert [len(hub.publish(flat(number))) for number in (2, 1, 2)] == [0, 1, 1]
 
-    def test_what_is_kept_back_and_counted_as_late_is_there_again(self, opened):
-        for ended in (crash, Hub.close):
-            hub = opened(lateness=timedelta(seconds=5))
-            hub.subscribe(ended.__name__, "true")
-            for number, seconds in ((1, 20), (2, 17), (3, 9)):
-                hub.publish(Event(f"{number} {ended.__name__}", "/s", time=at(seconds)), now=at(20))
-            ended(hub)
-        hub = opened(lateness=timedelta(seconds=5))
-        assert hub.late_count == 2
-        assert [note.event.id for note in hub.advance(at(23)) if note.subscriber == "close"] == ["2 close", "2 crash"]
-        assert len(hub.finish()) == 4
-
     def test_numbers_go_on_where_they_were_even_past_ids_that_are_forgotten(self, opened, monkeypatch):
         monkeypatch.setattr(rankcast.hub.core, "REMEMBERED", 2)
         hub = opened()
         hub.subscribe("all", "true")
         assert [hub.publish(event)[0].event.id for event in ({"id": "2"}, {}, {})] == ["2", "1", "3"]
         assert opened().publish({})[0].event.id == "4"
-
-    @pytest.mark.parametrize("ended", [crash, Hub.close])
-    def test_what_falls_due_while_the_hub_is_closed_is_delivered_with_its_instant(self, opened, ended):
-        hub = opened()
-        hub.subscribe("period", "true", deliver=Periodic(k=1, period=timedelta(seconds=10)))
-        hub.subscribe("window", {"x = 1": 1.0, "x = 0": 0.5}, deliver=TopKWindow(k=1, window=timedelta(seconds=20)))
-        assert got(hub.publish(flat(1, x=1))) == [("window", "1", 1.0)]
-        assert hub.publish(flat(2, x=0), now=at(5)) == []
-        ended(hub)
-        notifications = opened(clock=FakeClock(at(3600))).advance()
-        assert [(*one, note.time) for one, note in zip(got(notifications), notifications, strict=True)] == [
-            ("period", "2", 1.0, at(10)),
-            ("window", "2", 0.5, at(20)),
-        ]
-
-    def test_a_log_is_applied_with_the_times_it_was_written_at(self, opened):
-        hub = opened(clock=FakeClock(at(0)))
-        hub.subscribe("all", "true", deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
-        hub.publish({"x": 1})
-        hub = opened(clock=FakeClock(at(5)))
-        assert hub.recovered[0].time == at(0)
-        (note,) = hub.publish({"x": 2})
-        assert (note.event.id, note.time, note.event.time) == ("2", at(5), at(5))
 
     def test_events_keep_their_types(self, opened):
         schema = Schema({"rent": ValueType.FLOAT, "posted": ValueType.TIME})

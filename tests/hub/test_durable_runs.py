@@ -18,7 +18,17 @@ from durable_hubs import NOW, at, crash, flat, got
 from durable_publisher import plain, publish, subscribe
 from rankcast.hub import Hub
 from rankcast.language.parser import parse_filter
-from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Gathered, OnDemand, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import (
+    AT_ONCE,
+    AllMatches,
+    Continuous,
+    Diversity,
+    Gathered,
+    OnDemand,
+    Periodic,
+    Sliding,
+    TopKWindow,
+)
 from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.testing.clock import FakeClock
@@ -27,7 +37,7 @@ POLICIES = st.one_of(
     st.just(AllMatches()),
     st.builds(Continuous, st.integers(0, 2)),
     st.builds(Periodic, st.integers(1, 2), st.just(timedelta(seconds=3))),
-    st.builds(Sliding, st.integers(1, 2), st.integers(1, 4)),
+    st.builds(Sliding, st.integers(1, 2), st.integers(1, 4), st.none() | st.just(Diversity(0.5, {"x": 1}))),
     st.builds(TopKWindow, st.integers(1, 2), st.integers(1, 4) | st.just(timedelta(seconds=3))),
 )
 NAMES = st.sampled_from(["ana", "rui"])

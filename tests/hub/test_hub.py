@@ -26,9 +26,9 @@ from rankcast.model.errors import (
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
 from rankcast.model.policies import AllMatches, AtOnce, Continuous, Gathered, Periodic, Sliding, TopKWindow
-from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
+from rankcast.model.relevance import Closeness, Target
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import RankBy, Subscription
+from rankcast.model.subscriptions import Subscription
 from rankcast.model.values import ValueType
 from rankcast.testing.clock import FakeClock
 
@@ -98,44 +98,6 @@ def test_envelope_names_in_plain_attributes_go_to_the_envelope(hub):
     assert got(hub.publish({"id": "f1", "type": "flat", "x": 1})) == [("all", "f1", 1.0)]
 
 
-def test_priorities_rank_subscriptions(hub):
-    wishes = [Subscription("large", parse_filter("rooms >= 4")), Subscription("cheap", parse_filter("rent < 500"))]
-    hub.subscribe("rui", wishes, priorities=["large before cheap"])
-    assert got(hub.publish(flat(1, rent=400, rooms=1))) == [("rui", "1", 0.5)]
-
-
-def test_ranks_combine_as_asked(hub):
-    hub.subscribe("mean", {"x > 0": 0.5, "x > 1": 1.0}, rank_by="mean")
-    hub.subscribe("narrow", {"x > 0": 1.0, "x > 1": 0.25}, most_specific=True)
-    assert got(hub.publish(flat(1, x=2))) == [("mean", "1", 0.75), ("narrow", "1", 0.25)]
-
-
-def test_delivery_follows_the_policy(hub):
-    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5}, deliver=Sliding(k=1, window=2))
-    published = [hub.publish(flat(i, x=x), now=NOW + timedelta(seconds=i)) for i, x in enumerate((2, 1, 1), start=1)]
-    assert [got(notes) for notes in published] == [[("ana", "1", 1.0)], [], [("ana", "3", 0.5)]]
-
-
-def test_a_window_delivers_the_older_event_with_what_it_matched(hub):
-    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5, "x = 0": 0.1}, deliver=Sliding(k=1, window=2))
-    for number, x in enumerate((2, 1), start=1):
-        hub.publish(flat(number, x=x))
-    (note,) = hub.publish(flat(3, x=0))
-    assert (note.event.id, note.rank, note.matched) == ("2", 0.5, ("2",))
-
-
-def test_an_expired_event_is_not_delivered(hub):
-    hub.subscribe("all", "true")
-    assert hub.publish(Event("1", "/s", expires=NOW)) == []
-    assert len(hub.publish(Event("2", "/s", expires=NOW + timedelta(microseconds=1)))) == 1
-
-
-def test_the_same_identity_is_delivered_once(hub):
-    hub.subscribe("all", "true")
-    assert [len(hub.publish(flat(1, x=x))) for x in (1, 2)] == [1, 0]
-    assert len(hub.publish(Event.of({}, id="1", source="/other"))) == 1
-
-
 def test_identities_are_forgotten_past_the_bound(hub, monkeypatch):
     monkeypatch.setattr(rankcast.hub.core, "REMEMBERED", 2)
     hub.subscribe("all", "true")
@@ -143,13 +105,6 @@ def test_identities_are_forgotten_past_the_bound(hub, monkeypatch):
 
 
 class TestPoliciesThatActWhenTimePasses:
-    def test_the_end_of_a_period_delivers_with_the_next_publication(self, hub):
-        hub.subscribe("ana", {"x > 0": 0.5, "x > 1": 1.0}, deliver=Periodic(k=1, period=timedelta(seconds=10)))
-        assert hub.publish(flat(1, x=1)) == []
-        assert hub.publish(flat(2, x=2), now=NOW + timedelta(seconds=9)) == []
-        (note,) = hub.publish(flat(3, x=0), now=NOW + timedelta(seconds=25))
-        assert (note.event.id, note.rank, note.time) == ("2", 1.0, NOW + timedelta(seconds=10))
-
     def test_advance_lets_time_pass_without_an_event(self, hub):
         hub.subscribe("ana", {"x = 1": 1.0, "true": 0.5}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
         assert got(hub.publish(flat(1, x=1))) == [("ana", "1", 1.0)]
@@ -166,29 +121,9 @@ class TestPoliciesThatActWhenTimePasses:
         assert [note.time for note in calls] == [NOW + timedelta(hours=1)]
         assert hub.finish() == []
 
-    def test_publications_at_one_explicit_instant_belong_together(self, hub):
-        hub.subscribe("ana", {"x = 1": 0.1, "x = 2": 0.9}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
-        assert hub.publish(flat(1, x=1), now=NOW) == []
-        assert hub.publish(flat(2, x=2), now=NOW) == []
-        assert got(hub.advance(NOW)) == [("ana", "2", 0.9)]
-
     def test_by_the_clock_each_publication_is_an_instant_of_its_own(self, hub):
         hub.subscribe("ana", {"x = 1": 0.1, "x = 2": 0.9}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
         assert [got(hub.publish(flat(x, x=x))) for x in (1, 2)] == [[("ana", "1", 0.1)], [("ana", "2", 0.9)]]
-
-    def test_time_never_goes_back(self, hub):
-        hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(seconds=10)))
-        hub.publish(flat(1), now=NOW + timedelta(seconds=15))
-        hub.publish(flat(2), now=NOW)
-        (note,) = hub.advance(NOW + timedelta(seconds=20))
-        assert note.time == NOW + timedelta(seconds=20)
-
-    def test_unsubscribing_drops_what_was_pending(self, hub):
-        hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(seconds=10)))
-        hub.publish(flat(1))
-        hub.unsubscribe("ana")
-        hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(seconds=10)))
-        assert hub.advance(NOW + timedelta(days=1)) == []
 
 
 def test_a_replay_passes_its_own_now(hub):
@@ -196,13 +131,6 @@ def test_a_replay_passes_its_own_now(hub):
     hub.subscribe("all", "time >= time '2026-01-04'")
     (note,) = hub.publish({"x": 1}, now=later)
     assert (note.time, note.event.time) == (later, later)
-
-
-def test_a_subscription_sees_events_from_its_activation_until_its_end(hub):
-    bounds = Subscription("s", parse_filter("true"), active_from=NOW, active_until=NOW + timedelta(seconds=2))
-    hub.subscribe("ana", [bounds])
-    seen = [len(hub.publish(flat(i), now=NOW + timedelta(seconds=i))) for i in (-1, 0, 1, 2)]
-    assert seen == [0, 1, 1, 0]
 
 
 def test_update_changes_what_is_given_and_keeps_the_window(hub):
@@ -213,7 +141,7 @@ def test_update_changes_what_is_given_and_keeps_the_window(hub):
     assert [subscription.rank for subscription in after.subscriptions] == [1.0, 0.5]
     assert got(hub.publish(flat(3, x=0))) == []
     assert got(hub.publish(flat(4, x=1))) == [("ana", "2", 0.5)]
-    hub.update("ana", subscriptions="x = 9", rank_by=RankBy.MIN)
+    hub.update("ana", subscriptions="x = 9", rank_by="min")
     assert got(hub.publish(flat(5, x=9))) == [("ana", "5", 1.0)]
 
 
@@ -231,58 +159,92 @@ def test_a_failed_update_changes_nothing(hub):
     assert got(hub.publish(flat(1, x=1))) == [("ana", "1", 1.0)]
 
 
-def test_unsubscribing_discards_what_was_held_and_a_newcomer_starts_empty(hub):
-    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5}, deliver=Sliding(k=1, window=5))
-    hub.publish(flat(1, x=2))
-    hub.unsubscribe("ana")
-    assert hub.publish(flat(2, x=1)) == []
-    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5}, deliver=Sliding(k=1, window=5))
-    assert got(hub.publish(flat(3, x=1))) == [("ana", "3", 0.5)]
-
-
 def test_one_subscription_can_be_dropped(hub):
     hub.subscribe("ana", {"x > 0": 1.0, "x > 1": 0.5})
     hub.unsubscribe("ana", "1")
     assert got(hub.publish(flat(1, x=2))) == [("ana", "1", 0.5)]
-    with pytest.raises(UnknownIdError, match="no subscription '1'"):
-        hub.unsubscribe("ana", "1")
 
 
-def test_ids_are_checked(hub):
+def ideal(name):
+    return Subscription("near", parse_filter("true"), relevance=Closeness([Target(name, 10)]))
+
+
+SCHEMA = Schema({"rent": ValueType.INT, "posted": ValueType.TIME}, required=frozenset({"rent"}))
+REFUSED = [
+    (lambda hub: hub.subscribe("ana", "true"), DuplicateIdError, "'ana'"),
+    (lambda hub: hub.subscribe(" ", "true"), InvalidSubscriptionError, "subscriber id: ' ' is not a string"),
+    (lambda hub: hub.unsubscribe("bob"), UnknownIdError, "'bob'"),
+    (lambda hub: hub.unsubscribe("ana", "9"), UnknownIdError, "no subscription '9'"),
+    (lambda hub: hub.update("bob"), UnknownIdError, "'bob'"),
+    (lambda hub: hub.explain({}, "bob"), UnknownIdError, "'bob'"),
+    (lambda hub: hub.unsubscribe(["ana"]), InvalidSubscriptionError, "subscriber id: ['ana'] is not a string"),
+    (lambda hub: hub.unsubscribe("ana", ["1"]), InvalidSubscriptionError, "subscription id: ['1'] is not a string"),
+    (lambda hub: hub.explain({}, 5), InvalidSubscriptionError, "subscriber id: 5 is not a string"),
+    (lambda hub: hub.read("ana", 5), InvalidSubscriptionError, "subscription id: 5 is not a string"),
+    (
+        lambda hub: hub.subscribe("bob", "true", callback=5),
+        InvalidSubscriptionError,
+        "callback: 5 cannot be called; expected a function or None",
+    ),
+    (lambda hub: hub.listen("ana", "print"), InvalidSubscriptionError, "callback: 'print' cannot be called"),
+    (lambda hub: Hub(on_late=5), InvalidSubscriptionError, "on_late: 5 cannot be called"),
+    (lambda hub: Hub(on_match=5), InvalidSubscriptionError, "on_match: 5 cannot be called"),
+    (
+        lambda hub: Hub(clock=None),
+        InvalidSubscriptionError,
+        "clock: None cannot be called; expected a function of no arguments",
+    ),
+    (lambda hub: Hub(kernels="no"), InvalidSubscriptionError, "kernels: 'no' is no bool"),
+    (lambda hub: Hub(kernels=2), InvalidSubscriptionError, "kernels: 2 is no bool"),
+    (lambda hub: Hub(schema={"x": "int"}), InvalidSubscriptionError, "schema: {'x': 'int'} is no Schema"),
+    (lambda hub: hub.subscribe("a", "true", priorities=None), InvalidSubscriptionError, "priorities: None is no list"),
+    (
+        lambda hub: hub.subscribe("a", "true", priorities=[5]),
+        InvalidSubscriptionError,
+        "5 is not a pair of subscription",
+    ),
+    (lambda hub: hub.subscribe("a", "true", priorities=[("1",)]), InvalidSubscriptionError, "not a pair"),
+    (lambda hub: hub.subscribe("a", "true", priorities="1 over 2"), InvalidSubscriptionError, "such as 'big before"),
+    (lambda hub: hub.subscribe("a", ["true"] * 2, priorities=["1 before 2", "2 before 1"]), PriorityCycleError, ""),
+    (lambda hub: hub.subscribe("a", "true", rank_by="best"), InvalidSubscriptionError, "rank_by: 'best' is not one of"),
+    (lambda hub: hub.subscribe("a", ["x = 1", "y ="]), FilterSyntaxError, ""),
+    (lambda hub: hub.subscribe("a", [3]), InvalidSubscriptionError, "3 is not a filter"),
+    (lambda hub: hub.subscribe("a", {"x = 1": 1.5}), InvalidSubscriptionError, "rank: 1.5"),
+    (
+        lambda hub: hub.subscribe("a", attr("furnished")),
+        RankcastError,
+        "attr('furnished') is not a filter expression; compare it with a constant",
+    ),
+    (lambda hub: hub.subscribe("a", True), RankcastError, "True is not a filter expression"),
+    (lambda hub: hub.subscribe("a", [("x > 1", 0.5)]), RankcastError, "ranks are given as a mapping {filter: rank}"),
+    (lambda hub: hub.add("ana"), InvalidSubscriptionError, "subscriber: 'ana' is no Subscriber"),
+    (lambda hub: hub.add(None), InvalidSubscriptionError, "subscriber: None is no Subscriber"),
+    (lambda hub: hub.publish("x"), InvalidEventError, "'x' is not an event; expected an Event or a mapping"),
+    (lambda hub: hub.publish({"time": "2026-01-01"}), InvalidEventError, "is not a time; expected an aware datetime"),
+    (lambda hub: hub.publish({"x": {1, 2}}), InvalidEventError, ""),
+    (lambda hub: hub.publish({"x": 2**63}), InvalidEventError, ""),
+    (lambda hub: hub.publish({"": 1}), InvalidEventError, ""),
+    (lambda hub: hub.publish({"id": 5}), InvalidEventError, ""),
+    (lambda hub: Hub(schema=SCHEMA).subscribe("a", "rnet < 900"), UnknownAttributeError, "did you mean 'rent'"),
+    (lambda hub: Hub(schema=SCHEMA).subscribe("a", ideal("rents")), UnknownAttributeError, "did you mean 'rent'"),
+    (lambda hub: Hub(schema=SCHEMA).subscribe("a", "rent = 'cheap'"), FilterTypeError, "declared int"),
+    (lambda hub: Hub(schema=SCHEMA).publish({"x": 1}), InvalidEventError, "required attribute missing: rent"),
+    (lambda hub: Hub(schema=SCHEMA).publish({"rent": "x"}), InvalidEventError, "rent: 'x' is of type string"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
+def test_what_cannot_be_is_refused_at_once_and_leaves_nothing_behind(hub, call, error, message):
     hub.subscribe("ana", "true")
-    with pytest.raises(DuplicateIdError, match="'ana'"):
-        hub.subscribe("ana", "true")
-    with pytest.raises(InvalidSubscriptionError, match="id"):
-        hub.subscribe(" ", "true")
-    for call in (hub.unsubscribe, hub.update, lambda name: hub.explain({}, name)):
-        with pytest.raises(UnknownIdError, match="'bob'"):
-            call("bob")
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda hub: hub.unsubscribe(["ana"]), "subscriber id: ['ana'] is not a string"),
-        (lambda hub: hub.unsubscribe("ana", ["1"]), "subscription id: ['1'] is not a string"),
-        (lambda hub: hub.explain({}, 5), "subscriber id: 5 is not a string"),
-        (lambda hub: hub.read("ana", 5), "subscription id: 5 is not a string"),
-        (
-            lambda hub: hub.subscribe("bob", "true", callback=5),
-            "callback: 5 cannot be called; expected a function or None",
-        ),
-        (lambda hub: hub.listen("ana", "print"), "callback: 'print' cannot be called"),
-        (lambda hub: Hub(on_late=5), "on_late: 5 cannot be called"),
-        (lambda hub: Hub(on_match=5), "on_match: 5 cannot be called"),
-        (lambda hub: Hub(clock=None), "clock: None cannot be called; expected a function of no arguments"),
-        (lambda hub: hub.subscribe("bob", "true", priorities=None), "priorities: None is no list"),
-        (lambda hub: hub.subscribe("bob", "true", priorities=[5]), "priorities: 5 is not a pair of subscription ids"),
-    ],
-)
-def test_what_is_no_id_or_no_callback_is_refused_at_once(hub, call, message):
-    hub.subscribe("ana", "true")
-    with pytest.raises(InvalidSubscriptionError, match=re.escape(message)):
+    with pytest.raises(error, match=re.escape(message)):
         call(hub)
-    assert [one.id for one in hub.subscribers] == ["ana"]
+    assert [subscriber.id for subscriber in hub.subscribers] == ["ana"]
+
+
+def test_events_are_put_into_the_types_of_the_schema():
+    hub = Hub(schema=SCHEMA, clock=FakeClock(NOW))
+    hub.subscribe("ana", "posted < time '2026-01-01'")
+    assert len(hub.publish({"rent": 1, "posted": "2025-01-01"})) == 1
 
 
 def test_the_hub_hands_out_the_matches_of_what_it_takes_in():
@@ -294,44 +256,6 @@ def test_the_hub_hands_out_the_matches_of_what_it_takes_in():
     for number, x in ((1, 2), (2, 1), (2, 1)):
         hub.publish(flat(number, x=x))
     assert seen == expected
-
-
-def test_bad_subscriptions_are_refused_and_leave_nothing_behind(hub):
-    with pytest.raises(FilterSyntaxError):
-        hub.subscribe("a", ["x = 1", "y ="])
-    with pytest.raises(InvalidSubscriptionError, match="3 is not a filter"):
-        hub.subscribe("a", [3])
-    with pytest.raises(InvalidSubscriptionError, match="rank"):
-        hub.subscribe("a", {"x = 1": 1.5})
-    with pytest.raises(PriorityCycleError):
-        hub.subscribe("a", ["x = 1", "x = 2"], priorities=["1 before 2", "2 before 1"])
-    with pytest.raises(InvalidSubscriptionError, match="such as 'big before cheap'"):
-        hub.subscribe("a", ["x = 1", "x = 2"], priorities=["1 over 2"])
-    with pytest.raises(InvalidSubscriptionError, match="not a pair"):
-        hub.subscribe("a", ["x = 1", "x = 2"], priorities=[("1",)])
-    assert hub.subscribers == ()
-
-
-def test_a_schema_checks_filters_and_events():
-    schema = Schema({"rent": ValueType.INT, "posted": ValueType.TIME}, required=frozenset({"rent"}))
-    hub = Hub(schema=schema, clock=FakeClock(NOW))
-    with pytest.raises(UnknownAttributeError, match="did you mean 'rent'"):
-        hub.subscribe("ana", "rnet < 900")
-    with pytest.raises(FilterTypeError, match="declared int"):
-        hub.subscribe("ana", "rent = 'cheap'")
-    hub.subscribe("ana", "posted < time '2026-01-01'")
-    with pytest.raises(InvalidEventError, match="required attribute missing: rent"):
-        hub.publish({"posted": "2025-01-01"})
-    with pytest.raises(InvalidEventError, match="rent: 'x' is of type string"):
-        hub.publish({"rent": "x"})
-    assert len(hub.publish({"rent": 1, "posted": "2025-01-01"})) == 1
-
-
-@pytest.mark.parametrize("event", [{"x": {1, 2}}, {"x": 2**63}, {"": 1}, {"id": 5}, {"time": "noon"}])
-def test_a_malformed_event_is_refused(hub, event):
-    hub.subscribe("all", "true")
-    with pytest.raises(InvalidEventError):
-        hub.publish(event)
 
 
 def test_callbacks_are_called_and_may_use_the_hub(hub):
@@ -419,31 +343,10 @@ def test_explain_tells_why_an_event_would_not_be_delivered(hub, policy, event, v
     assert (event.id in [note.event.id for note in hub.publish(event)]) == (verdict is Verdict.DELIVERED)
 
 
-@pytest.mark.parametrize(
-    ("subscriptions", "message"),
-    [
-        (attr("furnished"), "attr('furnished') is not a filter expression; compare it with a constant"),
-        (True, "True is not a filter expression"),
-        ([("x > 1", 0.5)], "ranks are given as a mapping {filter: rank}"),
-    ],
-)
-def test_what_is_no_subscription_is_refused_with_what_to_write(hub, subscriptions, message):
-    with pytest.raises(RankcastError, match=re.escape(message)):
-        hub.subscribe("ana", subscriptions)
-    assert hub.subscribers == ()
-
-
 def test_one_subscription_and_one_priority_need_no_list(hub):
     hub.subscribe("one", Subscription("only", parse_filter("x > 0"), rank=0.25))
     hub.subscribe("two", ["x > 1", "x > 0"], priorities="1 before 2")
     assert got(hub.publish(flat(1, x=1))) == [("one", "1", 0.25), ("two", "1", 0.5)]
-
-
-def test_what_is_no_event_is_refused(hub):
-    with pytest.raises(InvalidEventError, match="'x' is not an event; expected an Event or a mapping"):
-        hub.publish("x")
-    with pytest.raises(InvalidEventError, match="time: '2026-01-01' is not a time; expected an aware datetime"):
-        hub.publish({"time": "2026-01-01"})
 
 
 def test_threads_may_publish_at_once(hub):
@@ -459,17 +362,8 @@ def test_threads_may_publish_at_once(hub):
     assert sorted(int(note.event.id) for note in seen) == list(range(500))
 
 
-def test_events_are_ranked_by_relevance(hub):
-    near = Subscription("near", parse_filter("true"), relevance=IdealPoint([Target("x", 10)]))
-    hub.subscribe("ana", near, deliver=TopKWindow(k=1, window=2))
-    published = [got(hub.publish(flat(number, x=x))) for number, x in enumerate((4, 9, 8), start=1)]
-    assert published == [[("ana", "1", -6.0)], [("ana", "2", -1.0)], []]
-    assert got(hub.publish(flat(4, x=0))) == [("ana", "3", -2.0)]
-
-
 def test_an_event_without_relevance_does_not_compete(hub):
-    near = Subscription("near", parse_filter("true"), relevance=Closeness([Target("x", 10)]))
-    hub.subscribe("ana", near, deliver=Sliding(k=1, window=1))
+    hub.subscribe("ana", ideal("x"), deliver=Sliding(k=1, window=1))
     assert hub.publish(flat(1, y=1)) == []
     assert hub.matches(flat(2, y=1)) == []
     outcome = hub.explain(flat(3, x="ten"), "ana")
@@ -479,34 +373,10 @@ def test_an_event_without_relevance_does_not_compete(hub):
     )
 
 
-def test_with_decay_newer_events_count_more(hub):
-    wishes = tuple(Subscription(str(x), parse_filter(f"x = {x}"), rank=x / 4) for x in (1, 2, 4))
-    hub.subscribe("ana", wishes, deliver=Continuous(k=1), decay=Decay(timedelta(hours=1)))
-    hub.subscribe("rui", wishes, deliver=Continuous(k=1))
-    hub.publish(flat(1, x=4), now=NOW)
-    assert got(hub.publish(flat(2, x=2), now=NOW + timedelta(minutes=59))) == []
-    assert got(hub.publish(flat(3, x=2), now=NOW + timedelta(minutes=61))) == [("ana", "3", 0.5)]
-    assert got(hub.publish(flat(4, x=1), now=NOW + timedelta(minutes=62))) == []
-
-
-def test_an_event_that_needs_a_refresh_makes_room(hub):
-    wishes = (
-        Subscription("short", parse_filter("x = 2"), rank=1.0, refresh=timedelta(hours=1)),
-        Subscription("long", parse_filter("x = 1"), rank=0.5),
-    )
-    hub.subscribe("ana", wishes, deliver=Continuous(k=1))
-    hub.publish(flat(1, x=2), now=NOW)
-    assert got(hub.publish(flat(2, x=1), now=NOW + timedelta(minutes=59))) == []
-    assert got(hub.publish(flat(3, x=1), now=NOW + timedelta(minutes=60))) == [("ana", "3", 0.5)]
-    old = flat(4, x=2, time=NOW - timedelta(hours=1))
+def test_explain_knows_the_refresh_time_of_a_subscription(hub):
+    hub.subscribe("ana", Subscription("short", parse_filter("true"), refresh=timedelta(hours=1)), deliver=Continuous(1))
+    old = flat(4, time=NOW - timedelta(hours=1))
     assert hub.explain(old, "ana", now=NOW + timedelta(hours=2)).verdict is Verdict.EXPIRED
-
-
-def test_a_relevance_is_checked_against_the_schema():
-    hub = Hub(schema=Schema({"rent": ValueType.INT}))
-    with pytest.raises(UnknownAttributeError, match="did you mean 'rent'"):
-        hub.subscribe("ana", Subscription("a", parse_filter("true"), relevance=Closeness([Target("rents", 1)])))
-    assert hub.subscribers == ()
 
 
 def test_explain_names_the_competitor_the_window_and_when_an_event_could_still_enter(hub):
@@ -607,12 +477,6 @@ def test_sets_of_matches_that_no_queue_needs_are_forgotten(monkeypatch):
     assert len(codes._sets) <= 8
 
 
-@pytest.mark.parametrize("wrong", [{"kernels": "no"}, {"kernels": 2}, {"schema": {"x": "int"}}])
-def test_settings_of_another_kind_are_refused(wrong):
-    with pytest.raises(InvalidSubscriptionError, match=f"{next(iter(wrong))}: .* is no "):
-        Hub(**wrong)
-
-
 def test_a_clock_that_steps_back_makes_no_event_late():
     clock = FakeClock(NOW)
     hub = Hub(clock=clock, lateness=timedelta(0), on_late=(late := []).append)
@@ -694,9 +558,3 @@ def test_a_subscriber_takes_the_place_of_the_one_with_its_id(hub):
     assert [note.matched for note in hub.publish({"x": 50})] == [("big",)]
     with pytest.raises(UnknownIdError):
         hub.update(structs.replace(changed, id="rui"))
-
-
-@pytest.mark.parametrize("wrong", ["ana", None, 5])
-def test_only_subscribers_are_added(hub, wrong):
-    with pytest.raises(InvalidSubscriptionError, match=r"subscriber: .* is no Subscriber"):
-        hub.add(wrong)

@@ -29,20 +29,6 @@ def replay(hub, *films):
     return [[note.event.id for note in hub.publish(one, now=one.time)] for one in films]
 
 
-def test_near_copies_are_held_back_until_they_differ():
-    hub = Hub()
-    hub.subscribe("ana", RANKS, deliver=Sliding(2, 3, Diversity(weights={"genre": 1})))
-    films = film(0, "war", 9), film(1, "drama", 7), film(2, "war", 8), film(3, "war", 8), film(4, "drama", 7)
-    assert replay(hub, *films) == [["0"], ["1"], [], ["2"], ["4"]]
-
-
-def test_without_weights_the_payload_counts_and_not_the_envelope():
-    hub = Hub()
-    hub.subscribe("ana", "true", deliver=Periodic(2, timedelta(minutes=1), Diversity()))
-    replay(hub, film(0, "war", 9), film(1, "war", 9), film(2, "war", 8))
-    assert [note.event.id for note in hub.finish()] == ["0", "2"]
-
-
 def test_explain_tells_that_a_near_copy_would_be_outranked():
     hub = Hub()
     hub.subscribe("ana", RANKS, deliver=TopKWindow(2, timedelta(hours=1), Diversity(weights={"genre": 1})))
@@ -60,15 +46,6 @@ def test_a_changed_diversity_looks_at_what_is_still_held(before, after):
     replay(hub, film(0, "war", 9), film(1, "war", 8), film(2, "drama", 7))
     hub.update("ana", deliver=Sliding(2, 9, after))
     assert replay(hub, film(3, "war", 7)) == [["2"]]
-
-
-def test_a_durable_hub_goes_on_with_contents(tmp_path):
-    path = tmp_path / "hub"
-    with Hub(path=path) as hub:
-        hub.subscribe("ana", RANKS, deliver=Sliding(2, 3, Diversity(0.5, {"genre": 1})))
-        assert replay(hub, film(0, "war", 9), film(1, "drama", 7), film(2, "war", 8)) == [["0"], ["1"], []]
-    with Hub(path=path) as hub:
-        assert replay(hub, film(3, "war", 8), film(4, "drama", 7)) == [["2"], ["4"]]
 
 
 def test_a_schema_knows_the_attributes_that_are_compared():

@@ -138,14 +138,6 @@ def test_changes_act_at_the_watermark_before_all_that_is_due_then(inputs, policy
 
 
 class TestLateness:
-    def test_events_wait_until_nothing_earlier_can_come(self):
-        hub = Hub(lateness=timedelta(seconds=5), clock=FakeClock(NOW))
-        hub.subscribe("ana", "true")
-        assert hub.publish(flat(2, 2), now=at(2)) == []
-        assert hub.publish(flat(1, 1), now=at(3)) == []
-        assert got(hub.advance(at(7))) == [("ana", "1", at(1))]
-        assert got(hub.advance(at(8))) == [("ana", "2", at(2))]
-
     def test_a_hub_that_goes_by_its_clock_takes_what_is_no_older_than_the_lateness(self):
         clock = FakeClock(at(60))
         hub = Hub(lateness=timedelta(seconds=10), clock=clock, on_late=(late := []).append)
@@ -188,15 +180,6 @@ class TestLateness:
             hub.publish(flat(number, 4), now=at(9))
         assert [one.event.id for one in late] == ["2", "2"]
         assert len(hub.publish(flat(2, 9), now=at(9))) == 1
-
-    def test_of_two_of_one_identity_that_wait_the_earlier_counts(self):
-        hub = Hub(lateness=timedelta(seconds=5))
-        hub.subscribe("ana", "true")
-        for seconds, x in ((3, "later"), (1, "first"), (2, "again")):
-            hub.publish(flat(1, seconds, x=x), now=at(3))
-        notes = hub.advance(at(60))
-        assert [(note.time, note.event.data["x"]) for note in notes] == [(at(1), "first")]
-        assert hub.publish(flat(1, 60), now=at(60)) == []
 
     def test_a_number_that_a_late_event_was_given_is_not_given_again(self):
         hub = Hub(lateness=timedelta(0), clock=FakeClock(at(9)), on_late=(late := []).append)

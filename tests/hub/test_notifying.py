@@ -43,12 +43,6 @@ class TestGathering:
         assert got(notes) == [("ana", "1", at(1), at(10)), ("ana", "4", at(4), at(10))]
         assert calls == notes
 
-    def test_a_delivery_at_the_end_of_a_period_belongs_to_the_next(self, hub):
-        hub.subscribe("ana", "true", deliver=Periodic(1, timedelta(seconds=10)), notify=TEN)
-        published(hub, 1, 3)
-        assert hub.advance(at(10)) == []
-        assert got(hub.advance(at(20))) == [("ana", "1", at(10), at(20))]
-
     def test_several_periods_are_handed_over_in_their_order_beside_what_is_due_at_once(self, hub):
         hub.subscribe("slow", "true", deliver=TopKWindow(1, timedelta(seconds=12)), notify=TEN)
         hub.subscribe("hour", {"true": 0.5}, deliver=Periodic(1, timedelta(seconds=15)))
@@ -91,27 +85,6 @@ class TestGathering:
 
 
 class TestReading:
-    def test_nothing_is_pushed_and_the_list_is_read(self, hub):
-        hub.subscribe("ana", RANKS, deliver=Sliding(2, 3), notify=OnDemand(), callback=(calls := []).append)
-        assert [published(hub, number, number, x) for number, x in enumerate((1, 2, 0, 0))] == [[], [], [], []]
-        assert hub.finish() == calls == []
-        found = hub.read("ana", now=at(9))
-        assert [(note.event.id, note.rank, note.matched, note.time) for note in found] == [
-            ("1", 1.0, ("1",), at(9)),
-            ("3", 0.1, ("3",), at(9)),
-        ]
-
-    def test_reading_changes_nothing(self, hub):
-        hub.subscribe("ana", RANKS, deliver=TopKWindow(1, timedelta(seconds=10)), notify=OnDemand())
-        published(hub, 1, 1)
-        published(hub, 2, 5, x=1)
-        assert [[note.event.id for note in hub.read("ana", now=at(now))] for now in (30, 14, 5, 5)] == [
-            [],
-            ["2"],
-            ["1"],
-            ["1"],
-        ]
-
     def test_explain_says_whether_it_would_be_on_the_list(self, hub):
         hub.subscribe("ana", RANKS, deliver=Periodic(1, timedelta(seconds=60)), notify=OnDemand())
         published(hub, 1, 1, x=1)

@@ -35,47 +35,6 @@ def hub():
     return Hub(clock=FakeClock(NOW))
 
 
-def test_a_notification_says_whose_policy_delivers_it(hub):
-    wishes = [
-        wish("a", "x > 0", rank=0.9),
-        wish("b", "x > 1", rank=0.4),
-        wish("own", "x > 1", rank=0.2, deliver=Continuous(1)),
-    ]
-    hub.subscribe("ana", wishes)
-    assert published(hub, 1, 2) == [("ana", None, "1", 0.9, ("a", "b")), ("ana", "own", "1", 0.2, ("own",))]
-    assert published(hub, 2, 1) == [("ana", None, "2", 0.9, ("a",))]
-
-
-def test_k_and_window_are_its_own(hub):
-    narrow = wish("narrow", relevance=NEAR, deliver=TopKWindow(1, 2))
-    wide = wish("wide", relevance=NEAR, deliver=TopKWindow(2, 3))
-    hub.subscribe("ana", [narrow, wide])
-    found = [[one[1] for one in published(hub, number, x)] for number, x in enumerate((1, 5, 9, 9))]
-    assert found == [["narrow", "wide"], ["wide"], ["narrow"], ["narrow", "wide"]]
-
-
-def test_only_the_others_compete_for_the_subscribers_policy(hub):
-    hub.subscribe(
-        "ana", [wish("own", "x = 2", rank=1.0, deliver=Continuous(5)), wish("a", rank=0.5)], deliver=Continuous(1)
-    )
-    assert [one[1:4:2] for one in published(hub, 1, 2)] == [(None, 0.5), ("own", 1.0)]
-    assert [one[1:4:2] for one in published(hub, 2, 1)] == [(None, 0.5)]
-
-
-def test_the_most_specific_are_looked_for_among_those_that_compete(hub):
-    hub.subscribe(
-        "ana",
-        [wish("wide", "x > 0", rank=0.9), wish("narrow", "x > 1", rank=0.1, deliver=Continuous(1))],
-        most_specific=True,
-    )
-    assert [one[3] for one in published(hub, 1, 2)] == [0.9, 0.1]
-
-
-def test_priorities_rank_all_subscriptions(hub):
-    hub.subscribe("ana", [wish("a"), wish("b", deliver=Continuous(1))], priorities=["a before b"])
-    assert [one[1:4:2] for one in published(hub, 1, 1)] == [(None, 1.0), ("b", 0.5)]
-
-
 def test_each_queue_is_read_by_its_name(hub):
     hub.subscribe("ana", [wish("own", rank=0.3, deliver=Sliding(1, 2)), wish("a", rank=0.5)], deliver=Sliding(2, 2))
     for number in (1, 2):
