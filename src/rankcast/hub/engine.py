@@ -501,25 +501,21 @@ class Hub:
         return self._core.apply(commands[-1])
 
     def _handed_over(self, done: CommandResult) -> list[Notification]:
-        """Call the subscribers' callbacks and return the notifications; then they are settled."""
+        """Call the subscribers' callbacks and return the notifications; then they are settled.
+
+        Raises CallbackError, once all have been called, when some raised.
+        """
         if self._journal is None and not (self._callbacks or self._on_match or self._on_late):
             return done.delivered
-        try:
-            notifications = self._called_back(done)
-        except CallbackError:
-            self._settle(done)
-            raise
-        self._settle(done)
-        return notifications
-
-    def _called_back(self, done: CommandResult) -> list[Notification]:
-        """Call all callbacks; raise CallbackError, once all have been called, when some raised."""
         errors: list[Exception] = []
         for callback, argument in self._calls(done):
             try:
                 callback(argument)
             except Exception as error:  # noqa: BLE001 (collected, and raised below)
                 errors.append(error)
+        if self._journal is not None and done.number is not None:
+            with self._lock:
+                self._journal.settle(done.number)
         if errors:
             raise CallbackError(done.delivered, errors)
         return done.delivered
@@ -536,11 +532,6 @@ class Hub:
             callback = self._callbacks.get(note.subscriber)
             if callback is not None:
                 yield callback, note
-
-    def _settle(self, done: CommandResult) -> None:
-        if self._journal is not None and done.number is not None:
-            with self._lock:
-                self._journal.settle(done.number)
 
     def _declare(self, subscribers: Iterable[Subscriber]) -> None:
         """Add those of the given subscribers that are unknown and update those that differ, all or none."""
