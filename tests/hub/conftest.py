@@ -1,10 +1,15 @@
-"""Durable hubs in files of their own."""
+"""Hubs in memory, and durable ones in files of their own."""
 
 import pytest
 
-from durable_hubs import NOW, crash
+from hub_builders import NOW, crash
 from rankcast.hub import Hub
 from rankcast.testing.clock import FakeClock
+
+
+@pytest.fixture
+def hub():
+    return Hub(clock=FakeClock(NOW))
 
 
 @pytest.fixture

@@ -1,23 +1,18 @@
 """Changes of k, windows and ranks act from the next instant on, on what is still held; nothing is taken back."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
+from hub_builders import NOW, at, flat
 from rankcast.hub import Hub
 from rankcast.language.parser import parse_filter
-from rankcast.model.events import Event
 from rankcast.model.policies import Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import Subscription
 from rankcast.testing.clock import FakeClock
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RANKS = {"x = 2": 1.0, "x = 1": 0.5, "x = 0": 0.1}
-
-
-def at(seconds):
-    return NOW + timedelta(seconds=seconds)
 
 
 @pytest.fixture(params=["in memory", "durable, reopened before every call"])
@@ -43,8 +38,7 @@ class Reopened:
 
 
 def published(hub, number, x, **data):
-    event = Event(str(number), "/flats", time=at(number), data={"x": x, **data})
-    return [(note.event.id, note.rank) for note in hub.publish(event, now=at(number))]
+    return [(note.event.id, note.rank) for note in hub.publish(flat(number, number, x=x, **data), now=at(number))]
 
 
 def finished(hub):

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 import rankcast.hub.core
-from durable_hubs import NOW, copied, flat, got, log_rows
+from hub_builders import NOW, copied, flat, got, log_rows
 from rankcast.hub import CallbackError, Hub
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding
 from rankcast.model.schema import Schema

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from durable_hubs import BEYOND_UTC, NOW, flat, got, log_rows
+from hub_builders import BEYOND_UTC, NOW, flat, got, log_rows
 from rankcast.hub import Hub, HubLogError
 from rankcast.model.errors import (
     DuplicateIdError,

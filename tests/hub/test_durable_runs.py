@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import durable_publisher
 import rankcast.hub.core
-from durable_hubs import NOW, at, crash, flat, got
 from durable_publisher import plain, publish, subscribe
+from hub_builders import NOW, at, crash, flat, got
 from rankcast.hub import Hub
 from rankcast.language.parser import parse_filter
 from rankcast.model.policies import (

@@ -3,13 +3,14 @@
 import gc
 import re
 import weakref
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from threading import Thread
 
 import pytest
 from msgspec import structs
 
 import rankcast.hub.core
+from hub_builders import NOW, at, flat, got
 from rankcast.hub import CallbackError, Hub, Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import (
@@ -31,21 +32,6 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscription
 from rankcast.model.values import ValueType
 from rankcast.testing.clock import FakeClock
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def hub():
-    return Hub(clock=FakeClock(NOW))
-
-
-def flat(number=1, **attributes):
-    return Event.of(attributes, id=str(number), source="/flats")
-
-
-def got(notifications):
-    return [(note.subscriber, note.event.id, note.rank) for note in notifications]
 
 
 def test_a_notification_says_who_what_how_much_and_why(hub):
@@ -108,9 +94,9 @@ class TestPoliciesThatActWhenTimePasses:
     def test_advance_lets_time_pass_without_an_event(self, hub):
         hub.subscribe("ana", {"x = 1": 1.0, "true": 0.5}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
         assert got(hub.publish(flat(1, x=1))) == [("ana", "1", 1.0)]
-        assert hub.publish(flat(2), now=NOW + timedelta(seconds=1)) == []
-        (note,) = hub.advance(NOW + timedelta(seconds=60))
-        assert (note.event.id, note.time) == ("2", NOW + timedelta(seconds=10))
+        assert hub.publish(flat(2), now=at(1)) == []
+        (note,) = hub.advance(at(60))
+        assert (note.event.id, note.time) == ("2", at(10))
         assert hub.advance(NOW + timedelta(days=1)) == []
 
     def test_finish_completes_what_is_open(self, hub):
@@ -413,7 +399,7 @@ class TestManyAtOnce:
         assert hub.publish_many([]).notifications == []
 
     def test_one_by_one_and_together_give_the_same(self):
-        events = [{"x": x % 5, "time": NOW + timedelta(seconds=x)} for x in range(40)]
+        events = [{"x": x % 5, "time": at(x)} for x in range(40)]
         one, other = (Hub(clock=FakeClock(NOW)) for _ in range(2))
         for made in (one, other):
             made.subscribe("ana", {"x > 2": 0.9, "x > 0": 0.4}, deliver=Sliding(2, 9))

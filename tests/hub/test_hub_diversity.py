@@ -1,9 +1,10 @@
 """A hub that delivers diverse events."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
+from hub_builders import at
 from rankcast.hub import Hub, Verdict
 from rankcast.model.errors import InvalidSubscriptionError, UnknownAttributeError
 from rankcast.model.events import Event
@@ -13,12 +14,7 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import RankBy, Subscription
 from rankcast.model.values import ValueType
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 RANKS = {"rank = 9": 0.9, "rank = 8": 0.8, "rank = 7": 0.7}
-
-
-def at(second):
-    return START + timedelta(seconds=second)
 
 
 def film(second, genre, rank):

@@ -1,30 +1,20 @@
 """A hub with an allowed lateness: whatever the order of arrival, the result is that of processing in order."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rankcast.hub.core
+from hub_builders import NOW, at, flat
 from rankcast.hub import Hub, Verdict
 from rankcast.model.errors import InvalidValueError
-from rankcast.model.events import Event
 from rankcast.model.policies import AT_ONCE, Continuous, Gathered, Periodic, Sliding, TopKWindow
 from rankcast.testing.clock import FakeClock
 from rankcast.testing.conformance import cases, check
 from rankcast.testing.definitions import ExpectedDelivery
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def at(seconds):
-    return NOW + timedelta(seconds=seconds)
-
-
-def flat(number, seconds, **attributes):
-    return Event(str(number), "/flats", time=at(seconds), data=attributes)
 
 
 def got(notifications):

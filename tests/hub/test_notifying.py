@@ -1,38 +1,27 @@
 """When a hub hands over: at once, gathered at the ends of periods, or only when the list is read."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
+from hub_builders import at, flat
 from rankcast.hub import Hub, Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
-from rankcast.model.events import Event
 from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Gathered, OnDemand, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscription
 from rankcast.testing.clock import FakeClock
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TEN = Gathered(timedelta(seconds=10))
 RANKS = {"x = 2": 1.0, "x = 1": 0.5, "x = 0": 0.1}
 
 
-def at(seconds):
-    return NOW + timedelta(seconds=seconds)
-
-
 def published(hub, number, seconds, x=2, **envelope):
-    event = Event(str(number), "/flats", time=at(seconds), data={"x": x}, **envelope)
-    return hub.publish(event, now=at(seconds))
+    return hub.publish(flat(number, seconds, x=x, **envelope), now=at(seconds))
 
 
 def got(notifications):
     return [(note.subscriber, note.event.id, note.time, note.gathered) for note in notifications]
-
-
-@pytest.fixture
-def hub():
-    return Hub(clock=FakeClock(NOW))
 
 
 class TestGathering:
@@ -88,7 +77,7 @@ class TestReading:
     def test_explain_says_whether_it_would_be_on_the_list(self, hub):
         hub.subscribe("ana", RANKS, deliver=Periodic(1, timedelta(seconds=60)), notify=OnDemand())
         published(hub, 1, 1, x=1)
-        found = [hub.explain(Event("new", "/flats", time=at(2), data={"x": x}), "ana", now=at(2)) for x in (2, 0)]
+        found = [hub.explain(flat("new", 2, x=x), "ana", now=at(2)) for x in (2, 0)]
         assert [one.verdict for one in found] == [Verdict.ON_DEMAND, Verdict.OUTRANKED]
         assert str(found[1]).endswith("a better one stays as long: it can no longer be delivered")
 

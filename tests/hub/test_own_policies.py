@@ -1,24 +1,18 @@
 """A subscription with a policy of its own has a queue of its own; the others of its subscriber share one."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from rankcast.hub import Hub, Verdict
+from hub_builders import at, flat
+from rankcast.hub import Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
-from rankcast.model.events import Event
 from rankcast.model.policies import Continuous, Gathered, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.testing.clock import FakeClock
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NEAR = IdealPoint([Target("x", 0)])
-
-
-def at(seconds):
-    return NOW + timedelta(seconds=seconds)
 
 
 def wish(name, text="true", **options):
@@ -26,13 +20,8 @@ def wish(name, text="true", **options):
 
 
 def published(hub, number, x):
-    notes = hub.publish(Event(str(number), "/flats", time=at(number), data={"x": x}), now=at(number))
+    notes = hub.publish(flat(number, number, x=x), now=at(number))
     return [(note.subscriber, note.subscription, note.event.id, note.rank, note.matched) for note in notes]
-
-
-@pytest.fixture
-def hub():
-    return Hub(clock=FakeClock(NOW))
 
 
 def test_each_queue_is_read_by_its_name(hub):

@@ -1,4 +1,4 @@
-"""What the tests of durable hubs share."""
+"""What the tests of hubs share."""
 
 import subprocess
 import sys
@@ -14,8 +14,9 @@ def at(seconds):
     return NOW + timedelta(seconds=seconds)
 
 
-def flat(number=1, **attributes):
-    return Event.of(attributes, id=str(number), source="/flats")
+def flat(number=1, seconds=None, **attributes):
+    """Return an event; its time is so many seconds after the start."""
+    return Event.of(attributes, id=str(number), source="/flats", time=None if seconds is None else at(seconds))
 
 
 def got(notifications):
