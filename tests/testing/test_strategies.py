@@ -1,15 +1,20 @@
-"""The strategies draw what they promise: valid things, hits and misses, every operator, every edge."""
+"""The strategies draw what they promise: valid things, hits, misses, every operator, every edge; and the fake clock."""
 
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rankcast.matching.naive import evaluate
+from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.expressions import Operator
 from rankcast.model.relevance import Closeness, Cosine, IdealPoint
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.values import ValueType, checked_constant, checked_value, type_of
 from rankcast.ranking.relevance import relevance_of
+from rankcast.testing.clock import START, FakeClock
 from rankcast.testing.strategies import (
     ATTRIBUTES,
     EDGES,
@@ -145,3 +150,38 @@ class TestWidth:
 
     def test_some_payloads_are_nested(self):
         assert any(isinstance(event.data.get("address"), dict) for event in drawn(events(), 100))
+
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_it_stands_still():
+    clock = FakeClock(NOON)
+    assert [clock(), clock()] == [NOON, NOON]
+    assert FakeClock()() == START
+
+
+def test_it_advances():
+    clock = FakeClock(NOON)
+    assert clock.advance(timedelta(hours=1)) == NOON + timedelta(hours=1) == clock()
+    assert clock.advance(timedelta(0)) == clock()
+
+
+def test_it_goes_back_only_on_purpose():
+    clock = FakeClock(NOON)
+    with pytest.raises(InvalidValueError, match="goes back in time"):
+        clock.advance(timedelta(seconds=-1))
+    assert clock() == NOON
+    assert clock.set(NOON - timedelta(days=1)) == clock() == NOON - timedelta(days=1)
+
+
+def test_it_shows_utc():
+    clock = FakeClock(NOON.astimezone(timezone(timedelta(hours=3))))
+    assert clock().tzinfo is UTC
+    assert repr(clock) == "FakeClock(2026-03-01T12:00:00Z)"
+
+
+@pytest.mark.parametrize("time", [datetime(2026, 3, 1), "2026-03-01", None])  # noqa: DTZ001
+def test_it_needs_an_aware_time(time):
+    with pytest.raises(InvalidValueError, match="clock: "):
+        FakeClock(time)
