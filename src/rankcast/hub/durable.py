@@ -65,7 +65,7 @@ class FileJournal:
         """Open or make the file of a hub; a file that was made under another schema or lateness is refused."""
         if sync not in (*Sync, *(kind.value for kind in Sync)):
             raise InvalidValueError(f"sync: {shown(sync)} is not one of {', '.join(kind.value for kind in Sync)}")
-        if not isinstance(every, int) or every < 1:
+        if not _is_count(every):
             raise InvalidValueError(f"snapshot_every: {shown(every)} is not a whole number of at least 1")
         shown_lateness = "none" if lateness is None else format_duration(lateness)
         stated = {"schema": encode(schema, Schema | None).decode(), "lateness": shown_lateness}
@@ -190,3 +190,7 @@ def _body(command: Command) -> str:
         return encode(command, Command).decode()
     except InvalidMessageError as error:
         raise InvalidEventError(str(error).removeprefix("event.")) from None
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -48,10 +48,11 @@ def subscriptions_of(given: AnySubscriptions, schema: Schema | None) -> tuple[Su
 
 def _several(given: object) -> Iterable[object]:
     """Return a filter or subscription that stands alone as the only one of several."""
-    if isinstance(given, Iterable) and not isinstance(given, str):
+    if isinstance(given, str | Filter | Subscription):
+        return (given,)
+    if isinstance(given, Iterable):
         return given
-    if not isinstance(given, str | Filter | Subscription):
-        check_expression(given)
+    check_expression(given)
     return (given,)
 
 
@@ -68,12 +69,18 @@ def _filter(given: object, schema: Schema | None) -> Filter:
 
 def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as they are given, all or some, as those of a `Subscriber`."""
-    read: dict[str, Callable[[Any], object]] = {"rank_by": rank_by_of, "priorities": priorities_of}
-    return {name: read[name](given[name]) if name in read else given[name] for name in SETTINGS if name in given}
+    found = dict(given)
+    if "rank_by" in given:
+        found["rank_by"] = rank_by_of(given["rank_by"])
+    if "priorities" in given:
+        found["priorities"] = priorities_of(given["priorities"])
+    return found
 
 
 def rank_by_of(given: RankBy | str) -> RankBy:
     """Return how ranks are combined."""
+    if isinstance(given, RankBy):
+        return given
     try:
         return RankBy(given)
     except ValueError:

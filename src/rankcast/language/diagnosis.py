@@ -123,18 +123,14 @@ def _cut(found: str) -> str:
     return found if len(found) <= _WIDEST_SHOWN else f"{found[:_WIDEST_SHOWN]}..."
 
 
-def _unclosed_quote(at: _Situation) -> str | None:
-    if at.kind != "unclosed":
-        return None
-    if at.found == '"':
+def _odd_quote(at: _Situation) -> str | None:
+    if at.kind == "unclosed" and at.found == '"':
         return 'this name is not closed; expected another "'
-    return "this string is not closed; expected another ' (a quote inside a string is written twice: '')"
-
-
-def _typographic_quote(at: _Situation) -> str | None:
-    if not at.found or at.found[0] not in _TYPOGRAPHIC_QUOTES:
-        return None
-    return f"{at.found[0]} is not a quote of this language; strings stand in 'single quotes'"
+    if at.kind == "unclosed":
+        return "this string is not closed; expected another ' (a quote inside a string is written twice: '')"
+    if at.found and at.found[0] in _TYPOGRAPHIC_QUOTES:
+        return f"{at.found[0]} is not a quote of this language; strings stand in 'single quotes'"
+    return None
 
 
 def _symbol_for_word(at: _Situation) -> str | None:
@@ -213,28 +209,19 @@ def _unknown_operator(at: _Situation) -> str | None:
     return f"unknown operator {_shown(at)}; " + (f"did you mean '{meant}'?" if meant else f"expected {OPERATOR}")
 
 
-def _negated_comparison(at: _Situation) -> str | None:
+def _misplaced(at: _Situation) -> str | None:
     if at.due is Due.NEGATED_OPERATOR and at.kind == "symbol":
         return f"unexpected {_shown(at)} after 'not'; write 'not {at.attribute} {at.found} ...'"
-    return None
-
-
-def _quote_inside_string(at: _Situation) -> str | None:
     ended = at.due in (*_ENDED, Due.NEXT_IN_LIST, Due.UPPER_BOUND)
     if ended and at.kind == "word" and at.offset and at.text[at.offset - 1] == "'":
         return f"unexpected {_shown(at)} right after a string; a quote inside a string is written twice: ''"
-    return None
-
-
-def _not_open(at: _Situation) -> str | None:
     if at.due is Due.AND_OR_END and at.found == ")":
         return "unexpected ')': no parenthesis is open"
     return None
 
 
 _HINTS: tuple[Callable[[_Situation], str | None], ...] = (
-    _unclosed_quote,
-    _typographic_quote,
+    _odd_quote,
     _symbol_for_word,
     _null,
     _bare_date,
@@ -242,8 +229,6 @@ _HINTS: tuple[Callable[[_Situation], str | None], ...] = (
     _constant_first,
     _not_a_constant,
     _unknown_operator,
-    _negated_comparison,
-    _quote_inside_string,
-    _not_open,
+    _misplaced,
 )
 """Tried in order; the first that knows the mistake words the message."""

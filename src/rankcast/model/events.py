@@ -117,7 +117,10 @@ class Event:
 
     def _with(self, **values: object) -> Event:
         """Return the event with some fields that are known to be right."""
-        return _filled([values[name] if name in values else getattr(self, name) for name in _FIELDS])
+        made, put = object.__new__(Event), object.__setattr__
+        for name in _FIELDS:
+            put(made, name, values[name] if name in values else getattr(self, name))
+        return made
 
     def conformed(self, schema: Schema) -> Event:
         """Return the event with its attributes in their declared types; raise InvalidEventError where one cannot be."""
@@ -160,16 +163,23 @@ class Event:
 
 _FIELDS = tuple(field.name for field in fields(Event))
 
-_PUT = tuple(Event.__dict__[name].__set__ for name in _FIELDS)
+(
+    _put_id,
+    _put_source,
+    _put_type,
+    _put_time,
+    _put_expires,
+    _put_subject,
+    _put_datacontenttype,
+    _put_dataschema,
+    _put_extensions,
+    _put_data,
+    _put_attributes,
+    _put_identity,
+) = (Event.__dict__[name].__set__ for name in _FIELDS)
 """What sets each field: an event that is known to be right is made of them in a third of the time."""
 
-
-def _filled(values: Sequence[object]) -> Event:
-    """Return an event of values that are known to be right, in the order of the fields."""
-    event = object.__new__(Event)
-    for put, value in zip(_PUT, values, strict=True):
-        put(event, value)
-    return event
+_new_tuple = tuple.__new__
 
 
 def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datetime | None) -> Event | None:
@@ -195,9 +205,20 @@ def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datet
         if not is_plain:
             return None
     attributes = {**data, "id": name, "source": source, "specversion": "1.0", "type": DEFAULT_TYPE, "time": time}
-    identity = tuple.__new__(Identity, (source, name))
-    envelope = (name, source, DEFAULT_TYPE, time, None, None, None, None)
-    return _filled((*envelope, {}, data, attributes, identity))
+    event = object.__new__(Event)
+    _put_id(event, name)
+    _put_source(event, source)
+    _put_type(event, DEFAULT_TYPE)
+    _put_time(event, time)
+    _put_data(event, data)
+    _put_attributes(event, attributes)
+    _put_identity(event, _new_tuple(Identity, (source, name)))
+    _put_extensions(event, {})
+    _put_expires(event, None)
+    _put_subject(event, None)
+    _put_datacontenttype(event, None)
+    _put_dataschema(event, None)
+    return event
 
 
 def _attributes(event: Event) -> dict[str, Value]:

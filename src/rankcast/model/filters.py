@@ -251,13 +251,18 @@ def value_set(constraint: Constraint, numbers: Domain = Domain.REAL, *, negated:
     return _rest_of_family(found, family) if negated else found
 
 
+_UPPER_BOUNDS = {Operator.LT: False, Operator.LE: True}
+_LOWER_BOUNDS = {Operator.GT: False, Operator.GE: True}
+"""Operators of one bound, and whether it belongs to what they accept."""
+
+
 def _interval(constraint: Constraint, domain: Domain) -> IntervalSet:
     operator, first, last = constraint.operator, constraint.constants[0], constraint.constants[-1]
-    if operator is Operator.BETWEEN:
-        return IntervalSet.between(domain, first, last)
-    if operator in (Operator.LT, Operator.LE):
-        return IntervalSet.between(domain, None, first, high_closed=operator is Operator.LE)
-    return IntervalSet.between(domain, first, None, low_closed=operator is Operator.GE)
+    if operator in _UPPER_BOUNDS:
+        return IntervalSet.between(domain, None, first, high_closed=_UPPER_BOUNDS[operator])
+    if operator in _LOWER_BOUNDS:
+        return IntervalSet.between(domain, first, None, low_closed=_LOWER_BOUNDS[operator])
+    return IntervalSet.between(domain, first, last)
 
 
 def _rest_of_family(values: ValueSet, family: Family) -> ValueSet:

@@ -193,9 +193,12 @@ class Subscriber(Struct, frozen=True, gc=False):
     @property
     def policies(self) -> dict[SubscriptionId | None, Policy]:
         """The policy of each queue: the subscriber's own under None, if anything competes for it, then the others'."""
-        own = {held.id: held.deliver for held in self.subscriptions if held.deliver is not None}
-        shared = {None: self.deliver} if len(own) < len(self.subscriptions) or not own else {}
-        return {**shared, **own}
+        own = [(held.id, held.deliver) for held in self.subscriptions if held.deliver is not None]
+        found: dict[SubscriptionId | None, Policy] = {}
+        if len(own) < len(self.subscriptions) or not own:
+            found[None] = self.deliver
+        found.update(own)
+        return found
 
     def _check_queue(self, policy: Policy, competing: tuple[Subscription, ...], whose: str) -> None:
         self._check_distances(competing)

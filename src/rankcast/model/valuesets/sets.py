@@ -8,6 +8,7 @@ value and `not exists` accepts only a missing attribute.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import and_, or_
 from typing import cast
 
 from msgspec import Struct
@@ -61,6 +62,11 @@ class ValueSet(Struct, frozen=True, gc=False):
         name = _FIELDS[family]
         return ValueSet(**{name: getattr(PRESENT, name)})
 
+    @property
+    def _exact(self) -> tuple[bool, IntervalSet, frozenset[bool], IntervalSet]:
+        """All but the strings: whatever is asked of these is decided."""
+        return self.missing, self.numbers, self.bools, self.times
+
     def __bool__(self) -> bool:
         return bool(self.missing or self.numbers or self.strings or self.bools or self.times)
 
@@ -80,26 +86,14 @@ class ValueSet(Struct, frozen=True, gc=False):
         return value in self.strings if isinstance(value, str) else value in self.times
 
     def __and__(self, other: ValueSet) -> ValueSet:
-        return ValueSet(
-            self.missing and other.missing,
-            self.numbers & other.numbers,
-            self.strings & other.strings,
-            self.bools & other.bools,
-            self.times & other.times,
-        )
+        missing, numbers, bools, times = map(and_, self._exact, other._exact)
+        return ValueSet(missing, numbers, self.strings & other.strings, bools, times)
 
     def union(self, other: ValueSet) -> ValueSet | None:
         """Return both sets together, or None when one set cannot express that (different string patterns)."""
         strings = self.strings.union(other.strings)
-        if strings is None:
-            return None
-        return ValueSet(
-            self.missing or other.missing,
-            self.numbers | other.numbers,
-            strings,
-            self.bools | other.bools,
-            self.times | other.times,
-        )
+        missing, numbers, bools, times = map(or_, self._exact, other._exact)
+        return None if strings is None else ValueSet(missing, numbers, strings, bools, times)
 
     def complement(self) -> tuple[ValueSet, ...]:
         """Return sets that together hold exactly what is not in this one."""
@@ -131,20 +125,11 @@ class ValueSet(Struct, frozen=True, gc=False):
 
     def disjoint(self, other: ValueSet) -> bool | None:
         """Whether nothing is in both sets; None when string patterns leave that undecided."""
-        if (
-            (self.missing and other.missing)
-            or self.numbers & other.numbers
-            or self.bools & other.bools
-            or self.times & other.times
-        ):
-            return False
-        return self.strings.disjoint(other.strings)
+        return False if any(map(and_, self._exact, other._exact)) else self.strings.disjoint(other.strings)
 
     def surely_satisfiable(self) -> bool:
         """Whether some member of the set is known (string patterns may leave that open)."""
-        if self.missing or self.numbers or self.bools or self.times:
-            return True
-        return self.strings.witness() is not None
+        return any(self._exact) or self.strings.witness() is not None
 
     @property
     def sort_key(self) -> tuple[object, ...]:
