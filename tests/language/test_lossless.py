@@ -14,30 +14,19 @@ from rankcast.hub.core import AddSubscriber, ChangeSubscriber, Command
 from rankcast.language.lossless import decode, encode, from_plain, to_plain
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.policies import Continuous, Policy, Sliding, TopKWindow
 from rankcast.model.schema import Schema
 from rankcast.model.times import EARLIEST, LATEST
 from rankcast.model.values import ValueType
-from rankcast.testing.strategies import events, notified_subscribers, values
+from rankcast.testing.strategies import diversities, events, notified_subscribers, policies_with, values
 from written_forms import spoil
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
-DIVERSITIES = st.none() | st.builds(
-    Diversity, st.sampled_from((0, 0.3, 1)), st.dictionaries(st.sampled_from(("a", "é", "time")), st.just(0.1))
-)
 POLICIES = st.one_of(
-    st.just(AllMatches()),
-    st.builds(Continuous, st.integers(0, 4)),
-    st.builds(Periodic, st.integers(0, 4), st.integers(1, 5).map(lambda count: timedelta(seconds=count)), DIVERSITIES),
-    st.builds(Sliding, st.integers(0, 4), st.integers(1, 5), DIVERSITIES),
-    st.builds(Sliding, st.integers(0, 4), st.just(2**70)),
-    st.builds(
-        TopKWindow,
-        st.integers(0, 4),
-        st.integers(1, 5) | st.integers(1, 5).map(lambda count: timedelta(seconds=count)) | st.just(timedelta.max),
-        DIVERSITIES,
-    ),
+    policies_with((timedelta(seconds=1), timedelta(seconds=4)), most=5),
+    st.just(Sliding(2, 2**70)),
+    st.builds(TopKWindow, st.integers(0, 4), st.just(timedelta.max), st.none() | diversities()),
 )
 CONTENTS = st.just(()) | st.dictionaries(st.sampled_from(("a", "é", "time")), values()).map(
     lambda content: tuple(sorted(content.items()))

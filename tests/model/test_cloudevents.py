@@ -117,9 +117,6 @@ class TestCloudEvents:
         [
             ({"specversion": "0.3"}, "specversion: '0.3' is not supported"),
             ({"specversion": None}, "specversion: None is not supported"),
-            ({"id": 5}, "id: 5 is not a non-empty string"),
-            ({"id": ""}, "id: '' is not a non-empty string"),
-            ({"subject": 5}, "subject: 5 is not a string"),
             ({"time": "yesterday"}, "time: 'yesterday' is not a time"),
             ({"time": 1772366400}, "time: 1772366400 is not a time"),
             ({"expirytime": False}, "expirytime: False is not a time"),
@@ -131,7 +128,6 @@ class TestCloudEvents:
             ({"data_base64": "!"}, "data_base64: '!' is not base64"),
             ({"data_base64": "é"}, "data_base64: 'é' is not base64"),
             ({"data_base64": 5}, "data_base64: 5 is not base64"),
-            ({"data": {"a": 1, "a.b": {"c": 1}, "a.b.c": 2}}, "this attribute twice"),
         ],
     )
     def test_refusals(self, change, reason):
