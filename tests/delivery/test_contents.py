@@ -17,7 +17,7 @@ from rankcast.delivery.engine.contents import (
     content_for,
     value_code,
 )
-from rankcast.delivery.rules.diverse_selection import FEW, diverse_selection, selection_of_arrays
+from rankcast.delivery.rules.queues import FEW, diverse_selection, selected_by_kernel, selection_arguments
 from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow
 from rankcast.model.values import family_of
 from rankcast.ranking.diversity import diverse_best
@@ -102,5 +102,5 @@ DIVERSITIES = st.builds(
 def test_arrays_select_what_the_plain_algorithm_selects(events, k, diversity):
     held, scores = [content for content, _ in events], [rank for _, rank in events]
     plain = diverse_best([dict(content) for content in held], scores, k, diversity.sigma, diversity.distance)
-    assert selection_of_arrays(held, scores, k, diversity) == plain
+    assert selected_by_kernel(selection_arguments(held, diversity), scores, k) == plain
     assert diverse_selection(held, scores, k, diversity) == plain

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rankcast as rc
 from rankcast.delivery.engine.contents import Contents
-from rankcast.delivery.rules.diverse_selection import diverse_selection, selection_of_arrays
+from rankcast.delivery.rules.queues import diverse_selection, selected_by_kernel, selection_arguments
 from rankcast.model.errors import InvalidSubscriptionError, PriorityCycleError
 from rankcast.model.policies import Diversity
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
@@ -216,7 +216,7 @@ class TestRule4Diversity:
         assert diverse_best(self.GENRES, self.RANKS, 4, 0.5, unlike) == [0, 1, 4, 5]
         contents = [(("genre", genre),) for genre in self.GENRES]
         assert diverse_selection(contents, self.RANKS, 4, Diversity()) == [0, 1, 4, 5]
-        assert selection_of_arrays(contents, self.RANKS, 4, Diversity()) == [0, 1, 4, 5]
+        assert selected_by_kernel(selection_arguments(contents, Diversity()), self.RANKS, 4) == [0, 1, 4, 5]
 
     def test_erratum_property_4_1_divides_by_one_more_than_it_prints(self):
         """DIS(e', L + e) = (DIS(e', L) |L| + DIS(e, e')) / (|L| + 1); printed with |L| - 1 and |L|."""

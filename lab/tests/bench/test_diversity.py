@@ -49,7 +49,7 @@ def test_a_wrong_selection_and_a_wrong_queue_are_found_out_and_the_exit_code_say
         return Deliveries(*(column[1:] for column in honest_take(self, rows, contents)))
 
     monkeypatch.setattr(QueueTable, "take", losing_one)
-    monkeypatch.setattr(diversity, "selected_by_kernel", lambda arrays, k: honest_selection(arrays, k)[::-1])
+    monkeypatch.setattr(diversity, "selected_by_kernel", lambda *given: honest_selection(*given)[::-1])
     monkeypatch.setattr(diversity, "POLICIES", {"sliding": diversity.POLICIES["sliding"]})
     result = CliRunner().invoke(app, ["bench", "diversity", "--queues", "3", "--events", "40", "--json"])
     assert result.exit_code == 1

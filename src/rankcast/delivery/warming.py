@@ -11,7 +11,7 @@ import numpy as np
 
 from rankcast.delivery.engine.contents import Contents
 from rankcast.delivery.engine.queue_table import QueueTable
-from rankcast.delivery.rules.diverse_selection import selection_of_arrays
+from rankcast.delivery.rules.queues import selected_by_kernel, selection_arguments
 from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.shards import Shard
@@ -37,7 +37,7 @@ def warm_up() -> None:
     _warm_single_events()
     for diversity in _DIVERSITIES:
         for contents in ([(("c", 1),)] * 3, [(("c", 1),), (("d", 1),), ()]):
-            selection_of_arrays(contents, [0.1, 0.2, 0.3], 2, diversity)
+            selected_by_kernel(selection_arguments(contents, diversity), [0.1, 0.2, 0.3], 2)
 
 
 def _warm_shards() -> None:

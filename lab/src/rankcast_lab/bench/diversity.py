@@ -23,8 +23,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import Content, Contents, attribute_code, value_code
 from rankcast.delivery.engine.queue_table import ArrivalRows, QueueTable
-from rankcast.delivery.rules.diverse_selection import selected_by_kernel, selection_arrays, selection_of_arrays
-from rankcast.delivery.rules.queues import Candidate
+from rankcast.delivery.rules.queues import Candidate, diverse_selection, selected_by_kernel, selection_arguments
 from rankcast.model.events import Identity
 from rankcast.model.policies import Diversity, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.times import EPOCH, NEVER, TICK, microseconds
@@ -80,11 +79,11 @@ def _measure_selection(case: str, diversity: Diversity, buffer: int, settings: S
     generator = np.random.default_rng(settings.seed)
     contents = _contents(generator.integers(0, VALUES, (buffer, len(NAMES))))
     ranks = generator.random(buffer).tolist()
-    arrays = selection_arrays(contents, ranks, diversity)
+    arguments = selection_arguments(contents, diversity)
     plain = [dict(content) for content in contents]
     engines: dict[str, Callable[[], list[int]]] = {
-        "kernel": partial(selected_by_kernel, arrays, SELECTED),
-        "selection": partial(selection_of_arrays, contents, ranks, SELECTED, diversity),
+        "kernel": partial(selected_by_kernel, arguments, ranks, SELECTED),
+        "selection": partial(diverse_selection, contents, ranks, SELECTED, diversity),
         "plain": partial(diverse_best, plain, ranks, SELECTED, diversity.sigma, diversity.distance),
     }
     truth = engines["plain"]()

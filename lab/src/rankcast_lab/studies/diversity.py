@@ -33,9 +33,15 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.rules.diverse_selection import diverse_selection, selected_by_kernel, selection_arrays
 from rankcast.delivery.rules.policies import new_queue
-from rankcast.delivery.rules.queues import Candidate, Queue, step
+from rankcast.delivery.rules.queues import (
+    Candidate,
+    Queue,
+    diverse_selection,
+    selected_by_kernel,
+    selection_arguments,
+    step,
+)
 from rankcast.model.events import Identity
 from rankcast.model.policies import Diversity, Sliding
 from rankcast.model.values import Value
@@ -216,11 +222,11 @@ def measured_costs(settings: Settings, generator: np.random.Generator) -> Costs:
 def _heuristic(generator: np.random.Generator, buffer: int, k: int, repeats: int) -> float:
     drawn = [generator.integers(0, values, buffer).tolist() for values in DIFFERENT]
     films = [tuple(zip(ATTRIBUTES, film, strict=True)) for film in zip(*drawn, strict=True)]
-    arrays = selection_arrays(films, generator.random(buffer).tolist(), Diversity())
+    arguments, ranks = selection_arguments(films, Diversity()), generator.random(buffer).tolist()
 
     def select() -> None:
         for _ in range(CALLS):
-            selected_by_kernel(arrays, k)
+            selected_by_kernel(arguments, ranks, k)
 
     select()  # compiled before it is timed
     return best_of(repeats, select) / CALLS

@@ -11,20 +11,24 @@ with its ties, is decided here and nowhere else in the definition: `best`, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from heapq import heappush, heappushpop
 from itertools import islice
 from operator import attrgetter, eq
 from typing import TypeAlias, TypeVar
 
+import numpy as np
 from msgspec import Struct
 
-from rankcast.delivery.engine.contents import Content
-from rankcast.delivery.rules.diverse_selection import diverse_selection
+from rankcast.compiling import is_loaded
+from rankcast.compiling.arguments import KernelArguments
+from rankcast.delivery.engine.contents import NO_SETTINGS, Content, Contents, diverse_arguments
+from rankcast.delivery.engine.kernels.diverse import select_events
 from rankcast.model.events import Identity
 from rankcast.model.policies import Diversity
 from rankcast.model.times import LATEST
+from rankcast.ranking.diversity import diverse_best
 
 
 class Candidate(Struct, frozen=True, array_like=True):
@@ -131,6 +135,38 @@ def needed(
                 continue
         kept.append(own)
     return held if not dropped else tuple([event for event in held if event.identity not in dropped])
+
+
+FEW = 16
+"""Candidates up to which the plain algorithm is as fast as arrays are made."""
+
+
+def diverse_selection(contents: Sequence[Content], ranks: Sequence[float], k: int, diversity: Diversity) -> list[int]:
+    """Return the positions of the k events selected greedily, in order; events are oldest first.
+
+    By the plain algorithm when they are few, by kernels when they are many; both give the same selection.
+
+    >>> films = [(("genre", "drama"),), (("genre", "drama"),), (("genre", "war"),)]
+    >>> diverse_selection(films, [0.9, 0.8, 0.5], 2, Diversity())
+    [0, 2]
+    """
+    if len(contents) <= FEW or not is_loaded(select_events):  # a first event is not to wait for a compiler
+        return diverse_best([dict(content) for content in contents], ranks, k, diversity.sigma, diversity.distance)
+    return selected_by_kernel(selection_arguments(contents, diversity), ranks, k)
+
+
+def selection_arguments(contents: Sequence[Content], diversity: Diversity) -> KernelArguments:
+    """Return contents, and how they are compared, as the kernel takes them."""
+    settings, _ = NO_SETTINGS.including([diversity])
+    return diverse_arguments(Contents.of(dict(enumerate(contents))), settings)
+
+
+def selected_by_kernel(arguments: KernelArguments, ranks: Sequence[float], k: int) -> list[int]:
+    """Return the positions of the k events selected by the kernel, in order."""
+    selected = np.empty(min(k, len(ranks)), np.int64)
+    select_events(np.array(ranks, np.float64), arguments.addresses, selected)
+    found: list[int] = selected.tolist()
+    return found
 
 
 def chosen(candidates: Iterable[Candidate], k: int, diversity: Diversity | None) -> list[Candidate]:

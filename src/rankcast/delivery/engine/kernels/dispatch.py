@@ -17,10 +17,8 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, inlined
-from rankcast.compiling.arguments import float64s, int64s, positions
 from rankcast.compiling.intrinsics import prefetch
-from rankcast.delivery.engine.contents import DIVERSE_KINDS, Diverse
-from rankcast.delivery.engine.kernels.diverse import pass_diverse, take_diverse
+from rankcast.delivery.engine.kernels.diverse import diverse_of, pass_diverse, take_diverse
 from rankcast.delivery.engine.kernels.held import DONE, FOUND_FULL, TIMED, Arrival, has_room, rebuild_top, write
 from rankcast.delivery.engine.kernels.policies import (
     arrive_continuously,
@@ -39,8 +37,6 @@ NO_FAULT, UNKNOWN_QUEUE, UNSORTED_QUEUE, NEGATIVE_EVENT, TIME_OUT_OF_RANGE, LATE
 QUEUE, PLACE, DUE = range(3)
 LINES = 3
 """Of `timers`."""
-
-AT = positions(DIVERSE_KINDS)
 
 AHEAD = 16
 """Rows between the one that is taken and the one whose queue is fetched into the cache; its line comes as long before.
@@ -113,23 +109,6 @@ def _arrive(queues: Array, arena: Array, found: Array, counters: Array, queue: i
 
 
 @inlined
-def _diverse_of(diversities: Array, shift: int) -> Diverse:
-    """Return what diverse selection needs, made where it is used: as a tuple it is dear to pass on."""
-    return Diverse(
-        shift,
-        int64s(diversities, AT.numbers),
-        int64s(diversities, AT.starts),
-        int64s(diversities, AT.attributes),
-        int64s(diversities, AT.values),
-        float64s(diversities, AT.sigmas),
-        float64s(diversities, AT.totals),
-        int64s(diversities, AT.weight_starts),
-        int64s(diversities, AT.weight_attributes),
-        float64s(diversities, AT.weights),
-    )
-
-
-@inlined
 def _prefetch_line(queues: Array, queue: int) -> None:
     """Have the line of a queue, which lies in two of the cache."""
     prefetch(queues, queue)
@@ -174,7 +153,7 @@ def take_rows(
             _prefetch(queues, arena, coming)
         arrival = Arrival(events[row], time, expiries[row], score_order(score_bits[row]))
         if queues[queue, LINE.setting]:
-            diverse = _diverse_of(diversities, ZERO)
+            diverse = diverse_of(diversities, ZERO)
             status = take_diverse(queues, arena, found, counters, queue, arrival, time, diverse)
         else:
             status = _pass(queues, arena, found, counters, queue, time)
@@ -198,7 +177,7 @@ def pass_time(
     while queue < len(queues):
         limit = now if ends or queues[queue, LINE.kind] != PERIODIC else now - 1
         if queues[queue, LINE.setting]:
-            status = pass_diverse(queues, arena, found, counters, queue, limit, _diverse_of(diversities, ZERO))
+            status = pass_diverse(queues, arena, found, counters, queue, limit, diverse_of(diversities, ZERO))
         else:
             status = _pass(queues, arena, found, counters, queue, limit)
         if status != DONE:
@@ -296,7 +275,7 @@ def _pass_due(
             return DONE
         limit = now + int(closed and queues[queue, LINE.kind] != PERIODIC)
         if queues[queue, LINE.setting]:
-            status = pass_diverse(queues, arena, found, counters, queue, limit, _diverse_of(diversities, shift))
+            status = pass_diverse(queues, arena, found, counters, queue, limit, diverse_of(diversities, shift))
         else:
             status = _pass(queues, arena, found, counters, queue, limit)
         if status != DONE:
@@ -338,7 +317,7 @@ def serve_event(
         queue, score = rows[ROW_QUEUE, row], score_order(rows[ROW_SCORE, row])
         arrival = Arrival(rows[ROW_WORD, row], time, rows[ROW_EXPIRES, row], score)
         if queues[queue, LINE.setting]:
-            diverse = _diverse_of(diversities, shift)
+            diverse = diverse_of(diversities, shift)
             status = take_diverse(queues, arena, found, counters, queue, arrival, now, diverse)
         else:
             status = _pass(queues, arena, found, counters, queue, now)

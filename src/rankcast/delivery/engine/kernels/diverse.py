@@ -25,8 +25,9 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.compiling import compiled, inlined
-from rankcast.delivery.engine.contents import MISSING, Diverse
+from rankcast.compiling import ZERO, compiled, inlined
+from rankcast.compiling.arguments import float64s, int64s, positions
+from rankcast.delivery.engine.contents import DIVERSE_KINDS, MISSING, Diverse
 from rankcast.delivery.engine.kernels.held import DONE, FOUND_FULL, Arrival, has_room, list_of, number_of
 from rankcast.delivery.engine.kernels.policies import (
     admit_to_count_window,
@@ -40,6 +41,26 @@ from rankcast.delivery.engine.kernels.policies import (
 from rankcast.delivery.engine.layout import GONE, HELD, LINE, PERIODIC, SLIDING, SLOT, TIME_WINDOW
 
 NO_DIVERSE_FAULT, SCORE_IS_NO_RANK, NO_CONTENT = range(3)
+
+
+AT = positions(DIVERSE_KINDS)
+
+
+@inlined
+def diverse_of(diversities: Array, shift: int) -> Diverse:
+    """Return what diverse selection needs, made where it is used: as a tuple it is dear to pass on."""
+    return Diverse(
+        shift,
+        int64s(diversities, AT.numbers),
+        int64s(diversities, AT.starts),
+        int64s(diversities, AT.attributes),
+        int64s(diversities, AT.values),
+        float64s(diversities, AT.sigmas),
+        float64s(diversities, AT.totals),
+        int64s(diversities, AT.weight_starts),
+        int64s(diversities, AT.weight_attributes),
+        float64s(diversities, AT.weights),
+    )
 
 
 @inlined
@@ -220,36 +241,14 @@ def select_again(queues: Array, arena: Array, queue: int, diverse: Diverse) -> N
     start, setting = queues[queue, LINE.start], queues[queue, LINE.setting] - 1
     held = _oldest_first(queues, arena, queue)
     floats, count = arena.view(np.float64), len(held)
-    first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
-    numbers, attributes, values = diverse.numbers, diverse.attributes, diverse.values
     ranks, rows = np.empty(count), np.empty(count, np.int64)
     for at in range(count):
         slot = start + SLOT * held[at]
         ranks[at] = floats[slot + HELD.score]
-        rows[at] = row_of(numbers, number_of(arena[slot + HELD.event]) >> diverse.shift)
-    weights, total = diverse.weights[first:last], diverse.totals[setting]
-    starts, ends = np.empty(0, np.int64), np.empty(0, np.int64)
-    if first < last:
-        codes = _weighted_codes(diverse.starts, attributes, values, rows, diverse.weight_attributes[first:last])
-    else:
-        starts, ends = _payloads(diverse.starts, attributes, rows)
-        codes = _common_codes(attributes, values, starts, ends)
-        weights, total = np.ones(len(codes)), float(len(codes))
+        rows[at] = row_of(diverse.numbers, number_of(arena[slot + HELD.event]) >> diverse.shift)
     selected = np.empty(min(count, queues[queue, LINE.k]), np.int64)
     divranks = np.empty(len(selected))
-    select_diverse(
-        ranks,
-        diverse.sigmas[setting],
-        weights,
-        total,
-        codes,
-        starts,
-        ends,
-        attributes,
-        values,
-        selected,
-        divranks,
-    )
+    _select(ranks, rows, diverse, setting, selected, divranks)
     scores, places = list_of(queues, queue)
     for at in range(len(selected)):
         place = held[selected[at]]
@@ -439,27 +438,24 @@ def _add_unweighted_distances(
 
 
 @compiled
-def select_diverse(
-    ranks: Array,
-    sigma: float,
-    weights: Array,
-    total: float,
-    codes: Array,
-    starts: Array,
-    ends: Array,
-    attributes: Array,
-    values: Array,
-    selected: Array,
-    divranks_selected: Array,
-) -> int:
-    """Select as many events as `selected` has room for; write them and their divranks, in order; return how many.
+def _select(ranks: Array, rows: Array, diverse: Diverse, setting: int, selected: Array, chosen_by: Array) -> None:
+    """Select events, oldest first, whose contents are in some rows; write which, and their divranks, in order.
 
-    With `weights` the contents are `codes`; without, event `at` has what is from `starts[at]` to `ends[at]`.
+    With weights the contents are made a matrix of codes; without, those of event `at` are between two places.
     """
+    first, last = diverse.weight_starts[setting], diverse.weight_starts[setting + 1]
+    attributes, values, sigma = diverse.attributes, diverse.values, diverse.sigmas[setting]
+    weights, total = diverse.weights[first:last], diverse.totals[setting]
+    starts, ends = np.empty(0, np.int64), np.empty(0, np.int64)
+    if first < last:
+        codes = _weighted_codes(diverse.starts, attributes, values, rows, diverse.weight_attributes[first:last])
+    else:
+        starts, ends = _payloads(diverse.starts, attributes, rows)
+        codes = _common_codes(attributes, values, starts, ends)
+        weights, total = np.ones(len(codes)), float(len(codes))
     means, taken = np.zeros(len(ranks)), np.zeros(len(ranks), np.bool_)
     divranks, alike = ranks.copy(), np.empty(len(ranks))
-    wanted = min(len(selected), len(ranks))
-    for count in range(wanted):
+    for count in range(len(selected)):
         if count > 0:
             last = selected[count - 1]
             if len(weights):
@@ -470,5 +466,10 @@ def select_diverse(
                 divranks[at] = divrank_of(sigma, ranks[at], means[at])
         chosen = _best_of(divranks, ranks, taken)
         taken[chosen] = True
-        selected[count], divranks_selected[count] = chosen, divranks[chosen]
-    return wanted
+        selected[count], chosen_by[count] = chosen, divranks[chosen]
+
+
+@compiled
+def select_events(ranks: Array, diversities: Array, selected: Array) -> None:
+    """Select from events, oldest first, whose contents are all that there are, by the only setting; write which."""
+    _select(ranks, np.arange(len(ranks)), diverse_of(diversities, ZERO), ZERO, selected, np.empty(len(selected)))
