@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
-from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError, shown
-from rankcast.model.schema import Schema
-from rankcast.model.values import Value, checked_name, family_of
+from rankcast.model.errors import InvalidSubscriptionError, shown
+from rankcast.model.schema import Schema, check_attribute
+from rankcast.model.values import Value, family_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +281,3 @@ def _checked_weights(weights: object) -> Weights:
     if math.isinf(checked.total):
         raise InvalidSubscriptionError("weights: their sum is not a finite number")
     return checked
-
-
-def check_attribute(name: object, where: str = "") -> None:
-    """Raise unless `name` can be that of an attribute."""
-    try:
-        checked_name(name)
-    except InvalidValueError as error:
-        raise InvalidSubscriptionError(f"{where}{error}") from None

@@ -18,8 +18,8 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from rankcast.model.errors import FilterTypeError, InvalidSubscriptionError, shown
-from rankcast.model.policies import check_attribute, check_duration, is_number, require
-from rankcast.model.schema import Schema
+from rankcast.model.policies import check_duration, is_number, require
+from rankcast.model.schema import Schema, check_attribute
 from rankcast.model.values import FAMILY_OF_TYPE, Family
 
 

@@ -58,7 +58,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         for name, declared in self.attributes.items():
-            _check_name(name)
+            check_attribute(name, "schema: ")
             if not isinstance(declared, ValueType):
                 raise InvalidSubscriptionError(
                     f"schema: {name!r} has the type {shown(declared)}; expected a ValueType, such as {ValueType.INT}"
@@ -122,11 +122,12 @@ class Schema:
         return conformed
 
 
-def _check_name(name: object) -> None:
+def check_attribute(name: object, where: str = "") -> None:
+    """Raise unless `name` can be that of an attribute."""
     try:
         checked_name(name)
     except InvalidValueError as error:
-        raise InvalidSubscriptionError(f"schema: {error}") from None
+        raise InvalidSubscriptionError(f"{where}{error}") from None
 
 
 def _conformed(name: str, value: Value, declared: ValueType) -> Value:
