@@ -25,7 +25,7 @@ from rankcast.model.cloudevents import event_to_json
 from rankcast.model.subscriptions import Advertisement
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Listed, Rejected, Send
-from rankcast.overlay.wire.messages import (
+from rankcast.overlay.messages import (
     MAX_PACKET_BYTES,
     Advertise,
     ClientMessage,

@@ -11,8 +11,7 @@ from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription
 from rankcast.model.values import ValueType
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Rejected, Send
-from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.wire.messages import (
+from rankcast.overlay.messages import (
     Advertise,
     Connect,
     Interest,
@@ -23,6 +22,7 @@ from rankcast.overlay.wire.messages import (
     Subscribe,
     Synced,
 )
+from rankcast.overlay.routing.strategies import Strategy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

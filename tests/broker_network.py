@@ -7,7 +7,7 @@ import numpy as np
 
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Rejected, Send
-from rankcast.overlay.wire.messages import decoded, encoded
+from rankcast.overlay.messages import decoded, encoded
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ import pytest
 
 from rankcast.language.lossless import fields_of, is_record
 from rankcast.model.filters import Filter
-from rankcast.overlay.wire.messages import Message, PeerMessage, decoded, encoded
+from rankcast.overlay.messages import Message, PeerMessage, decoded, encoded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "overlay.md").read_text()
 EXAMPLES = re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

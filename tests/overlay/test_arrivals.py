@@ -21,10 +21,10 @@ from rankcast.model.subscriptions import Advertisement
 from rankcast.model.times import EARLIEST
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver
+from rankcast.overlay.messages import Advertise, Publish, Subscribe
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import START, Simulation
 from rankcast.overlay.simulation.topologies import chain
-from rankcast.overlay.wire.messages import Advertise, Publish, Subscribe
 from rankcast.testing.conformance import cases, delivery_of
 
 EVERYTHING = parse_filter("true")

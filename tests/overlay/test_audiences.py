@@ -16,16 +16,15 @@ from rankcast.model.events import Event
 from rankcast.model.policies import Continuous, Sliding
 from rankcast.model.relevance import Closeness, Cosine, Target
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
+from rankcast.overlay import snapshots
 from rankcast.overlay.broker import Settings
+from rankcast.overlay.messages import AudienceRanking, Interest, Scoring, Ties
 from rankcast.overlay.routing.choosing import chosen, is_relevant
 from rankcast.overlay.routing.interests import Record
-from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import chain, random_tree
-from rankcast.overlay.wire import snapshots
-from rankcast.overlay.wire.messages import Interest
-from rankcast.overlay.wire.snapshots import restored, snapshot
+from rankcast.overlay.snapshots import restored, snapshot
 from written_forms import spoil
 
 COUNTING = (Strategy.REGULAR_K, Strategy.RANK_COVER_K, Strategy.ANCESTOR_COVER_K, Strategy.ANCESTOR_FAIR_K)
@@ -70,7 +69,7 @@ def test_the_audience_is_the_one_a_central_broker_chooses(scoring, strategy, wan
     records = []
     for number, one in enumerate(wanted):
         overlay.subscribe(str(random.choice(topology.brokers)), Subscriber(f"s{number}", (one,)))
-        records.append((one, Record(number, None, Interest.of(f"s{number}", one, one.rank))))
+        records.append((one, Record(None, Interest.of(f"s{number}", one, one.rank))))
     overlay.settle()
     for number, data in enumerate(events):
         event = Event(str(number), "/a", data=data)

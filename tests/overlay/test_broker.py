@@ -26,12 +26,12 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import ValueType
 from rankcast.overlay.effects import Deliver, Listed, Reason, Send
-from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking, Scoring
-from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.wire.messages import (
+from rankcast.overlay.messages import (
+    FAIRNESS,
     MAX_NUMBER,
     Advertise,
     Alive,
+    AudienceRanking,
     Connect,
     Forward,
     Interest,
@@ -39,6 +39,7 @@ from rankcast.overlay.wire.messages import (
     Read,
     Renew,
     Reset,
+    Scoring,
     Session,
     Subscribe,
     Synced,
@@ -46,7 +47,8 @@ from rankcast.overlay.wire.messages import (
     Unsubscribe,
     Withdraw,
 )
-from rankcast.overlay.wire.snapshots import restored, snapshot
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.snapshots import restored, snapshot
 
 
 def test_weights_of_neighbours_that_add_up_to_more_than_a_message_may_say_are_told_as_that_much():
@@ -63,7 +65,7 @@ def test_weights_of_neighbours_that_add_up_to_more_than_a_message_may_say_are_to
     told = [message for _, message in sent(bench.peer("right", heavy("all", 0, 9))) if isinstance(message, Forward)]
     assert [message.weights for message in told] == [(("a", most),)]
     bench.wait(5)
-    assert restored(snapshot(bench.broker)).routing.outlet("left").told_weights == {
+    assert restored(snapshot(bench.broker)).routing.routes("left").announced.weights == {
         ("a", SubscriptionKey("all", "1")): most
     }
 
@@ -204,7 +206,7 @@ def test_a_subscriber_ends_with_its_lease_unless_it_is_renewed():
         ("left", Forward(Interest(SubscriptionKey("bo", "0"), parse_filter("rent < 900")))),
         ("left", Withdraw(SubscriptionKey("ana", "0"))),
     ]
-    assert bench.broker.desk.serving.subscribers.keys() == {"bo"}
+    assert bench.broker.subscribers.serving.subscribers.keys() == {"bo"}
 
 
 def test_an_advertisement_ends_with_its_lease():
@@ -358,7 +360,7 @@ def test_a_broker_comes_back_with_its_clients_and_asks_its_neighbours_again():
     with pytest.raises(InvalidMessageError, match="not above"):
         restored(snapshot(bench.broker), incarnation=1)
     back = restored(snapshot(bench.broker), incarnation=2)
-    assert back.desk.serving.subscribers.keys() == {"ana"}
+    assert back.subscribers.serving.subscribers.keys() == {"ana"}
     assert back.connect("left", NOW) == [Send("left", Connect(Session(2, 1)))]
     told = back.handle(Connect(Session(1, 2)), "left", NOW)
     assert [message for _, message in sent(told)][1:-1] == [MINE]

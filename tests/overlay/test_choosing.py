@@ -15,18 +15,16 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import SubscriptionKey
-from rankcast.overlay.routing.broker_choice import distances
-from rankcast.overlay.routing.choosing import chosen, is_relevant, quotas, shuffled
+from rankcast.overlay.messages import AudienceRanking, Interest, Scoring, Ties
+from rankcast.overlay.routing.choosing import chosen, distances, is_relevant, quotas, shuffled
 from rankcast.overlay.routing.interests import Record
-from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
-from rankcast.overlay.wire.messages import Interest
 
 EVENT = Event("1", "/s", data={"x": 5})
 RUNS = 20_000
 
 
 def record(name, score=1.0, text="x > 0", relevance=None):
-    return Record(0, None, Interest(SubscriptionKey(name, "1"), parse_filter(text), score, relevance))
+    return Record(None, Interest(SubscriptionKey(name, "1"), parse_filter(text), score, relevance))
 
 
 def names(records):

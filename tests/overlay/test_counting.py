@@ -4,8 +4,7 @@ import pytest
 
 from broker_bench import Bench, delivered, event, flats, interest, sent, subscriber
 from rankcast.overlay import publishing
-from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.wire.messages import (
+from rankcast.overlay.messages import (
     Connect,
     CountQuery,
     CountReply,
@@ -15,7 +14,8 @@ from rankcast.overlay.wire.messages import (
     Subscribe,
     Unsubscribe,
 )
-from rankcast.overlay.wire.snapshots import restored, snapshot
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.snapshots import restored, snapshot
 
 
 def test_exact_fairness_counts_first_then_draws_the_shares():
@@ -118,8 +118,10 @@ def test_an_interest_is_told_again_when_it_begins_to_hide_others_and_at_a_heartb
     assert sent(bench.peer("right", Forward(wide, hides=True))) == [("left", Forward(wide, hides=True))]
     bench.broker.handle(Connect(Session(1, 2)), "left", bench.now)
     again = restored(snapshot(bench.broker))
-    assert again.routing.outlet("left").told_hiding == {wide.key}
-    assert [one for one in again.routing.told("left") if isinstance(one, Forward)] == [Forward(wide, hides=True)]
+    assert again.routing.routes("left").announced.hiding == {wide.key}
+    assert [one for one in again.routing.announce_all("left") if isinstance(one, Forward)] == [
+        Forward(wide, hides=True)
+    ]
 
 
 def test_a_count_that_nobody_draws_from_is_forgotten_and_an_event_that_comes_later_is_counted_again():

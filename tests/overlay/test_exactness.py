@@ -23,10 +23,18 @@ from rankcast.matching.naive import evaluate
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.messages import (
+    Advertise,
+    AudienceRanking,
+    Publish,
+    Scoring,
+    Subscribe,
+    Ties,
+    Unadvertise,
+    Unsubscribe,
+)
 from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.wire.messages import Advertise, Publish, Subscribe, Unadvertise, Unsubscribe
-from rankcast.overlay.wire.snapshots import restored, snapshot
+from rankcast.overlay.snapshots import restored, snapshot
 
 BEST = AudienceRanking(Scoring.PREFERENCE, Ties.BY_ID)
 BEST_THEN_FAIR = AudienceRanking(Scoring.PREFERENCE, Ties.FAIR)

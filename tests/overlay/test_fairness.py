@@ -63,7 +63,7 @@ def counted(overlay, events):
     for number in range(events):
         overlay.publish(overlay.topology.brokers[0], "a", Event(f"{known}-{number}", "/a", data={"x": 50}))
         overlay.settle()
-    people = [name for broker in overlay.brokers.values() for name in broker.desk.serving.subscribers]
+    people = [name for broker in overlay.brokers.values() for name in broker.subscribers.serving.subscribers]
     return [overlay.measures.deliveries[SubscriptionKey(name, "0")] for name in people]
 
 

@@ -11,12 +11,10 @@ from rankcast.model.relevance import Closeness, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import NO_SCHEMA, Advertisement, SubscriptionKey
 from rankcast.model.values import ValueType
-from rankcast.overlay.routing import forward_sets, score_order
-from rankcast.overlay.routing.forward_sets import ForwardSet
-from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
-from rankcast.overlay.routing.score_order import ScoreOrder
+from rankcast.overlay.messages import FAIRNESS, Advertise, AudienceRanking, Interest, Scoring, Ties
+from rankcast.overlay.routing import forward_sets
+from rankcast.overlay.routing.forward_sets import ForwardSet, ScoreOrder
 from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.wire.messages import Advertise, Interest
 
 EVERYTHING = parse_filter("true")
 FILTERS = {(low, high): parse_filter(f"x between {low} and {high}") for low in range(6) for high in range(low, 6)}
@@ -85,8 +83,8 @@ def room(request, monkeypatch):
     """Sets that are seldom made anew, and such that are all the time."""
     if request.param == "cramped":
         monkeypatch.setattr(forward_sets, "SPARE_NUMBERS", 0)
-        monkeypatch.setattr(score_order, "HIGHEST", 64)
-        monkeypatch.setattr(score_order, "STEP", 4)
+        monkeypatch.setattr(forward_sets, "HIGHEST", 64)
+        monkeypatch.setattr(forward_sets, "STEP", 4)
 
 
 @pytest.mark.usefixtures("room")

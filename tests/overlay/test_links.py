@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rankcast.overlay.effects import Reason, RefusedError
 from rankcast.overlay.links import MAX_WAITING, Inbox, Outbox
-from rankcast.overlay.wire.messages import Alive, CountReply, Session, Synced
+from rankcast.overlay.messages import Alive, CountReply, Session, Synced
 
 
 def numbered(count):

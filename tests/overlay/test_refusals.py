@@ -9,12 +9,10 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Priority, Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.effects import Reason
-from rankcast.overlay.routing import state as routing
-from rankcast.overlay.routing.rankings import AudienceRanking, Scoring
-from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.wire.messages import (
+from rankcast.overlay.messages import (
     MAX_BYTES,
     Alive,
+    AudienceRanking,
     Connect,
     CountQuery,
     CountReply,
@@ -23,6 +21,7 @@ from rankcast.overlay.wire.messages import (
     Publish,
     Read,
     Renew,
+    Scoring,
     Session,
     Subscribe,
     Synced,
@@ -32,7 +31,9 @@ from rankcast.overlay.wire.messages import (
     decoded,
     encoded,
 )
-from rankcast.overlay.wire.snapshots import restored, snapshot
+from rankcast.overlay.routing import state as routing
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.snapshots import restored, snapshot
 
 
 @pytest.mark.parametrize(

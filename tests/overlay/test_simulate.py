@@ -10,11 +10,7 @@ from rankcast.model.errors import InvalidValueError, UnknownIdError
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.simulation.measures import Sizes
-from rankcast.overlay.simulation.simulator import Processing, Simulation
-from rankcast.overlay.simulation.topologies import Link, Topology, chain, star
-from rankcast.overlay.wire.messages import (
+from rankcast.overlay.messages import (
     CountQuery,
     CountReply,
     Forward,
@@ -24,6 +20,9 @@ from rankcast.overlay.wire.messages import (
     Session,
     encoded,
 )
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.simulator import Processing, Simulation, Sizes
+from rankcast.overlay.simulation.topologies import Link, Topology, chain, star
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -133,8 +132,8 @@ def test_cut_links_and_crashed_brokers_come_back():
     made.cut("core0", "core1")
     publish(made, 10, seed=2)
     near = {key for key, count in made.measures.deliveries.items() if count > before.get(key, 0)}
-    at_hand = set(made.brokers["core0"].desk.serving.subscribers) | set(
-        made.brokers["edge0.0"].desk.serving.subscribers
+    at_hand = set(made.brokers["core0"].subscribers.serving.subscribers) | set(
+        made.brokers["edge0.0"].subscribers.serving.subscribers
     )
     assert {key.subscriber for key in near} <= at_hand
     made.mend("core0", "core1")
@@ -157,7 +156,7 @@ def test_cut_links_and_crashed_brokers_come_back():
 def test_a_broker_that_lost_everything_learns_it_again_from_its_neighbours_and_clients():
     made = overlay(Strategy.ANCESTOR_COVER_K, chain(3, 1), k=2)
     sizes = made.table_sizes()
-    served = {name: broker.desk.serving.subscribers for name, broker in made.brokers.items()}
+    served = {name: broker.subscribers.serving.subscribers for name, broker in made.brokers.items()}
     made.crash("core1")
     with pytest.raises(UnknownIdError, match="no running broker"):
         made.received("core1")

@@ -11,12 +11,12 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
-from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
-from rankcast.overlay.wire.messages import (
+from rankcast.overlay.messages import (
     MAX_BYTES,
     MAX_PACKET_BYTES,
     Advertise,
     Alive,
+    AudienceRanking,
     Connect,
     CountQuery,
     CountReply,
@@ -27,9 +27,11 @@ from rankcast.overlay.wire.messages import (
     Read,
     Renew,
     Reset,
+    Scoring,
     Session,
     Subscribe,
     Synced,
+    Ties,
     Unadvertise,
     Unsubscribe,
     Weigh,

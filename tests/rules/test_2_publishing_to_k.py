@@ -6,11 +6,10 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
+from rankcast.overlay.messages import FAIRNESS, Advertise, AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import star
-from rankcast.overlay.wire.messages import Advertise
 
 EVERYTHING = parse_filter("true")
 

@@ -4,8 +4,9 @@ Values are led by their declared types:
 
 - a dataclass or struct is an object of its fields, those at their default left out (a struct that is `array_like`: a
   list); where a field may hold one of several of them, the object names its class in "is";
-- enums are their values, tuples lists, durations whole microseconds ({"microseconds": n} where a number may stand as
-  well), times RFC 3339 texts, filters their texts, infinite floats {"$float": text};
+- enums are their values, tuples and sets lists, a dict the list of its items (a Mapping, whose keys are texts, an
+  object), durations whole microseconds ({"microseconds": n} where a number may stand as well), times RFC 3339 texts,
+  filters their texts, infinite floats {"$float": text};
 - values of events keep their types: a time is {"$time": text}, a date {"$date": text}, an infinite float {"$float":
   text}, bytes {"$bytes": base64}, a tuple {"$tuple": [...]}, and a payload object with a name that begins with "$" is
   {"$object": [[name, value], ...]}.
@@ -420,10 +421,16 @@ def _container_form(declared: Any) -> _Form:
             lambda value, shared: {name: write(held, shared) for name, held in value.items()},
             lambda plain, events: _mapping(plain, read, events),
         )
-    if kind not in (frozenset, tuple, list):
+    if kind is dict:
+        write, read = _row_form(inner, tuple)
+        return _Form(
+            lambda value, shared: [write(item, shared) for item in value.items()],
+            lambda plain, events: dict(_each(plain, read, events)),
+        )
+    if kind not in (frozenset, set, tuple, list):
         raise TypeError(f"no written form for {declared}")
     write, read = _form(inner[0])
-    ordered = sorted if kind is frozenset else list
+    ordered = list if kind in (tuple, list) else sorted
     return _Form(
         lambda value, shared: ordered([write(held, shared) for held in value]),
         lambda plain, events: kind(_each(plain, read, events)),

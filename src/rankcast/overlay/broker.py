@@ -27,12 +27,7 @@ from rankcast.overlay.effects import Effect, Listed, Reason, RefusedError, Rejec
 from rankcast.overlay.leases import Deadlines, Lease, Leased, LeaseKind, Leases, Room
 from rankcast.overlay.links import Inbox, Neighbour
 from rankcast.overlay.local_subscribers import LocalSubscribers
-from rankcast.overlay.publishing import Publishing, PublishOutcome
-from rankcast.overlay.routing.interests import Source
-from rankcast.overlay.routing.rankings import Scoring
-from rankcast.overlay.routing.state import Routing, Told
-from rankcast.overlay.routing.strategies import Strategy, Weighing
-from rankcast.overlay.wire.messages import (
+from rankcast.overlay.messages import (
     MAX_BYTES,
     MAX_PACKET_BYTES,
     Advertise,
@@ -48,6 +43,7 @@ from rankcast.overlay.wire.messages import (
     Read,
     Renew,
     Reset,
+    Scoring,
     Subscribe,
     Synced,
     Unadvertise,
@@ -57,6 +53,10 @@ from rankcast.overlay.wire.messages import (
     check_number,
     decoded,
 )
+from rankcast.overlay.publishing import Publishing, PublishOutcome
+from rankcast.overlay.routing.interests import Source
+from rankcast.overlay.routing.state import Routing, Told
+from rankcast.overlay.routing.strategies import Strategy, Weighing
 
 REMEMBERED = 100_000
 """Identities of events that a broker remembers at least, to recognise a repeated one: some 20 MB."""
@@ -100,10 +100,10 @@ class Broker:
         self.routing = Routing(settings.strategy, settings.weighing)
         self.publishing = Publishing(self.routing, random, self._listens)
         self.leases = Leases()
-        self.desk = LocalSubscribers(lambda name: self.leases.client(Leased(LeaseKind.SUBSCRIBER, name)))
+        self.subscribers = LocalSubscribers(lambda name: self.leases.client(Leased(LeaseKind.SUBSCRIBER, name)))
         self.neighbours: dict[str, Neighbour] = {}
         self.seen = Remembered()
-        self.count_ends = Deadlines()
+        self.count_ends = Deadlines[Identity]()
 
     def connect(self, link: str, now: datetime) -> list[Effect]:
         """A link to a neighbour is there, for the first time or again."""
@@ -128,7 +128,7 @@ class Broker:
         try:
             message = decoded(data, MAX_PACKET_BYTES if link in self.neighbours else MAX_BYTES)
         except InvalidMessageError as error:
-            return [Rejected(link, Reason.MALFORMED, str(error))]
+            return [_rejection(link, error)]
         return self.handle(message, link, now)
 
     def handle(self, message: Message, link: str, now: datetime) -> list[Effect]:
@@ -140,15 +140,13 @@ class Broker:
             if isinstance(message, Packet | Connect | Alive):
                 raise RefusedError(Reason.WRONG_LINK, f"a {type(message).__name__} from a client")
             return self._from_client(message, link, now)
-        except RefusedError as error:
-            return [Rejected(link, error.reason, str(error))]
         except RankcastError as error:
-            return [Rejected(link, Reason.MALFORMED, str(error))]
+            return [_rejection(link, error)]
 
     def tick(self, now: datetime) -> list[Effect]:
         """Let time pass: leases end, silent neighbours are lost, heartbeats go out, queues deliver."""
         effects: list[Effect] = []
-        for leased in self.leases.ended(now):
+        for leased in self.leases.ends.ended(now):
             effects += self._end(leased)
         for link, neighbour in self.neighbours.items():
             if now - neighbour.heard > self.settings.link_lease:
@@ -156,16 +154,16 @@ class Broker:
             if neighbour.is_up and neighbour.beat <= now:
                 effects += self._beat(link, neighbour, now)
         effects += self._without(None, self.count_ends.ended(now), now)
-        return effects + list(self.desk.due(now))
+        return effects + list(self.subscribers.due(now))
 
     def finish(self) -> list[Effect]:
         """End the input of the broker's subscribers: open periods and windows are completed."""
-        return list(self.desk.finish())
+        return list(self.subscribers.finish())
 
     @property
     def next_instant(self) -> datetime | None:
         """When `tick` has something to do, as far as is known."""
-        instants = [self.leases.next_end, self.desk.next_instant, self.count_ends.next]
+        instants = [self.leases.ends.next, self.subscribers.next_instant, self.count_ends.next]
         for neighbour in self.neighbours.values():
             instants.append(neighbour.beat if neighbour.is_up else None)
             if neighbour.heard < LATEST:
@@ -180,7 +178,7 @@ class Broker:
             self._hear(neighbour, now)
             return [effect for one in messages for effect in self._due_message(one, link, neighbour, now)]
         if isinstance(message, Connect):
-            return self._asked(message, link, neighbour, now)
+            return self._begin_session(message, link, neighbour, now)
         if isinstance(message, Alive):
             self._hear(neighbour, now)
             neighbour.inbox.note(message)
@@ -192,7 +190,7 @@ class Broker:
         neighbour.heard = now
         neighbour.beat = min(neighbour.beat, now + self.settings.heartbeat)
 
-    def _asked(self, connect: Connect, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
+    def _begin_session(self, connect: Connect, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         """Begin the session that a neighbour asks for; ask for another one too when it has lost its state."""
         inbox = neighbour.inbox
         if inbox.peer is not None and connect.session.incarnation < inbox.peer:
@@ -206,17 +204,15 @@ class Broker:
             effects += self.connect(link, now)
         elif before is not None and before != inbox.peer and inbox.next:
             effects.append(Send(link, inbox.ask()))
-        state: list[PeerMessage] = [Reset(), *self.routing.told(link), Synced()]
-        return effects + self._sent([(link, one) for one in state])
+        state: list[PeerMessage] = [Reset(), *self.routing.announce_all(link), Synced()]
+        return effects + self._send([(link, one) for one in state])
 
     def _due_message(self, message: PeerMessage, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         """Take in what comes next from a neighbour; what is rejected does not stop what follows."""
         try:
             return self._peer_message(message, link, neighbour, now)
-        except RefusedError as error:
-            return [Rejected(link, error.reason, str(error))]
         except RankcastError as error:
-            return [Rejected(link, Reason.MALFORMED, str(error))]
+            return [_rejection(link, error)]
 
     def _peer_message(self, message: PeerMessage, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         match message:
@@ -224,30 +220,30 @@ class Broker:
                 self.routing.begin(link)
             case Synced():
                 neighbour.inbox.is_synced = True
-                return self._sent(self.routing.sweep(link))
+                return self._send(self.routing.sweep(link))
             case Advertise():
-                return self._sent(self.routing.advertise(link, message))
+                return self._send(self.routing.advertise(link, message))
             case Unadvertise():
-                return self._sent(self.routing.unadvertise(link, message.advertisement))
+                return self._send(self.routing.unadvertise(link, message.advertisement))
             case Forward():
-                return self._sent(self.routing.forward(link, message.interest, message.weights, hides=message.hides))
+                return self._send(self.routing.forward(link, message.interest, message.weights, hides=message.hides))
             case Withdraw():
-                return self._sent(self.routing.withdraw(link, (message.key,)))
+                return self._send(self.routing.withdraw(link, (message.key,)))
             case Weigh():
                 self.routing.weigh(link, message)
             case Publish():
-                return self._passed_on(message, link, now)
+                return self._pass_on(message, link, now)
             case CountQuery():
                 return self._count(message, link, now)
             case CountReply():
-                return self._done(self.publishing.counted(link, message), now)
+                return self._carry_out(self.publishing.counted(link, message), now)
         return []
 
     def _beat(self, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         neighbour.beat = now + self.settings.heartbeat
-        effects = self._sent(self.routing.relieved(link))
+        effects = self._send(self.routing.recheck_hidden(link))
         if self.settings.weigh:
-            effects += self._sent(self.routing.weighed(link))
+            effects += self._send(self.routing.new_weights(link))
         if neighbour.outbox.session is not None:
             effects.append(Send(link, Alive(neighbour.outbox.session, neighbour.outbox.sent)))
         if not neighbour.inbox.check_progress():
@@ -259,7 +255,7 @@ class Broker:
         neighbour.heard = LATEST
         connect = neighbour.inbox.ask()
         self.routing.begin(link)
-        effects = self._sent(self.routing.sweep(link))
+        effects = self._send(self.routing.sweep(link))
         effects += self._without(frozenset({link}), self.publishing.unfinished, now)
         return [*effects, Send(link, connect)] if neighbour.is_up else effects
 
@@ -285,7 +281,7 @@ class Broker:
 
     def _read(self, message: Read, client: str, now: datetime) -> list[Effect]:
         self.leases.check(client, Leased(LeaseKind.SUBSCRIBER, message.subscriber))
-        entries = self.desk.read(message.subscriber, message.subscription, now)
+        entries = self.subscribers.read(message.subscriber, message.subscription, now)
         return [Listed(client, message.subscriber, tuple(entries))]
 
     def _subscribe(self, message: Subscribe, client: str, now: datetime) -> list[Effect]:
@@ -295,15 +291,15 @@ class Broker:
         self.leases.check(client, leased)
         room = Room("subscriptions", self.settings.client_subscriptions, self.settings.subscriptions)
         self.leases.check_room(client, leased, size, room)
-        known = self.desk.subscriber(subscriber.id)
+        known = self.subscribers.subscriber(subscriber.id)
         before = set() if known is None else {one.id for one in known.subscriptions}
         lease = Lease.begin(client, message.lease or self.settings.lease, now, size)
-        interests = self.desk.subscribe(subscriber, now)
+        interests = self.subscribers.subscribe(subscriber, now)
         self.leases.put(leased, lease)
         told = [one for interest in interests for one in self.routing.forward(None, interest)]
         gone = before - {one.id for one in subscriber.subscriptions}
         told += self.routing.withdraw(None, [SubscriptionKey(subscriber.id, name) for name in sorted(gone)])
-        return self._sent(told)
+        return self._send(told)
 
     def _advertise(self, message: Advertise, client: str, now: datetime) -> list[Effect]:
         leased = Leased(LeaseKind.ADVERTISEMENT, message.advertisement.id)
@@ -312,7 +308,7 @@ class Broker:
         self.leases.check_room(client, leased, 1, room)
         told = self.routing.advertise(None, message)
         self.leases.put(leased, Lease.begin(client, message.lease or self.settings.lease, now))
-        return self._sent(told)
+        return self._send(told)
 
     def _give_back(self, leased: Leased, client: str) -> list[Effect]:
         self.leases.check(client, leased)
@@ -321,19 +317,19 @@ class Broker:
     def _end(self, leased: Leased) -> list[Effect]:
         """End what a client has."""
         if leased.kind is LeaseKind.SUBSCRIBER:
-            gone = self.desk.leave(SubscriberId(leased.id))
+            gone = self.subscribers.leave(SubscriberId(leased.id))
             told = self.routing.withdraw(None, [SubscriptionKey(gone.id, one.id) for one in gone.subscriptions])
         else:
             told = self.routing.unadvertise(None, AdvertisementId(leased.id))
         self.leases.drop(leased)
-        return self._sent(told)
+        return self._send(told)
 
     # Events
 
     def _publish(self, message: Publish, client: str, now: datetime) -> list[Effect]:
         """Take an event from the client that advertised it."""
         self.leases.check(client, Leased(LeaseKind.ADVERTISEMENT, message.advertisement))
-        advertise, event = self._permitting(message.advertisement, message.event.stamped(now), None)
+        advertise, event = self._permit(message.advertisement, message.event.stamped(now), None)
         most = advertise.advertisement.k
         if message.targets is not None:
             raise RefusedError(Reason.UNSUPPORTED, "a publisher cannot name its audience")
@@ -342,9 +338,9 @@ class Broker:
         k = most if message.k is None else message.k
         return self._take(Publish(message.advertisement, event, k), advertise, None, now)
 
-    def _passed_on(self, message: Publish, link: str, now: datetime) -> list[Effect]:
+    def _pass_on(self, message: Publish, link: str, now: datetime) -> list[Effect]:
         """Take an event from the neighbour that its advertisement came from."""
-        advertise, event = self._permitting(message.advertisement, message.event, link)
+        advertise, event = self._permit(message.advertisement, message.event, link)
         most = advertise.advertisement.k
         if (message.k is None) != (most is None) or (message.k or 0) > (most or 0):
             raise RefusedError(Reason.OUTSIDE, f"k: {message.k}, but {most} is advertised")
@@ -354,7 +350,7 @@ class Broker:
             raise RefusedError(Reason.OUTSIDE, f"an audience of {len(message.targets)}, but k is {message.k}")
         return self._take(replace(message, event=event), advertise, link, now)
 
-    def _permitting(self, name: AdvertisementId, event: Event, source: Source) -> tuple[Advertise, Event]:
+    def _permit(self, name: AdvertisementId, event: Event, source: Source) -> tuple[Advertise, Event]:
         """Return the advertisement that permits an event from a source, and the event in the types it declares."""
         advertise = self.routing.advertisement(source, name)
         if advertise is None:
@@ -370,20 +366,20 @@ class Broker:
         outcome = self.publishing.publish(source, message, advertise)
         self.seen.add(message.event.identity, now)
         self.seen.forget(now, at_least=REMEMBERED, span=timedelta(0))
-        return self._done(outcome, now)
+        return self._carry_out(outcome, now)
 
     def _count(self, query: CountQuery, link: str, now: datetime) -> list[Effect]:
         if self.settings.strategy is not Strategy.EXACT_FAIR:
             raise RefusedError(Reason.UNSUPPORTED, f"{self.settings.strategy.value} does not count")
-        _, event = self._permitting(query.advertisement, query.event, link)
-        return self._done(self.publishing.count(link, replace(query, event=event)), now)
+        _, event = self._permit(query.advertisement, query.event, link)
+        return self._carry_out(self.publishing.count(link, replace(query, event=event)), now)
 
-    def _done(self, outcome: PublishOutcome, now: datetime) -> list[Effect]:
+    def _carry_out(self, outcome: PublishOutcome, now: datetime) -> list[Effect]:
         """Send and deliver what an event has led to."""
-        effects = self._sent(outcome.told)
+        effects = self._send(outcome.told)
         if outcome.event is not None:
             self.count_ends.drop(outcome.event.identity)
-            effects += self.desk.deliver(outcome.event, outcome.own, now)
+            effects += self.subscribers.deliver(outcome.event, outcome.own, now)
         for _, message in outcome.told:
             if isinstance(message, CountQuery):
                 self.count_ends.put(message.event.identity, now + self.settings.count_time)
@@ -395,16 +391,21 @@ class Broker:
         """Go on with events without the counts of some links, or of all that have not answered."""
         effects: list[Effect] = []
         for identity in list(events):
-            effects += self._done(self.publishing.give_up(identity, links), now)
+            effects += self._carry_out(self.publishing.give_up(identity, links), now)
         return effects
 
     def _listens(self, link: str) -> bool:
         return self.neighbours[link].outbox.session is not None
 
-    def _sent(self, told: Told) -> list[Effect]:
+    def _send(self, told: Told) -> list[Effect]:
         effects: list[Effect] = []
         for link, message in told:
             packet = self.neighbours[link].outbox.packet(message)
             if packet is not None:
                 effects.append(Send(link, packet))
         return effects
+
+
+def _rejection(link: str, error: RankcastError) -> Rejected:
+    reason = error.reason if isinstance(error, RefusedError) else Reason.MALFORMED
+    return Rejected(link, reason, str(error))

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from rankcast.model.errors import RankcastError
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
-from rankcast.overlay.wire.messages import Alive, Connect, Packet
+from rankcast.overlay.messages import Alive, Connect, Packet
 
 
 class Reason(Enum):

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import ItemsView
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar
 
 from rankcast.model.errors import shown
-from rankcast.model.events import Identity
 from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Reason, RefusedError
 
+Key = TypeVar("Key", bound=tuple[str, ...])
 
-class LeaseKind(Enum):
+
+class LeaseKind(StrEnum):
     """What is leased."""
 
     SUBSCRIBER = "subscriber"
@@ -57,18 +58,65 @@ class Room(NamedTuple):
     of_all: int
 
 
+class Deadlines(Generic[Key]):
+    """Ends by key. An end that was replaced or dropped stays in the heap until its turn, and then does not count.
+
+    >>> from datetime import UTC
+    >>> deadlines, event = Deadlines(), ("/flats", "1")
+    >>> deadlines.put(event, datetime(2026, 1, 1, tzinfo=UTC))
+    >>> deadlines.ended(datetime(2026, 1, 2, tzinfo=UTC)), deadlines.next
+    ([('/flats', '1')], None)
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[Key, datetime] = {}
+        self._heap: list[tuple[datetime, Key]] = []
+
+    def items(self) -> ItemsView[Key, datetime]:
+        """Return all that is waited for, with its end."""
+        return self._ends.items()
+
+    def put(self, key: Key, end: datetime) -> None:
+        """Wait for something until then, and no longer than that."""
+        self._ends[key] = end
+        heapq.heappush(self._heap, (end, key))
+
+    def drop(self, key: Key) -> None:
+        """Wait for something no more, if it was waited for."""
+        self._ends.pop(key, None)
+
+    def ended(self, now: datetime) -> list[Key]:
+        """Return that whose end has come, in the order of the ends, and wait for it no more."""
+        found: list[Key] = []
+        while self._heap and (self._heap[0][0] <= now or not self._counts(*self._heap[0])):
+            end, key = heapq.heappop(self._heap)
+            if self._counts(end, key):
+                del self._ends[key]
+                found.append(key)
+        return found
+
+    @property
+    def next(self) -> datetime | None:
+        """When the next end comes, or one that no longer counts."""
+        return self._heap[0][0] if self._heap else None
+
+    def _counts(self, end: datetime, key: Key) -> bool:
+        return self._ends.get(key) == end
+
+
 class Leases:
     """The leases of all clients, and which one ends next."""
 
     def __init__(self) -> None:
         self._held: dict[Leased, Lease] = {}
         self._of_client: dict[str, set[Leased]] = {}
-        self._ends: list[tuple[datetime, str, str, Leased]] = []
+        self.ends = Deadlines[Leased]()
         self._sizes: Counter[tuple[str | None, LeaseKind]] = Counter()
         """Sums of sizes by client, and of all clients (None)."""
 
-    def __iter__(self) -> Iterator[tuple[Leased, Lease]]:
-        return iter(self._held.items())
+    def items(self) -> ItemsView[Leased, Lease]:
+        """Return all that is leased, with its lease."""
+        return self._held.items()
 
     def client(self, leased: Leased) -> str:
         """Return whose something is that is held."""
@@ -97,17 +145,18 @@ class Leases:
         self._add_size(leased, lease, 1)
         self._held[leased] = lease
         self._of_client.setdefault(lease.client, set()).add(leased)
+        self.ends.drop(leased)
         if lease.end < LATEST:
-            heapq.heappush(self._ends, (lease.end, leased.kind.value, leased.id, leased))
+            self.ends.put(leased, lease.end)
 
     def drop(self, leased: Leased) -> None:
         """End a lease."""
         lease = self._held.pop(leased)
+        self.ends.drop(leased)
         self._add_size(leased, lease, -1)
-        client = lease.client
-        self._of_client[client].discard(leased)
-        if not self._of_client[client]:
-            del self._of_client[client]
+        self._of_client[lease.client].discard(leased)
+        if not self._of_client[lease.client]:
+            del self._of_client[lease.client]
 
     def _add_size(self, leased: Leased, lease: Lease | None, sign: int) -> None:
         if lease is not None:
@@ -120,67 +169,6 @@ class Leases:
         """Let all leases of a client begin again."""
         if client not in self._of_client:
             raise RefusedError(Reason.UNKNOWN, "the client has nothing here that could be renewed")
-        for leased in sorted(self._of_client[client], key=lambda one: (one.kind.value, one.id)):
+        for leased in sorted(self._of_client[client]):
             held = self._held[leased]
             self.put(leased, Lease.begin(client, held.duration, now, held.size))
-
-    def ended(self, now: datetime) -> list[Leased]:
-        """Return what has ended and is still held, in the order of its ends."""
-        found: dict[Leased, None] = {}
-        while self._ends and self._ends[0][0] <= now:
-            end, _, _, leased = heapq.heappop(self._ends)
-            lease = self._held.get(leased)
-            if lease is not None and lease.end == end:
-                found[leased] = None
-        return list(found)
-
-    @property
-    def next_end(self) -> datetime | None:
-        """When a lease may end."""
-        return self._ends[0][0] if self._ends else None
-
-
-class Deadlines:
-    """Ends by event. An end that was replaced or dropped stays in the heap until its turn, and then does not count.
-
-    >>> from datetime import UTC
-    >>> deadlines, one = Deadlines(), Identity("/flats", "1")
-    >>> deadlines.put(one, datetime(2026, 1, 1, tzinfo=UTC))
-    >>> deadlines.ended(datetime(2026, 1, 2, tzinfo=UTC)), deadlines.next
-    ([Identity(source='/flats', id='1')], None)
-    """
-
-    def __init__(self) -> None:
-        self._ends: dict[Identity, datetime] = {}
-        self._heap: list[tuple[datetime, Identity]] = []
-
-    def get(self, event: Identity) -> datetime | None:
-        """Return when an event is waited for no longer; None when it is not waited for."""
-        return self._ends.get(event)
-
-    def put(self, event: Identity, end: datetime) -> None:
-        """Wait for an event until then, and no longer than that."""
-        self._ends[event] = end
-        heapq.heappush(self._heap, (end, event))
-
-    def drop(self, event: Identity) -> None:
-        """Wait for an event no more, if it was waited for."""
-        self._ends.pop(event, None)
-
-    def ended(self, now: datetime) -> list[Identity]:
-        """Return the events whose ends have come, in their order, and wait for them no more."""
-        found: list[Identity] = []
-        while self._heap and (self._heap[0][0] <= now or not self._counts(*self._heap[0])):
-            end, event = heapq.heappop(self._heap)
-            if self._counts(end, event):
-                del self._ends[event]
-                found.append(event)
-        return found
-
-    @property
-    def next(self) -> datetime | None:
-        """When the next end comes, or one that no longer counts."""
-        return self._heap[0][0] if self._heap else None
-
-    def _counts(self, end: datetime, event: Identity) -> bool:
-        return self._ends.get(event) == end

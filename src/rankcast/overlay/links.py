@@ -15,7 +15,7 @@ from datetime import datetime
 
 from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Reason, RefusedError
-from rankcast.overlay.wire.messages import Alive, Connect, Packet, PeerMessage, Session
+from rankcast.overlay.messages import Alive, Connect, Packet, PeerMessage, Session
 
 MAX_WAITING = 4096
 """Packets that wait for an earlier one: seconds of heavy traffic on a link that reorders, and a bound on memory."""

@@ -21,7 +21,7 @@ from rankcast.model.policies import AllMatches
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId, SubscriptionKey
 from rankcast.model.times import EARLIEST
 from rankcast.overlay.effects import Deliver, Reason, RefusedError
-from rankcast.overlay.wire.messages import Interest
+from rankcast.overlay.messages import Interest
 from rankcast.ranking.preferences import Preferences
 from rankcast.serving.results import Notification
 from rankcast.serving.serving import Serving

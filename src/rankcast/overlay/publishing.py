@@ -23,12 +23,11 @@ from rankcast.matching.naive import evaluate
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
 from rankcast.overlay.effects import Reason, RefusedError
+from rankcast.overlay.messages import MAX_NUMBER, Advertise, CountQuery, CountReply, Publish, Scoring
 from rankcast.overlay.routing.choosing import chosen, is_relevant, quotas
 from rankcast.overlay.routing.interests import Record, Source
-from rankcast.overlay.routing.rankings import Scoring
 from rankcast.overlay.routing.state import Routing, Told
 from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.wire.messages import MAX_NUMBER, Advertise, CountQuery, CountReply, Publish
 
 MOST_COUNTS = 10_000
 """Events whose counts a broker remembers; one of which the share comes later is counted again."""

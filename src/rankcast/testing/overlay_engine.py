@@ -17,10 +17,10 @@ from rankcast.model.filters import Filter
 from rankcast.model.subscriptions import Advertisement, AdvertisementId
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
+from rankcast.overlay.messages import Advertise
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import START, Simulation
 from rankcast.overlay.simulation.topologies import random_tree
-from rankcast.overlay.wire.messages import Advertise
 from rankcast.testing.conformance import Case, delivery_of
 from rankcast.testing.definitions import ExpectedDelivery
 

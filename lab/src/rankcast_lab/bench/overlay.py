@@ -22,7 +22,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.effects import Deliver
-from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking, Scoring, Ties
+from rankcast.overlay.messages import FAIRNESS, AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.ranges import CORES, EDGES, Ranges, ranges
 from rankcast.overlay.simulation.simulator import Simulation

@@ -26,11 +26,10 @@ from rankcast.model.subscriptions import (
 )
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
-from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking
+from rankcast.overlay.messages import FAIRNESS, Advertise, AudienceRanking
 from rankcast.overlay.simulation.ranges import Ranges
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import Topology
-from rankcast.overlay.wire.messages import Advertise
 
 NAME = AdvertisementId("ranges")
 SOURCE = "/ranges"

@@ -10,9 +10,8 @@ from rankcast.cli.output.streams import complain, printable, write_json
 from rankcast.cli.output.terminal import console, progress, table
 from rankcast.cli.simulate.picture import draw_network, knowledge
 from rankcast.model.errors import InvalidPartsError, counted
-from rankcast.overlay.routing.rankings import Scoring, Ties
-from rankcast.overlay.simulation.plan import SimulationPlan, simulation_plan
-from rankcast.overlay.simulation.run import SimulationRun
+from rankcast.overlay.messages import Scoring, Ties
+from rankcast.overlay.simulation.plan import SimulationPlan, SimulationRun, simulation_plan
 from rankcast.storage.document_schema import refuse
 from rankcast.storage.documents import load_document
 from rankcast.storage.durations import parse_duration

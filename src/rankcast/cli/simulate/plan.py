@@ -35,9 +35,9 @@ from rankcast.model.subscriptions import (
     SubscriptionId,
 )
 from rankcast.overlay.broker import Settings
+from rankcast.overlay.messages import Advertise
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import Link, Topology
-from rankcast.overlay.wire.messages import Advertise
 from rankcast.placement.named.plan import Box, PlacementPlan, wrong_plan
 from rankcast.storage.placement_plans import load_placement_plan
 

@@ -11,14 +11,10 @@ Cost: a comparison of each new filter with all nodes of each broker that is aske
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
-from rankcast.arrays import Array
 from rankcast.covering.relation import covers
-from rankcast.covering.rows import BoxRows, hull
 from rankcast.covering.topk.poset import Poset
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.filters import Filter
@@ -72,40 +68,3 @@ def _nodes(poset: Poset) -> list[int]:
 
 def _is_above(upper: Filter, lower: Filter, *, earlier: bool) -> bool:
     return bool(covers(upper, lower)) and (earlier or not covers(lower, upper))
-
-
-def distances(filters: Sequence[Filter]) -> Array:
-    """Return the distance of each filter to each, as one table.
-
-    >>> from rankcast.model.expressions import attr
-    >>> low, high = Filter.of(attr("rent").between(0, 600)), Filter.of(attr("rent").between(300, 900))
-    >>> distances([low, high])[0].round(2).tolist()
-    [0.0, 0.67]
-    """
-    return np.array(list(distance_rows(filters))).reshape(len(filters), len(filters))
-
-
-def distance_rows(filters: Sequence[Filter]) -> Iterator[Array]:
-    """Give for one filter after the other its distances to all."""
-    rows = BoxRows()
-    boxed = [rows.space.boxed(one) for one in filters]  # all places first: a new one can move the labels of others
-    boxed = [rows.space.boxed(one) for one in filters]
-    for number, one in enumerate(boxed):
-        rows.write(number, hull(one.outer))
-    count = len(boxed)
-    first, last = _cells(rows.starts[:count], rows.ends[:count])
-    volumes = (last - first).prod(axis=1)
-    for number in range(count):
-        sides = np.minimum(last, last[number]) - np.maximum(first, first[number])
-        shared = sides.clip(min=0).prod(axis=1)
-        yield 1 - shared / (volumes + volumes[number] - shared)
-
-
-def _cells(starts: Array, ends: Array) -> tuple[Array, Array]:
-    """Return the boxes with their sides counted in cells of the grid of all sides."""
-    first, last = np.empty(starts.shape), np.empty(ends.shape)
-    for attribute in range(starts.shape[1]):
-        cuts = np.unique(np.concatenate([starts[:, attribute], ends[:, attribute]]))
-        first[:, attribute] = np.searchsorted(cuts, starts[:, attribute])
-        last[:, attribute] = np.searchsorted(cuts, ends[:, attribute])
-    return first, last

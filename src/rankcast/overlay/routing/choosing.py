@@ -11,14 +11,16 @@ drawn at once from all that match, each as likely as any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from rankcast.arrays import Array
+from rankcast.covering.rows import BoxRows, hull
 from rankcast.model.events import Event
-from rankcast.overlay.routing.broker_choice import distance_rows
+from rankcast.model.filters import Filter
+from rankcast.overlay.messages import AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.interests import Record
-from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
 from rankcast.ranking.relevance import relevance_of
 
 LEAST_WEIGHT = 1e-300
@@ -93,3 +95,40 @@ def _relevance(record: Record, event: Event) -> float:
     relevance = record.interest.relevance
     found = 1.0 if relevance is None else relevance_of(event, relevance)
     return record.interest.score * (0.0 if found is None else found)
+
+
+def distances(filters: Sequence[Filter]) -> Array:
+    """Return the distance of each filter to each, as one table.
+
+    >>> from rankcast.model.expressions import attr
+    >>> low, high = Filter.of(attr("rent").between(0, 600)), Filter.of(attr("rent").between(300, 900))
+    >>> distances([low, high])[0].round(2).tolist()
+    [0.0, 0.67]
+    """
+    return np.array(list(distance_rows(filters))).reshape(len(filters), len(filters))
+
+
+def distance_rows(filters: Sequence[Filter]) -> Iterator[Array]:
+    """Give for one filter after the other its distances to all."""
+    rows = BoxRows()
+    boxed = [rows.space.boxed(one) for one in filters]  # all places first: a new one can move the labels of others
+    boxed = [rows.space.boxed(one) for one in filters]
+    for number, one in enumerate(boxed):
+        rows.write(number, hull(one.outer))
+    count = len(boxed)
+    first, last = _cells(rows.starts[:count], rows.ends[:count])
+    volumes = (last - first).prod(axis=1)
+    for number in range(count):
+        sides = np.minimum(last, last[number]) - np.maximum(first, first[number])
+        shared = sides.clip(min=0).prod(axis=1)
+        yield 1 - shared / (volumes + volumes[number] - shared)
+
+
+def _cells(starts: Array, ends: Array) -> tuple[Array, Array]:
+    """Return the boxes with their sides counted in cells of the grid of all sides."""
+    first, last = np.empty(starts.shape), np.empty(ends.shape)
+    for attribute in range(starts.shape[1]):
+        cuts = np.unique(np.concatenate([starts[:, attribute], ends[:, attribute]]))
+        first[:, attribute] = np.searchsorted(cuts, starts[:, attribute])
+        last[:, attribute] = np.searchsorted(cuts, ends[:, attribute])
+    return first, last

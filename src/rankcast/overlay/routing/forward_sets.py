@@ -12,41 +12,42 @@ Cost: that of `rankcast.covering`. Numbers there are never used twice; now and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import TypeAlias
 
 import numpy as np
+from sortedcontainers import SortedDict
 
 from rankcast.covering.group.active import ActiveSet
 from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
 from rankcast.covering.topk.order import Ranking
 from rankcast.model.errors import FilterError
 from rankcast.model.schema import Schema
-from rankcast.overlay.routing.rankings import Scoring, Ties
-from rankcast.overlay.routing.score_order import Ranked, ScoreOrder
+from rankcast.overlay.messages import Advertise, Interest, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.wire.messages import Advertise, Interest
 
 SPARE_NUMBERS = 1024
 """Numbers used beyond twice those in use, before a set is made again."""
 
 
-class _Covering(Protocol):
-    """What `CoverSet` and `ActiveSet` have in common."""
+Ranked: TypeAlias = tuple[float, tuple[str, ...], int]
+"""A negated score, a key, and a number that tells two of the same apart: the best one is the smallest."""
 
-    def remove(self, number: int) -> Change:
-        """Forget a subscription."""
+HIGHEST = 2**53
+STEP = 2**30
+"""How far beyond the best or the worst a new label lies: room for 30 halvings, and for millions of steps."""
 
 
 class ForwardSet:
     """The interests that meet one advertisement; `strategy` and the advertisement say which are forwarded."""
 
     def __init__(self, strategy: Strategy, advertise: Advertise) -> None:
+        self.advertisement = advertise.advertisement
+        self._ranking = advertise.ranking
         self._strategy = strategy
-        self._advertise = advertise
-        schema = advertise.advertisement.schema
+        schema = self.advertisement.schema
         self._schema: Schema | None = schema if schema.attributes or schema.required else None
-        self._k = advertise.advertisement.k
+        self._k = self.advertisement.k
         self._cover = strategy.cover(self._k)
         self._interests: dict[int, Interest] = {}
         self._aside: set[int] = set()
@@ -57,8 +58,8 @@ class ForwardSet:
         self._new_hiding: list[int] = []
         self._has_lost_some = False
         self._scores: ScoreOrder | None = None
-        if self._cover in (Cover.RANK, Cover.ANCESTOR) and advertise.ranking.proof is Ranking.FIXED:
-            self._scores = ScoreOrder() if advertise.ranking.ties is Ties.BY_ID else None
+        if self._cover in (Cover.RANK, Cover.ANCESTOR) and self._ranking.proof is Ranking.FIXED:
+            self._scores = ScoreOrder() if self._ranking.ties is Ties.BY_ID else None
         self._start()
 
     def _start(self) -> None:
@@ -66,13 +67,12 @@ class ForwardSet:
         self._local: dict[int, int] = {}
         self._outer: list[int] = []
         self._own = np.ones(16)
-        self._covers: CoverSet | None = None
-        self._active: ActiveSet | None = None
+        self._covering: CoverSet | ActiveSet | None = None
         if self._strategy is Strategy.GROUP_COVER:
-            self._active = ActiveSet(schema=self._schema)
+            self._covering = ActiveSet(schema=self._schema)
         elif self._cover is not None:
-            ranking = Ranking.AGNOSTIC if self._cover is Cover.REGULAR else self._advertise.ranking.proof
-            self._covers = CoverSet(self._cover, self._k or 1, ranking, self._schema)
+            ranking = Ranking.AGNOSTIC if self._cover is Cover.REGULAR else self._ranking.proof
+            self._covering = CoverSet(self._cover, self._k or 1, ranking, self._schema)
 
     def __len__(self) -> int:
         return len(self._interests)
@@ -96,23 +96,24 @@ class ForwardSet:
 
     def forget_hiding(self) -> list[int]:
         """Find out which interests hide nobody any more, and return them."""
-        if self._covers is None or not self._has_lost_some:
+        covers = self._covering
+        if not isinstance(covers, CoverSet) or not self._has_lost_some:
             return []
         self._has_lost_some = False
-        relieved = sorted(number for number in self._hiding if not self._covers.hides(self._local[number]))
-        self._hiding.difference_update(relieved)
-        return relieved
+        forgotten = sorted(number for number in self._hiding if not covers.hides(self._local[number]))
+        self._hiding.difference_update(forgotten)
+        return forgotten
 
     def add(self, number: int, interest: Interest) -> Change:
         """Take an interest in; return what to forward and what to withdraw."""
-        change = self._added(number, interest)
+        change = self._add(number, interest)
         if self._counts:
             self._note_hiding(change, () if number in self._forwarded else (number,))
         return change
 
     def remove(self, number: int) -> Change:
         """Forget an interest; return what to forward and what to withdraw."""
-        change = self._removed(number)
+        change = self._remove(number)
         if self._counts:
             self._has_lost_some = True
             self._note_hiding(change)
@@ -120,42 +121,38 @@ class ForwardSet:
 
     def _note_hiding(self, change: Change, hidden: tuple[int, ...] = ()) -> None:
         """Note who is above those that are hidden now, and which of the newly forwarded are above hidden ones."""
-        if self._covers is None:
+        covers = self._covering
+        if not isinstance(covers, CoverSet):
             return
         hidden += tuple(number for number in change.withdraw if number in self._local)
-        above = {local for number in hidden for local in self._covers.hiding(self._local[number])}
-        above |= {
-            local for local in map(self._local.get, change.forward) if local is not None and self._covers.hides(local)
-        }
+        above = {local for number in hidden for local in covers.hiding(self._local[number])}
+        above |= {local for local in map(self._local.get, change.forward) if local is not None and covers.hides(local)}
         noted = {self._outer[local] for local in above} - self._hiding
         self._hiding |= noted
         self._new_hiding += sorted(noted)
 
-    def _added(self, number: int, interest: Interest) -> Change:
+    def _add(self, number: int, interest: Interest) -> Change:
         self._interests[number] = interest
         if self._stands_aside(interest):
             self._aside.add(number)
             self._forwarded.add(number)
             return Change((number,))
         if self._scores is not None and not self._scores.add(self._ranked(number, interest)):
-            return self._made_anew()
-        return self._applied(self._entered(number, interest))
+            return self._rebuild()
+        return self._apply(self._enter(number, interest))
 
-    def _removed(self, number: int) -> Change:
+    def _remove(self, number: int) -> Change:
         interest = self._interests.pop(number)
         self._weights.pop(number, None)
-        before = frozenset(self._forwarded) if self._has_spare_numbers else None
-        if number in self._aside:
+        if number in self._aside or self._covering is None:
             self._aside.remove(number)
             self._forwarded.remove(number)
             return Change((), (number,))
         if self._scores is not None:
             self._scores.remove(self._ranked(number, interest))
-        local = self._local.pop(number)
-        covering: _Covering | None = self._covers or self._active
-        change = Change((), (local,)) if covering is None else covering.remove(local)
-        applied = self._applied(change)
-        return applied if before is None else self._made_anew(before)
+        if len(self._outer) > 2 * len(self._interests) + SPARE_NUMBERS:
+            return self._rebuild()
+        return self._apply(self._covering.remove(self._local.pop(number)))
 
     def weigh(self, number: int, weight: float) -> None:
         """Take note of how many an interest stands for by itself, if that is not one."""
@@ -172,12 +169,12 @@ class ForwardSet:
 
         One pass over the hidden ones each: how many are above each is known.
         """
-        own = [self.own_weight(number) for number in numbers]
-        if self._covers is None or self._cover is not Cover.ANCESTOR:
+        own, covers = [self.own_weight(number) for number in numbers], self._covering
+        if not isinstance(covers, CoverSet) or self._cover is not Cover.ANCESTOR:
             return own
         at = [place for place, number in enumerate(numbers) if number not in self._aside]
         locals_of = np.array([self._local[numbers[place]] for place in at], np.int64)
-        for place, hidden in zip(at, self._covers.hidden_weights(locals_of, self._own).tolist(), strict=True):
+        for place, hidden in zip(at, covers.hidden_weights(locals_of, self._own).tolist(), strict=True):
             own[place] += hidden
         return own
 
@@ -186,16 +183,17 @@ class ForwardSet:
 
         What a neighbour told counts those below that came from the same neighbour; of own clients (None) nobody does.
         """
-        own = self.own_weight(number)
-        if self._covers is None or self._cover is not Cover.ANCESTOR or number in self._aside:
+        own, covers = self.own_weight(number), self._covering
+        if not isinstance(covers, CoverSet) or self._cover is not Cover.ANCESTOR or number in self._aside:
             return own
-        counted, below = source(number), self._covers.below(self._local[number]).tolist()
-        return own + sum(counted is None or source(self._outer[one]) != counted for one in below)
+        counted, below = source(number), covers.below(self._local[number]).tolist()
+        return own + sum(counted is None or source(self._outer[local]) != counted for local in below)
 
     def _stands_aside(self, interest: Interest) -> bool:
-        if self._cover in (Cover.RANK, Cover.ANCESTOR) and interest.relevance is not None:
+        """Whether covering cannot judge an interest, or is not asked."""
+        if self._covering is None or (self._cover in (Cover.RANK, Cover.ANCESTOR) and interest.relevance is not None):
             return True
-        if self._schema is None or (self._covers is None and self._active is None):
+        if self._schema is None:
             return False
         try:
             interest.filter.under(self._schema)
@@ -203,23 +201,20 @@ class ForwardSet:
             return True
         return False
 
-    def _entered(self, number: int, interest: Interest) -> Change:
+    def _enter(self, number: int, interest: Interest) -> Change:
         local = self._local[number] = len(self._outer)
         self._outer.append(number)
         if local >= len(self._own):
             self._own = np.concatenate([self._own, np.ones(local)])
         self._own[local] = self.own_weight(number)
-        if self._covers is not None:
-            ranked = self._ranked(number, interest)
-            score = -ranked[0] if self._scores is None else self._scores.label(ranked)
-            change = self._covers.add(local, interest.filter, score)
-        elif self._active is not None:
-            change = self._active.add(local, interest.filter)
-        else:
-            change = Change((local,))
-        return change
+        assert self._covering is not None  # else all stand aside
+        if isinstance(self._covering, ActiveSet):
+            return self._covering.add(local, interest.filter)
+        ranked = self._ranked(number, interest)
+        score = -ranked[0] if self._scores is None else self._scores.label(ranked)
+        return self._covering.add(local, interest.filter, score)
 
-    def _applied(self, change: Change) -> Change:
+    def _apply(self, change: Change) -> Change:
         """Take over a change of covering; return it in the numbers of the caller."""
         forward = tuple(self._outer[local] for local in change.forward)
         withdraw = tuple(self._outer[local] for local in change.withdraw)
@@ -228,22 +223,56 @@ class ForwardSet:
         self._hiding.difference_update(withdraw)
         return Change(forward, withdraw)
 
-    @property
-    def _has_spare_numbers(self) -> bool:
-        return len(self._outer) > 2 * len(self._interests) + SPARE_NUMBERS
-
-    def _made_anew(self, before: frozenset[int] | None = None) -> Change:
+    def _rebuild(self) -> Change:
         """Make the set again, with small numbers and wide labels; return what changes against what was forwarded."""
-        before = frozenset(self._forwarded) if before is None else before
-        held = [(number, one) for number, one in self._interests.items() if number not in self._aside]
+        before = self._forwarded
+        held = [(number, interest) for number, interest in self._interests.items() if number not in self._aside]
         if self._scores is not None:
-            self._scores = ScoreOrder(self._ranked(*one) for one in held)
+            self._scores = ScoreOrder(self._ranked(number, interest) for number, interest in held)
         self._start()
         self._forwarded = set(self._aside)
         for number, interest in held:
-            self._applied(self._entered(number, interest))
+            self._apply(self._enter(number, interest))
+        self._hiding &= self._forwarded
         return Change(tuple(sorted(self._forwarded - before)), tuple(sorted(before - self._forwarded)))
 
     def _ranked(self, number: int, interest: Interest) -> Ranked:
-        score = 0.0 if self._advertise.ranking.scoring is Scoring.NONE else interest.score
+        score = 0.0 if self._ranking.scoring is Scoring.NONE else interest.score
         return -score, tuple(interest.key), number
+
+
+class ScoreOrder:
+    """Labels of scores and keys, all different: whole floats below 2**53; larger is better.
+
+    Covering by fixed scores breaks ties by the numbers that a broker gives, which differ from broker to broker; what is
+    hidden must not depend on them where ties are broken by key. So each (score, key) gets a label of its own in the
+    same order, halfway between its neighbours' or a long step beyond the last.
+    """
+
+    def __init__(self, held: Iterable[Ranked] = ()) -> None:
+        ranked = sorted(held)
+        labels = (HIGHEST - HIGHEST * (at + 1) // (len(ranked) + 1) for at in range(len(ranked)))
+        self._labels: SortedDict[Ranked, int] = SortedDict(zip(ranked, labels, strict=True))
+
+    def label(self, ranked: Ranked) -> float:
+        """Return the label of what is held."""
+        return float(self._labels[ranked])
+
+    def add(self, ranked: Ranked) -> bool:
+        """Give a score and key its label; False when there is no room left between its neighbours."""
+        at = self._labels.bisect_left(ranked)
+        above = self._labels.peekitem(at - 1)[1] if at else HIGHEST
+        below = self._labels.peekitem(at)[1] if at < len(self._labels) else 0
+        if above - below < 2:
+            return False
+        middle = (above + below) // 2
+        if not at:
+            middle = min(middle, below + STEP) if self._labels else middle
+        elif at == len(self._labels):
+            middle = max(middle, above - STEP)
+        self._labels[ranked] = middle
+        return True
+
+    def remove(self, ranked: Ranked) -> None:
+        """Forget a score and key."""
+        del self._labels[ranked]

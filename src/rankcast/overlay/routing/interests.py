@@ -14,7 +14,7 @@ from rankcast.matching.index import Index
 from rankcast.matching.segments.builder import Entry
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
-from rankcast.overlay.wire.messages import Interest
+from rankcast.overlay.messages import Interest
 
 Source: TypeAlias = str | None
 """The link that something came over; None is the broker's own clients."""
@@ -27,14 +27,14 @@ MANY = 2048
 class Record:
     """An interest of a source; `weights` are what it stands for, by advertisement, where that is more than itself.
 
-    `hides` says that the source may keep others back whose matches are all its own.
+    `hides` says that the source may keep others back whose matches are all its own. The table gives it its number.
     """
 
-    number: int
     source: Source
     interest: Interest
     weights: dict[AdvertisementId, float] = field(default_factory=dict)
     hides: bool = False
+    number: int = field(default=-1, init=False)
 
     def weight(self, advertisement: AdvertisementId) -> float:
         """How many subscriptions it stands for."""
@@ -75,7 +75,8 @@ class Table:
 
     def add(self, source: Source, interest: Interest) -> Record:
         """Take an interest in, in the place of the source's former one of that key."""
-        record = Record(self._next, source, interest)
+        record = Record(source, interest)
+        record.number = self._next
         self._next += 1
         self._records[record.number] = record
         self._by_source.setdefault(source, {})[interest.key] = record

@@ -20,8 +20,7 @@ from enum import Enum
 
 from rankcast.covering.topk.cover_set import Cover
 from rankcast.overlay.effects import Reason, RefusedError
-from rankcast.overlay.routing.rankings import FAIRNESS
-from rankcast.overlay.wire.messages import Advertise
+from rankcast.overlay.messages import FAIRNESS, Advertise
 
 
 class Strategy(Enum):

@@ -1,4 +1,4 @@
-"""What is simulated: how brokers are joined, how they route, who subscribes and publishes, and what fails.
+"""What is simulated, and its run: how brokers are joined, how they route, who subscribes and publishes, what fails.
 
 It is stated as plain data, as the file of `rankcast simulate` has it:
 
@@ -9,11 +9,17 @@ It is stated as plain data, as the file of `rankcast simulate` has it:
     publications: 100
 
 Whatever is wrong is told by its place in the data, with what is there and what was expected.
+
+In a run subscribers join, publishers take turns, brokers and links fail and come back. How many one central matcher
+would have delivered is counted beside, from the same ranges and values. With a k only the numbers can be compared: what
+somebody beyond a cut should have got, others get instead. Where time passes between events, the next one does not wait
+until the last has arrived everywhere; those who come and go do, so that it is clear which events are theirs. All that
+is random comes from the plan's seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -22,17 +28,24 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from rankcast.model.errors import InvalidPartsError, RankcastError, counted, hint, shown
+from rankcast.model.events import Event
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import Advertisement, AdvertisementId
+from rankcast.model.subscriptions import (
+    Advertisement,
+    AdvertisementId,
+    Subscriber,
+    SubscriberId,
+    Subscription,
+    SubscriptionId,
+)
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import RefusedError
-from rankcast.overlay.routing.rankings import AudienceRanking, Scoring, Ties
+from rankcast.overlay.messages import Advertise, AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.simulation.ranges import WIDTHS
-from rankcast.overlay.simulation.simulator import check_links
+from rankcast.overlay.simulation.ranges import WIDTHS, ranges
+from rankcast.overlay.simulation.simulator import Simulation, check_links
 from rankcast.overlay.simulation.topologies import DELAY, Link, Topology, balanced_tree, chain, random_tree, star
-from rankcast.overlay.wire.messages import Advertise
 
 Kind = TypeVar("Kind", bound=Enum)
 Made = TypeVar("Made")
@@ -53,6 +66,9 @@ KEYS = (
     *("topology", "links", "strategy", "k", "ranking", "subscribers", "widths", "churn"),
     *("publications", "publishers", "interval", "jitter", "failures", "seed"),
 )
+AFTERWARDS = timedelta(seconds=30)
+"""How long what has failed is given at the end: longer than any timer of a broker."""
+
 NO_TIME, A_SECOND = timedelta(0), timedelta(seconds=1)
 
 
@@ -325,3 +341,121 @@ def _size(shape: str, counts: list[int]) -> int:
 def _of_links(links: list[Link]) -> Topology:
     names = dict.fromkeys(name for link in links for name in (link.one, link.other))
     return Topology(tuple(names), tuple(links))
+
+
+class SimulationRun:
+    """A simulation under way; `expected` is how many deliveries there should have been so far."""
+
+    def __init__(self, plan: SimulationPlan) -> None:
+        self.plan = plan
+        self.overlay = Simulation(plan.topology, Settings(plan.strategy), seed=plan.seed, jitter=plan.jitter)
+        self.expected = 0
+        self._random = np.random.default_rng([plan.seed, 2])
+        self._homes: list[str] = []
+        self._subscribers: list[Subscriber] = []
+        self._low, self._high, self._is_here = np.empty(0), np.empty(0), np.empty(0, bool)
+        for at, broker in enumerate(plan.publishers):
+            self._advertise(at, broker)
+        self.overlay.settle()
+
+    def go(self, watch: Callable[[str, range], Iterable[int]] = lambda _, numbers: numbers) -> None:
+        """Run the whole plan; `watch` is told what is done for which numbers, and gives them one by one."""
+        plan = self.plan
+        for number in watch("subscribing", self._drawn(plan.subscribers)):
+            self._subscribe(number)
+            self.overlay.settle()
+        for number in watch("publishing", range(plan.publications)):
+            self._fail_and_repair(number)
+            self._publish(number)
+            self._churn()
+        if plan.interval:
+            self.overlay.run_for(AFTERWARDS)
+        self.overlay.settle()
+
+    @property
+    def present(self) -> int:
+        """How many subscribers there are now."""
+        return int(np.count_nonzero(self._is_here))
+
+    def _advertise(self, at: int, broker: str) -> None:
+        self.overlay.advertise(broker, Advertise(advertisement_of(self.plan, at), self.plan.ranking))
+
+    def _drawn(self, count: int) -> range:
+        """Draw newcomers, for all running edges alike; return their numbers."""
+        found = ranges(count, self._random, self.plan.widths)
+        edges = [edge for edge in self.plan.topology.edges if edge in self.overlay.brokers]
+        first = len(self._homes)
+        for number, wanted in enumerate(found.filters(), start=first):
+            subscription = Subscription(SubscriptionId("1"), wanted, rank=float(self._random.random()))
+            self._subscribers.append(Subscriber(SubscriberId(f"s{number}"), (subscription,)))
+            self._homes.append(edges[number % len(edges)])
+        self._low = np.concatenate((self._low, found.starts[:, 0]))
+        self._high = np.concatenate((self._high, found.ends[:, 0]))
+        self._is_here = np.concatenate((self._is_here, np.zeros(count, bool)))
+        return range(first, first + count)
+
+    def _subscribe(self, number: int) -> None:
+        self._is_here[number] = True
+        self.overlay.subscribe(self._homes[number], self._subscribers[number])
+
+    def _publish(self, number: int) -> None:
+        at = number % len(self.plan.publishers)
+        advertisement = advertisement_of(self.plan, at)
+        value = float(self._random.random())
+        wanting = int(np.count_nonzero(self._is_here & (self._low <= value) & (value <= self._high)))
+        self.expected += wanting if self.plan.k is None else min(wanting, self.plan.k)
+        event = Event(str(number), advertisement.source, data={"a0": value})
+        self.overlay.publish(self.plan.publishers[at], advertisement.id, event)
+        if self.plan.interval:
+            self.overlay.run_for(self.plan.interval)
+        else:
+            self.overlay.settle()
+
+    def _churn(self) -> None:
+        """Let some subscribers of running brokers leave, and as many others come."""
+        if not self.plan.churn:
+            return
+        self.overlay.settle()
+        numbers = [at for at in np.flatnonzero(self._is_here).tolist() if self._homes[at] in self.overlay.brokers]
+        leaving = self._random.choice(numbers, self._random.binomial(len(numbers), self.plan.churn), replace=False)
+        for number in leaving.tolist():
+            self._is_here[number] = False
+            self.overlay.unsubscribe(self._subscribers[number].id)
+        for number in self._drawn(len(leaving)):
+            self._subscribe(number)
+        self.overlay.settle()
+
+    def _fail_and_repair(self, number: int) -> None:
+        """Do what is due before an event: what comes back does so before anything else fails."""
+        for failure in self.plan.failures:
+            if failure.until == number:
+                self._repair(failure)
+        for failure in self.plan.failures:
+            if failure.after == number:
+                self._fail(failure)
+
+    def _fail(self, failure: Failure) -> None:
+        if failure.is_crash:
+            self.overlay.crash(*failure.brokers, keeps_state=failure.keeps_state)
+        else:
+            self.overlay.cut(*failure.brokers)
+
+    def _repair(self, failure: Failure) -> None:
+        if failure.is_crash:
+            self.overlay.restart(*failure.brokers)
+        else:
+            self.overlay.mend(*failure.brokers)
+        self.overlay.settle()
+        if failure.is_crash and not failure.keeps_state:
+            self._come_again(*failure.brokers)
+
+    def _come_again(self, broker: str) -> None:
+        """Let the clients of a broker that has lost its state say again what they want."""
+        for at, home in enumerate(self.plan.publishers):
+            if home == broker:
+                self._advertise(at, broker)
+        self.overlay.settle()
+        for number in np.flatnonzero(self._is_here).tolist():
+            if self._homes[number] == broker:
+                self._subscribe(number)
+        self.overlay.settle()

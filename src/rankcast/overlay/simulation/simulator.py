@@ -12,8 +12,9 @@ Nothing here decides anything: all behaviour is that of `rankcast.overlay.broker
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -23,22 +24,30 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import AdvertisementId, Subscriber, SubscriberId, SubscriptionId, SubscriptionKey
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Rejected, Send
-from rankcast.overlay.simulation.measures import Measures, Sizes
-from rankcast.overlay.simulation.topologies import Topology
-from rankcast.overlay.wire.messages import (
+from rankcast.overlay.messages import (
     Advertise,
     Alive,
     ClientMessage,
+    Connect,
+    CountQuery,
+    Forward,
+    Interest,
     Message,
     Packet,
     Publish,
+    Session,
     Subscribe,
     Unsubscribe,
+    encoded,
 )
-from rankcast.overlay.wire.snapshots import restored, snapshot
+from rankcast.overlay.simulation.topologies import Topology
+from rankcast.overlay.snapshots import restored, snapshot
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NO_TIME = timedelta(0)
+_SESSION = Session(0, 0)
+KNOWN_SIZES = 4096
+"""Sizes of messages that are remembered: more than are on their way with one event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,69 @@ def check_links(topology: Topology, settings: Settings, jitter: timedelta = NO_T
                 f"from {shown(link.one)} to {shown(link.other)} a message may take {slowest.total_seconds():g} s; "
                 f"expected less than a heartbeat, {settings.heartbeat.total_seconds():g} s"
             )
+
+
+class Sizes:
+    """The bytes of messages. An interest is written once, however many links it goes over, and so is an event."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[object, int]] = {}
+        """Sizes of packets without session and number, and what each holds: while it is kept, its id is its own."""
+
+    def of(self, message: Packet | Connect | Alive) -> int:
+        """Return how many bytes a message has on the wire."""
+        inner = message.message if isinstance(message, Packet) else None
+        held: Interest | Event
+        match inner:
+            case Forward(held, (), hides):
+                rest: tuple[object, ...] = (hides,)
+            case Publish(advertisement, held, k, targets):
+                rest = advertisement, k, targets
+            case CountQuery(advertisement, held):
+                rest = (advertisement,)
+            case _:
+                return len(encoded(message))
+        key = (type(inner), id(held), *rest)
+        if key not in self._known:
+            if len(self._known) >= KNOWN_SIZES:
+                self._known.clear()
+            self._known[key] = held, len(encoded(Packet(_SESSION, 0, inner))) - len(str(_SESSION)) - 1
+        return self._known[key][1] + len(str(message.session)) + len(str(message.number))
+
+
+@dataclass(slots=True)
+class Measures:
+    """Counts of one simulation, or since they were last cleared.
+
+    `messages` and `bytes` are by the name of the message; `over_links` counts messages by (from, to), `events_over`
+    those of them that carry an event; `handled` and `busy` are, by broker, how many messages it took in and how many
+    seconds that kept it; `rejected` is by reason.
+    """
+
+    messages: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
+    over_links: Counter[tuple[str, str]] = field(default_factory=Counter)
+    events_over: Counter[tuple[str, str]] = field(default_factory=Counter)
+    handled: Counter[str] = field(default_factory=Counter)
+    busy: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    published: int = 0
+    deliveries: Counter[SubscriptionKey] = field(default_factory=Counter)
+    latencies: list[float] = field(default_factory=list)
+    hops: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def delivered(self) -> int:
+        """How many deliveries there were."""
+        return len(self.latencies)
+
+    def latency(self, share: float) -> float:
+        """Return the seconds from publication to delivery that this share of the deliveries took at most.
+
+        >>> Measures(latencies=[0.1, 0.2, 0.9]).latency(0.5)
+        0.2
+        """
+        return float(np.quantile(self.latencies, share)) if self.latencies else 0.0
 
 
 class Simulation:
@@ -132,7 +204,7 @@ class Simulation:
         if home not in self.brokers:
             return []
         name = None if subscription is None else SubscriptionId(subscription)
-        return self.brokers[home].desk.read(SubscriberId(subscriber), name, self.now)
+        return self.brokers[home].subscribers.read(SubscriberId(subscriber), name, self.now)
 
     def advertise(self, broker: str, advertise: Advertise) -> None:
         """Let a publisher announce itself at a broker; its client has the name of the advertisement."""

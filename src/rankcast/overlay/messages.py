@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from rankcast.covering.topk.order import Ranking
 from rankcast.language.lossless import from_plain, json_bytes, to_plain
 from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, InvalidMessageError, shown
@@ -39,10 +41,59 @@ from rankcast.model.subscriptions import (
     SubscriptionId,
     SubscriptionKey,
 )
-from rankcast.overlay.routing.rankings import FAIRNESS, AudienceRanking
 
 MAX_NUMBER = 2**53
 """Numbers of packets, sessions and counts stay below: every JSON reader keeps them exact."""
+
+
+class Scoring(Enum):
+    """What the score of a subscription is that matches an event, which goes to the k best.
+
+    - NONE: all are equal;
+    - PREFERENCE: its preference rank, which no publication changes;
+    - RELEVANCE: its preference rank times the event's relevance to it;
+    - DIVERSITY: the sum of its distances to all subscriptions that match (see `routing.choosing`): those that nobody
+      resembles come first.
+    """
+
+    NONE = "none"
+    PREFERENCE = "preference"
+    RELEVANCE = "relevance"
+    DIVERSITY = "diversity"
+
+
+class Ties(Enum):
+    """In which order subscriptions of equal score are taken: at random, with all orders as likely, or by key."""
+
+    FAIR = "fair"
+    BY_ID = "by id"
+
+
+@dataclass(frozen=True, slots=True)
+class AudienceRanking:
+    """How a publisher wants its audience ranked: by scores, and what decides between equals; by fairness alone.
+
+    A ranking must be able to prove that a subscription which covers another also ranks above it, for every publication;
+    else nothing may be hidden. `proof` says how: ranks drawn at random are taken to (that is what the paper evaluates),
+    fixed scores are compared, and scores that depend on the event prove nothing.
+
+    Paper: top-k covering for publish/subscribe overlays, sections III and IV, Appendix A.
+    """
+
+    scoring: Scoring = Scoring.NONE
+    ties: Ties = Ties.FAIR
+
+    @property
+    def proof(self) -> Ranking:
+        """How it is proven that a subscription ranks above another one."""
+        if self.scoring in (Scoring.RELEVANCE, Scoring.DIVERSITY):
+            return Ranking.UNPROVABLE
+        if self.scoring is Scoring.NONE and self.ties is Ties.FAIR:
+            return Ranking.AGNOSTIC
+        return Ranking.FIXED
+
+
+FAIRNESS = AudienceRanking()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""What brokers say to each other and write down: messages, their form as bytes, snapshots."""
