@@ -38,7 +38,7 @@ hub.publish({"rent": 300, "city": "Porto"})
 
 COVERING = """
 from rankcast.covering.topk.cover_set import Cover, CoverSet
-from rankcast.covering.group.active import ActiveSet
+from rankcast.covering.group.cover import ActiveSet
 from rankcast.language.parser import parse_filter
 covers, active = CoverSet(Cover.ANCESTOR, 2), ActiveSet()
 for number in range(30):

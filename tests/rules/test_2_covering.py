@@ -6,9 +6,8 @@ Rules that speak of links between brokers (counts behind links, quotas, producer
 import numpy as np
 import pytest
 
-from rankcast.covering.group.active import ActiveSet
-from rankcast.covering.group.cover import BUDGET, PROBES, Checking, CoverReason, GroupStrategy, Union
-from rankcast.covering.group.probes import printed_share, sound_share
+from rankcast.covering.group.cover import BUDGET, PROBES, ActiveSet, Checking, CoverReason, GroupStrategy, Union
+from rankcast.covering.group.exact_search import printed_share, sound_share
 from rankcast.covering.relation import Relation, relation
 from rankcast.covering.topk.cover_set import Cover, CoverSet
 from rankcast.covering.topk.order import Ranking

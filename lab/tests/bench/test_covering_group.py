@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankcast.covering.group.active import ActiveSet
+from rankcast.covering.group.cover import ActiveSet
 from rankcast_lab.bench import covering_grids, covering_group
 from rankcast_lab.bench.covering_grids import GridCase, random_case, wrong_answer, wrong_answer_for_filters
 from rankcast_lab.bench.registry import Settings

@@ -1,11 +1,11 @@
 """When does one filter contain another, and when do many contain one together?
 
 `relation` answers for two filters. The rest answers for many at once, as boxes of integer ranges: `lines` gives the
-places of an attribute integer labels, `boxes` turns filters into boxes, `rows` keeps them as arrays. On that stand two
-branches. Top-k covering: `order` tells who is above whom, `topk` which subscriptions must be forwarded, `poset` is the
-graph of all of them; `specificity` finds those of many that contain others. Group cover: `conflicts` has the tables and
-decisions of the paper by name, `group` asks them for filters, `active` keeps active and passive subscriptions. What
-begins with `kernels_` is compiled.
+places of an attribute integer labels, `boxes` turns filters into boxes and keeps them as arrays. On that stand two
+branches. Top-k covering (`topk`): `order` tells who is above whom, `cover_set` which subscriptions must be forwarded,
+`poset` is the graph of all of them; `specificity` finds those of many that contain others. Group cover (`group`):
+`conflicts` has the tables and decisions of the paper by name, `exact_search` their kernels, `cover` asks them for
+filters, and keeps active and passive subscriptions.
 
 Names are loaded when they are first used: two filters can be compared without compiling anything.
 """
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from rankcast.lazily import loading
 
 if TYPE_CHECKING:
-    from rankcast.covering.group.active import ActiveSet as ActiveSet
     from rankcast.covering.group.conflicts import ConflictTable as ConflictTable
     from rankcast.covering.group.conflicts import CoverReason as CoverReason
     from rankcast.covering.group.conflicts import Decision as Decision
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rankcast.covering.group.conflicts import points_needed as points_needed
     from rankcast.covering.group.conflicts import quick_decision as quick_decision
     from rankcast.covering.group.conflicts import random_cover as random_cover
+    from rankcast.covering.group.cover import ActiveSet as ActiveSet
     from rankcast.covering.group.cover import Answer as Answer
     from rankcast.covering.group.cover import Checking as Checking
     from rankcast.covering.group.cover import GroupStrategy as GroupStrategy
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = loading(
     __name__,
     {
-        "rankcast.covering.group.active": ("ActiveSet",),
         "rankcast.covering.group.conflicts": (
             "ConflictTable",
             "Decision",
@@ -64,7 +63,7 @@ __getattr__, __dir__, __all__ = loading(
             "quick_decision",
             "random_cover",
         ),
-        "rankcast.covering.group.cover": ("Answer", "Checking", "GroupStrategy", "Union"),
+        "rankcast.covering.group.cover": ("ActiveSet", "Answer", "Checking", "GroupStrategy", "Union"),
         "rankcast.covering.topk.order": ("BoxColumns", "Order", "Ranking"),
         "rankcast.covering.topk.poset": ("Poset",),
         "rankcast.covering.relation": ("Relation", "covers"),

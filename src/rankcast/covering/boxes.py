@@ -16,13 +16,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from rankcast.covering.lines import NumberLine
+import numpy as np
+
+from rankcast.arrays import Array
+from rankcast.covering.lines import FIRST, LAST, NumberLine, Place
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import Value
 from rankcast.model.valuesets.intervals import Domain
+from rankcast.model.valuesets.sets import ValueSet
 
 Box: TypeAlias = dict[int, tuple[int, int]]
 """Ranges [start, end) of labels by the number of their attribute; attributes that are not named are free."""
@@ -40,13 +44,6 @@ class Boxed:
     is_exact: bool
 
 
-class LabelKeeper(Protocol):
-    """Keeps labels of a space, and is told when they change."""
-
-    def relabel(self, attribute: int, old: list[int], new: list[int]) -> None:
-        """Replace labels of an attribute: the old ones in order, and what each of them is now."""
-
-
 class Space:
     """The attributes that filters have named, in the order in which they came, each with its line.
 
@@ -57,7 +54,7 @@ class Space:
         self.schema = schema
         self.names: list[str] = []
         self.lines: list[NumberLine] = []
-        self.keepers: list[LabelKeeper] = []
+        self.keepers: list[BoxRows] = []
         self._number_of: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -76,17 +73,12 @@ class Space:
         return wanted if self.schema is None else wanted.under(self.schema)
 
     def boxed(self, wanted: Filter) -> Boxed:
-        """Return a filter as boxes."""
-        return self.boxed_as_lowered(self.lowered(wanted))
-
-    def boxed_as_lowered(self, wanted: Filter) -> Boxed:
         """Return as boxes what `lowered` has returned: that is most of the work, and need not be done twice."""
         outer: list[Box] = []
         inner: list[Box] = []
         is_exact = True
         places = [  # all of them first: a new one can move the labels of others
-            [(self._number(name), self._line(name).add(values)) for name, values in conjunction]
-            for conjunction in wanted.conjunctions
+            [self._add(name, values) for name, values in conjunction] for conjunction in wanted.conjunctions
         ]
         for conjunction, added in zip(wanted.conjunctions, places, strict=True):
             ranges = {number: self.lines[number].ranges(some) for number, some in added}
@@ -112,16 +104,13 @@ class Space:
             found[name] = value
         return found
 
-    def _number(self, name: str) -> int:
-        number = self._number_of.get(name)
-        if number is None:
-            number = self._number_of[name] = len(self.lines)
+    def _add(self, name: str, values: ValueSet) -> tuple[int, list[tuple[Place, Place]]]:
+        """Return the number of an attribute, and values of it as ranges of places, which have labels now."""
+        number = self._number_of.setdefault(name, len(self.lines))
+        if number == len(self.lines):
             self.names.append(name)
             self.lines.append(NumberLine.of(name, self.schema))
-        return number
-
-    def _line(self, name: str) -> NumberLine:
-        return self.lines[self._number(name)]
+        return number, self.lines[number].add(values)
 
 
 def _product(ranges: Mapping[int, list[tuple[int, int]]]) -> list[Box]:
@@ -137,3 +126,75 @@ def _hulls(ranges: Mapping[int, list[tuple[int, int]]]) -> dict[int, list[tuple[
             break
         joined[attribute] = [(joined[attribute][0][0], joined[attribute][-1][1])]
     return joined
+
+
+class BoxRows:
+    """Boxes of many filters as two arrays, a row per box and a column per attribute, that grow as filters come.
+
+    `generation` counts how often rows that were there have changed: new labels, or an attribute not named before.
+    Several may share one space. Which rows are in use is the owner's business.
+    """
+
+    def __init__(self, schema: Schema | None = None, space: Space | None = None) -> None:
+        self.space = Space(schema) if space is None else space
+        self.space.keepers.append(self)
+        self.starts = np.zeros((16, 0), np.int64)
+        self.ends = np.zeros((16, 0), np.int64)
+        self.generation = 0
+
+    @property
+    def room(self) -> int:
+        """How many rows there are."""
+        return len(self.starts)
+
+    def write(self, row: int, box: Box) -> None:
+        """Put a box into a row, which is made if it does not exist."""
+        self.follow()
+        self.starts, self.ends = enlarge(self.starts, row + 1, FIRST), enlarge(self.ends, row + 1, LAST)
+        self.starts[row], self.ends[row] = self.array(box)
+
+    def array(self, box: Box) -> tuple[Array, Array]:
+        """Return a box as a row of starts and one of ends."""
+        start, end = np.full(len(self.space), FIRST, np.int64), np.full(len(self.space), LAST, np.int64)
+        for attribute, (low, high) in box.items():
+            start[attribute], end[attribute] = low, high
+        return start, end
+
+    def follow(self) -> None:
+        """Write rows in the labels that places have now; to be called whenever the space has taken in a filter."""
+        self.space.settle()
+        missing = len(self.space) - self.starts.shape[1]
+        if missing:
+            new = ((0, 0), (0, missing))
+            self.starts = np.pad(self.starts, new, constant_values=FIRST)
+            self.ends = np.pad(self.ends, new, constant_values=LAST)
+            self.generation += 1
+
+    def relabel(self, attribute: int, old: list[int], new: list[int]) -> None:
+        """Write one column in new labels: the old ones in order, and what each of them is now."""
+        labels = np.asarray(new)
+        for column in (self.starts, self.ends):
+            if attribute < column.shape[1]:
+                column[:, attribute] = labels[np.searchsorted(old, column[:, attribute])]
+        self.generation += 1
+
+
+def enlarge(array: Array, rows: int, free: float = 0) -> Array:
+    """Return an array with so many rows at least, and room for more; new ones are free."""
+    missing = rows - len(array)
+    if missing <= 0:
+        return array
+    new = np.full((max(missing, len(array)), *array.shape[1:]), free, array.dtype)
+    return np.concatenate([array, new])
+
+
+def hull(boxes: Iterable[Box]) -> Box:
+    """Return the smallest box around some boxes; the whole space around none."""
+    boxes = list(boxes)
+    if not boxes:
+        return {}
+    shared = set.intersection(*(set(box) for box in boxes))
+    return {
+        attribute: (min(box[attribute][0] for box in boxes), max(box[attribute][1] for box in boxes))
+        for attribute in shared
+    }

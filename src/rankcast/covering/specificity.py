@@ -29,10 +29,9 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.covering.boxes import Box
+from rankcast.covering.boxes import Box, hull
 from rankcast.covering.lines import FIRST, LAST, NumberLine
 from rankcast.covering.relation import covers, surely_covers
-from rankcast.covering.rows import hull
 from rankcast.model.filters import Filter
 from rankcast.model.valuesets.patterns import ANY_ONE, ANY_TEXT
 from rankcast.model.valuesets.sets import ValueSet

@@ -6,8 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from rankcast.covering.group.active import ActiveSet
-from rankcast.covering.group.cover import Checking, GroupStrategy
+from rankcast.covering.group.cover import ActiveSet, Checking, GroupStrategy
 from rankcast.covering.topk.cover_set import Cover, CoverSet
 from rankcast.covering.topk.order import Ranking
 from rankcast.covering.topk.poset import Poset

@@ -15,9 +15,8 @@ from functools import partial
 
 import numpy as np
 
-from rankcast.covering.group.active import ActiveSet
 from rankcast.covering.group.conflicts import ConflictTable, CoverReason, exact_cover
-from rankcast.covering.group.cover import Checking, GroupStrategy
+from rankcast.covering.group.cover import ActiveSet, Checking, GroupStrategy
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast_lab.bench.covering_grids import random_case, wrong_answer, wrong_answer_for_filters

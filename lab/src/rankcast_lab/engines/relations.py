@@ -23,9 +23,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.covering.boxes import Box
+from rankcast.covering.boxes import Box, hull
 from rankcast.covering.relation import Relation, relation
-from rankcast.covering.rows import hull
 from rankcast.covering.topk.order import BoxColumns, Order
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
@@ -76,7 +75,7 @@ class RelationTable:
         """Return the same as codes of `RELATIONS`, in the order of `numbers`."""
         space = self._order.boxes.space
         lowered = space.lowered(wanted)
-        boxed = space.boxed_as_lowered(lowered)
+        boxed = space.boxed(lowered)
         self._order.boxes.follow()
         is_union = boxed.is_exact and len(boxed.outer) > 0
         found, is_open = self._found(boxed.outer if is_union else (hull(boxed.outer),))

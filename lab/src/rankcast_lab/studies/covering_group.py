@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rankcast.covering.group.active import ActiveSet
 from rankcast.covering.group.conflicts import (
     ConflictTable,
     CoverReason,
@@ -35,7 +34,7 @@ from rankcast.covering.group.conflicts import (
     quick_decision,
     random_cover,
 )
-from rankcast.covering.group.cover import Checking, GroupStrategy
+from rankcast.covering.group.cover import ActiveSet, Checking, GroupStrategy
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.plotting import BLUE, GREEN, ORANGE, RED, tidy

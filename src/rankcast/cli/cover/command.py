@@ -10,8 +10,7 @@ from time import perf_counter
 from rankcast.cli.cover.picture import draw_file
 from rankcast.cli.output.streams import Problems, complain, write_json
 from rankcast.cli.output.terminal import Progress, console, progress, table
-from rankcast.covering.group.active import ActiveSet
-from rankcast.covering.group.cover import Checking, GroupStrategy
+from rankcast.covering.group.cover import ActiveSet, Checking, GroupStrategy
 from rankcast.covering.topk.cover_set import Cover, CoverSet
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError, counted, shown

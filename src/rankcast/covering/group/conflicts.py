@@ -32,8 +32,16 @@ from enum import Enum
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.covering.group.exact_search import COVERED, NOT_COVERED, escape, minimised, search
-from rankcast.covering.group.probes import printed_share, probe, sound_share
+from rankcast.covering.group.exact_search import (
+    COVERED,
+    NOT_COVERED,
+    escape,
+    minimised,
+    printed_share,
+    probe,
+    search,
+    sound_share,
+)
 from rankcast.model.errors import InvalidValueError
 
 CHUNK = 10_000
@@ -166,10 +174,13 @@ def quick_decision(table: ConflictTable, rows: MinimisedRows | None = None) -> D
     one = covering_row(table)
     if one is not None:
         return Decision(True, CoverReason.ONE_COVERS, (one,))
-    rows = minimised_cover_set(table) if rows is None else rows
-    return (
-        None if rows.left else Decision(False, CoverReason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
-    )
+    return _decide_by_rows(table, minimised_cover_set(table) if rows is None else rows)
+
+
+def _decide_by_rows(table: ConflictTable, rows: MinimisedRows) -> Decision | None:
+    if rows.left:
+        return None
+    return Decision(False, CoverReason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
 
 
 def open_share(table: ConflictTable, rows: Array, estimate: Estimate = Estimate.SOUND) -> float:
@@ -203,8 +214,8 @@ def random_cover(
 ) -> Decision:
     """Decide by as many random points as the paper asks for, against the minimised rows or those given."""
     rows = minimised_cover_set(table) if rows is None else rows
-    if not rows.left:
-        return Decision(False, CoverReason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
+    if decided := _decide_by_rows(table, rows):
+        return decided
     wanted = points_needed(open_share(table, rows.kept, estimate), delta)
     if wanted > most:
         return Decision(False, CoverReason.EXHAUSTED)
@@ -229,8 +240,8 @@ def exact_cover(
     A budget that is used up makes it a "no" without a point.
     """
     rows = minimised_cover_set(table) if rows is None else rows
-    if not rows.left:
-        return Decision(False, CoverReason.ROWS_LEFT, point=_outside(table, rows, table.start.copy()))
+    if decided := _decide_by_rows(table, rows):
+        return decided
     point, tried = _probed(table, rows, generator, probes)
     if point is not None:
         return Decision(False, CoverReason.WITNESS, point=point, points=tried)

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.covering.boxes import enlarge
 from rankcast.covering.topk.order import BoxColumns, Order, Ranking
 from rankcast.model.errors import InvalidValueError, shown
 from rankcast.model.filters import Filter
@@ -113,8 +114,7 @@ class CoverSet:
     def add(self, number: int, wanted: Filter, score: float = 0.0) -> Change:
         """Take a subscription in."""
         self.order.add(number, wanted, score)
-        if number >= len(self._level):
-            self._level = np.concatenate([self._level, np.zeros(number + 1, np.int64)])
+        self._level = enlarge(self._level, number + 1)
         above = self.order.above(number, self._forwarded)
         self._level[number] = self._counted(above)
         if self._level[number] >= self.k:

@@ -10,8 +10,12 @@ matches both. A ranking has to be able to prove that:
 
 Equal filters are ordered by their numbers, so the order is strict. What covering cannot decide (UNKNOWN) counts as not
 covered. Numbers are the caller's; they are never reused while the order lives.
-Cost: a comparison with all rows is one pass of a kernel, some nanoseconds per row. Filters with disjunctions or string
-patterns are compared one by one with those rows whose boxes leave it open.
+Many subscriptions are columns: `starts[attribute]` and `ends[attribute]` are arrays over them, so that a comparison
+with all of them is a few passes that the processor does several at a time. Subscriptions whose box does not tell all
+(disjunctions, string patterns) are marked `partial`; their pairs pass the kernels whenever they may be related, and are
+decided one by one.
+
+Cost: a comparison with all rows is one pass of a kernel, about half a nanosecond per subscription and attribute.
 """
 
 from __future__ import annotations
@@ -22,13 +26,15 @@ from enum import Enum
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.covering.boxes import Boxed
+from rankcast.compiling import compiled
+from rankcast.covering.boxes import Boxed, BoxRows, enlarge, hull
 from rankcast.covering.relation import covers
-from rankcast.covering.rows import BoxRows, hull
-from rankcast.covering.topk.kernels import add_shares, related
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
+
+BLOCK = 512
+"""Subscriptions compared at a time: when none of them is left, their other attributes need not be looked at."""
 
 
 class Ranking(Enum):
@@ -70,7 +76,7 @@ class Order:
 
     def boxed(self, number: int) -> Boxed:
         """Return the boxes of a subscription."""
-        return self.boxes.space.boxed_as_lowered(self.filter(number))
+        return self.boxes.space.boxed(self.filter(number))
 
     def add(self, number: int, wanted: Filter, score: float = 0.0) -> Boxed:
         """Take a subscription in and return its boxes. Its row is its number; rows are allocated up to the largest."""
@@ -78,20 +84,14 @@ class Order:
             raise DuplicateIdError(f"there is a subscription {number} in the covering order already")
         _check_added(number, score)
         lowered = self.boxes.space.lowered(wanted)
-        boxed = self.boxes.space.boxed_as_lowered(lowered)
+        boxed = self.boxes.space.boxed(lowered)
         self.boxes.write(number, hull(boxed.outer))
-        self._make_room()
+        self.scores, self.partial = enlarge(self.scores, number + 1), enlarge(self.partial, number + 1)
         self.scores[number] = score if self.ranking is Ranking.FIXED else 0.0
         self._filters[number] = lowered
         self.partial[number] = not boxed.is_exact or len(boxed.outer) != 1
         self._has_partial |= bool(self.partial[number])
         return boxed
-
-    def _make_room(self) -> None:
-        missing = self.boxes.room - len(self.scores)
-        if missing > 0:
-            self.scores = np.concatenate([self.scores, np.zeros(missing)])
-            self.partial = np.concatenate([self.partial, np.zeros(missing, np.bool_)])
 
     def remove(self, number: int) -> None:
         """Forget a subscription."""
@@ -178,8 +178,7 @@ class Order:
 
     def _room_for(self, count: int) -> Array:
         """Return an array for what a kernel finds: the same one, as a new one for each comparison takes time."""
-        if count > len(self._room):
-            self._room = np.empty(2 * count, np.int64)
+        self._room = enlarge(self._room, count)
         return self._room
 
     def _is_above(self, upper: int, lower: int) -> bool:
@@ -190,9 +189,8 @@ class Order:
             return False
         if upper < lower or self.ranking is Ranking.FIXED:
             return True  # by score the kernel has decided
-        return (
-            covers(self._filters[lower], self._filters[upper]) is not True
-        )  # of equal filters the lower number is above
+        # Of equal filters the lower number is above.
+        return covers(self._filters[lower], self._filters[upper]) is not True
 
 
 class BoxColumns:
@@ -228,7 +226,7 @@ class BoxColumns:
         """Put a subscription in."""
         count = len(self._place)
         if count == len(self._numbers):
-            self._numbers = np.concatenate([self._numbers, np.empty(count, np.int64)])
+            self._numbers = enlarge(self._numbers, count + 1)
             self._generation = -1
         self._numbers[count] = number
         self._place[number] = count
@@ -245,19 +243,15 @@ class BoxColumns:
 
     def _write(self, place: int) -> None:
         if self._generation == self._order.boxes.generation:
-            number = self._numbers[place]
-            self._starts[:, place], self._ends[:, place] = (
-                self._order.boxes.starts[number],
-                self._order.boxes.ends[number],
-            )
+            boxes, number = self._order.boxes, self._numbers[place]
+            self._starts[:, place], self._ends[:, place] = boxes.starts[number], boxes.ends[number]
 
     def _rebuild(self) -> None:
-        room, attributes = len(self._numbers), self._order.boxes.starts.shape[1]
-        self._starts, self._ends = np.empty((attributes, room), np.int64), np.empty((attributes, room), np.int64)
-        count = len(self._place)
-        self._starts[:, :count] = self._order.boxes.starts[self.numbers].T
-        self._ends[:, :count] = self._order.boxes.ends[self.numbers].T
-        self._generation = self._order.boxes.generation
+        boxes, count = self._order.boxes, len(self._place)
+        shape = boxes.starts.shape[1], len(self._numbers)
+        self._starts, self._ends = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        self._starts[:, :count], self._ends[:, :count] = boxes.starts[self.numbers].T, boxes.ends[self.numbers].T
+        self._generation = boxes.generation
 
 
 def _check_added(number: object, score: float) -> None:
@@ -266,3 +260,166 @@ def _check_added(number: object, score: float) -> None:
         raise InvalidValueError(f"number: {shown(number)} is not a whole number of at least 0")
     if math.isnan(score):
         raise InvalidValueError(f"score of subscription {number}: nan is above and below nothing; expected a number")
+
+
+@compiled
+def containing(start: Array, end: Array, starts: Array, ends: Array, count: int, found: Array) -> int:
+    """Write the positions of the boxes that contain a box; return how many.
+
+    With starts and ends exchanged, those of the box and of the boxes, it finds the boxes that lie in the box.
+    """
+    left = np.empty(BLOCK, np.uint8)
+    total = 0
+    for first in range(0, count, BLOCK):
+        size = min(BLOCK, count - first)
+        left[:size] = 1
+        for attribute in range(len(start)):
+            low, high = start[attribute], end[attribute]
+            alive = 0
+            for at in range(size):
+                keep = left[at] & (starts[attribute, first + at] <= low) & (ends[attribute, first + at] >= high)
+                left[at] = keep
+                alive += keep
+            if alive == 0:
+                break
+        for at in range(size):
+            if left[at]:
+                found[total] = first + at
+                total += 1
+    return total
+
+
+@compiled
+def only_outranking(
+    number: int,
+    upwards: bool,
+    by_score: bool,
+    start: Array,
+    end: Array,
+    starts: Array,
+    ends: Array,
+    scores: Array,
+    partial: Array,
+    numbers: Array,
+    found: Array,
+    count: int,
+) -> int:
+    """Keep, of the positions found, those that rank above the subscription (upwards) or below it; return how many.
+
+    `scores` and `partial` are by number. What is written are numbers, no longer positions.
+    """
+    kept = 0
+    for at in range(count):
+        place = found[at]
+        other = numbers[place]
+        upper, lower = (other, number) if upwards else (number, other)
+        if upper == lower:
+            continue
+        if by_score:
+            if scores[upper] < scores[lower] or (scores[upper] == scores[lower] and upper > lower):
+                continue
+        elif upper > lower and not partial[upper] and not partial[lower]:
+            equal = True
+            for attribute in range(len(start)):
+                if starts[attribute, place] != start[attribute] or ends[attribute, place] != end[attribute]:
+                    equal = False
+                    break
+            if equal:
+                continue
+        found[kept] = other
+        kept += 1
+    return kept
+
+
+@compiled
+def related(
+    number: int,
+    upwards: bool,
+    by_score: bool,
+    all_starts: Array,
+    all_ends: Array,
+    starts: Array,
+    ends: Array,
+    scores: Array,
+    partial: Array,
+    numbers: Array,
+    found: Array,
+) -> int:
+    """Write the numbers of those among some subscriptions that are above one (upwards) or below it; return how many.
+
+    `all_starts` and `all_ends` have a line per number; `starts`, `ends` and `numbers` are of the subscriptions that the
+    one is compared with.
+    """
+    start, end = all_starts[number], all_ends[number]
+    if upwards:
+        count = containing(start, end, starts, ends, len(numbers), found)
+    else:
+        count = containing(end, start, ends, starts, len(numbers), found)
+    return only_outranking(number, upwards, by_score, start, end, starts, ends, scores, partial, numbers, found, count)
+
+
+@compiled
+def add_shares(
+    uppers: Array,
+    by_score: bool,
+    all_starts: Array,
+    all_ends: Array,
+    starts: Array,
+    ends: Array,
+    scores: Array,
+    partial: Array,
+    numbers: Array,
+    found: Array,
+    weights: Array,
+    levels: Array,
+    totals: Array,
+) -> None:
+    """Add to each total the weights of those below one of `uppers`, each divided by its level.
+
+    Sums keep what rounding loses and are rounded at the end, so that the order of what is added does not show.
+    """
+    for at in range(len(uppers)):
+        count = related(
+            uppers[at], False, by_score, all_starts, all_ends, starts, ends, scores, partial, numbers, found
+        )
+        total, lost = totals[at], 0.0
+        for place in range(count):
+            share = weights[found[place]] / levels[found[place]]
+            larger = total + share
+            part = larger - total
+            lost += (total - (larger - part)) + (share - part)
+            total = larger
+        totals[at] = total + lost
+
+
+@compiled
+def nearest(starts: Array, ends: Array, numbers: Array, upwards: bool, kept: Array) -> int:
+    """Write those of some subscriptions that are above no other of them (upwards) or below no other; return how many.
+
+    `starts` and `ends` have a line per number. Each one is compared with those kept so far, which are few: it is
+    dropped when one of them is nearer, and else drops those that it is nearer than.
+    """
+    total = 0
+    for number in numbers:
+        place, dropped = 0, False
+        while place < total:
+            other = kept[place]
+            contains, contained = True, True
+            for attribute in range(starts.shape[1]):
+                low, high = starts[number, attribute], ends[number, attribute]
+                contains &= (low <= starts[other, attribute]) & (high >= ends[other, attribute])
+                contained &= (low >= starts[other, attribute]) & (high <= ends[other, attribute])
+            if contains and contained:  # of equal boxes the lower number is above
+                contains, contained = number < other, number > other
+            if contains if upwards else contained:
+                dropped = True
+                break
+            if contained if upwards else contains:
+                total -= 1
+                kept[place] = kept[total]
+            else:
+                place += 1
+        if not dropped:
+            kept[total] = number
+            total += 1
+    return total

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.covering.topk.kernels import nearest
-from rankcast.covering.topk.order import BoxColumns, Order
+from rankcast.covering.topk.order import BoxColumns, Order, nearest
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.covering.rows import BoxRows, hull
+from rankcast.covering.boxes import BoxRows, hull
 from rankcast.model.events import Event
 from rankcast.model.filters import Filter
 from rankcast.overlay.messages import AudienceRanking, Scoring, Ties

@@ -18,7 +18,8 @@ from typing import TypeAlias
 import numpy as np
 from sortedcontainers import SortedDict
 
-from rankcast.covering.group.active import ActiveSet
+from rankcast.covering.boxes import enlarge
+from rankcast.covering.group.cover import ActiveSet
 from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
 from rankcast.covering.topk.order import Ranking
 from rankcast.model.errors import FilterError
@@ -204,8 +205,7 @@ class ForwardSet:
     def _enter(self, number: int, interest: Interest) -> Change:
         local = self._local[number] = len(self._outer)
         self._outer.append(number)
-        if local >= len(self._own):
-            self._own = np.concatenate([self._own, np.ones(local)])
+        self._own = enlarge(self._own, local + 1, 1.0)
         self._own[local] = self.own_weight(number)
         assert self._covering is not None  # else all stand aside
         if isinstance(self._covering, ActiveSet):
