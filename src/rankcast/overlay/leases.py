@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import ItemsView
+from collections.abc import Hashable, ItemsView
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,7 +17,7 @@ from rankcast.model.errors import shown
 from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Reason, RefusedError
 
-Key = TypeVar("Key", bound=tuple[str, ...])
+Key = TypeVar("Key", bound=Hashable)
 
 
 class LeaseKind(StrEnum):
@@ -59,7 +59,7 @@ class Room(NamedTuple):
 
 
 class Deadlines(Generic[Key]):
-    """Ends by key. An end that was replaced or dropped stays in the heap until its turn, and then does not count.
+    """Ends by key, of keys that can be ordered. One that was replaced or dropped stays in the heap until its turn.
 
     >>> from datetime import UTC
     >>> deadlines, event = Deadlines(), ("/flats", "1")
@@ -78,30 +78,33 @@ class Deadlines(Generic[Key]):
 
     def put(self, key: Key, end: datetime) -> None:
         """Wait for something until then, and no longer than that."""
-        self._ends[key] = end
-        heapq.heappush(self._heap, (end, key))
+        if self._ends.get(key) != end:
+            self._ends[key] = end
+            heapq.heappush(self._heap, (end, key))
 
     def drop(self, key: Key) -> None:
         """Wait for something no more, if it was waited for."""
         self._ends.pop(key, None)
 
+    @property
+    def next(self) -> datetime | None:
+        """When the next end comes."""
+        while self._heap and self._ends.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def pop(self) -> Key:
+        """Return what `next` is the end of, and wait for it no more."""
+        _, key = heapq.heappop(self._heap)
+        del self._ends[key]
+        return key
+
     def ended(self, now: datetime) -> list[Key]:
         """Return that whose end has come, in the order of the ends, and wait for it no more."""
         found: list[Key] = []
-        while self._heap and (self._heap[0][0] <= now or not self._counts(*self._heap[0])):
-            end, key = heapq.heappop(self._heap)
-            if self._counts(end, key):
-                del self._ends[key]
-                found.append(key)
+        while (end := self.next) is not None and end <= now:
+            found.append(self.pop())
         return found
-
-    @property
-    def next(self) -> datetime | None:
-        """When the next end comes, or one that no longer counts."""
-        return self._heap[0][0] if self._heap else None
-
-    def _counts(self, end: datetime, key: Key) -> bool:
-        return self._ends.get(key) == end
 
 
 class Leases:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -45,18 +45,22 @@ from rankcast.overlay.messages import Advertise, AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.ranges import WIDTHS, ranges
 from rankcast.overlay.simulation.simulator import Simulation, check_links
-from rankcast.overlay.simulation.topologies import DELAY, Link, Topology, balanced_tree, chain, random_tree, star
+from rankcast.overlay.simulation.topologies import (
+    DELAY,
+    Link,
+    Topology,
+    balanced_tree,
+    chain,
+    random_tree,
+    star,
+    topology_of,
+)
 
 Kind = TypeVar("Kind", bound=Enum)
 Made = TypeVar("Made")
 
-SHAPES: Mapping[str, tuple[str, ...]] = {
-    "chain": ("cores", "edges"),
-    "star": ("edges",),
-    "tree": ("branching", "depth"),
-    "random": ("brokers",),
-}
-"""The shapes of topologies, and the numbers that each needs."""
+Place: TypeAlias = tuple[str | int, ...]
+"""Where something is in the data: names and numbers, from the outermost."""
 
 MOST_BROKERS = 10_000
 LONGEST, LONGEST_TEXT = timedelta(hours=1), "1h"
@@ -70,6 +74,40 @@ AFTERWARDS = timedelta(seconds=30)
 """How long what has failed is given at the end: longer than any timer of a broker."""
 
 NO_TIME, A_SECOND = timedelta(0), timedelta(seconds=1)
+
+
+class Shape(NamedTuple):
+    """A shape of topologies: the numbers that it needs, how many brokers these make, and the topology.
+
+    `size` need not be right for a number of brokers that is too many.
+    """
+
+    numbers: tuple[str, ...]
+    size: Callable[..., int]
+    make: Callable[..., Topology]
+
+
+SHAPES: Mapping[str, Shape] = {
+    "chain": Shape(
+        ("cores", "edges"),
+        lambda cores, edges: cores * (1 + edges),
+        lambda cores, edges, delay, _: chain(cores, edges, delay),
+    ),
+    "star": Shape(("edges",), lambda edges: edges + 1, lambda edges, delay, _: star(edges, delay)),
+    "tree": Shape(
+        ("branching", "depth"),
+        lambda branching, depth: (
+            sum(branching**level for level in range(min(depth, 20) + 1)) if branching > 1 else depth + 1
+        ),
+        lambda branching, depth, delay, _: balanced_tree(branching, depth, delay),
+    ),
+    "random": Shape(
+        ("brokers",),
+        lambda brokers: brokers + 1,
+        lambda brokers, delay, seed: random_tree(brokers, np.random.default_rng(seed), delay),
+    ),
+}
+"""The shapes of topologies by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,231 +154,210 @@ def simulation_plan(value: object, duration: Callable[[Any], timedelta]) -> Simu
 
     Raises InvalidPartsError for the first thing that is wrong.
     """
-    return _Reader(value, duration).plan()
+    if not isinstance(value, dict):
+        _refuse((), f"{shown(value)} is not a mapping with a topology")
+    root = _Part(value, KEYS, duration)
+    seed = root.number("seed", 0, 1)
+    topology = _topology(root, seed)
+    publications = root.number("publications", 0, 100)
+    failures = _failures(root, topology, publications)
+    plan = SimulationPlan(
+        topology,
+        root.enum("strategy", Strategy.REGULAR_COVER),
+        root.number("k", 1) if "k" in value else None,
+        _ranking(root),
+        root.number("subscribers", 0, 1000),
+        _widths(value.get("widths", list(WIDTHS))),
+        float(root.checked("churn", 0, _is_share, "a share from 0 to 1")),
+        publications,
+        _publishers(value.get("publishers", [topology.edges[0]]), topology),
+        root.duration("interval", A_SECOND if failures or "jitter" in value else NO_TIME),
+        root.duration("jitter", NO_TIME),
+        failures,
+        seed,
+    )
+    try:
+        plan.strategy.check(Advertise(advertisement_of(plan), plan.ranking))
+    except RefusedError as error:
+        _refuse(("k",) if plan.k is not None and not plan.strategy.takes_k else ("strategy",), str(error))
+    where = ("jitter",) if plan.jitter else ("topology",) if "topology" in value else ("links",)
+    _make(where, lambda: check_links(plan.topology, Settings(), plan.jitter))
+    return plan
 
 
-class _Reader:
-    def __init__(self, value: object, duration: Callable[[Any], timedelta]) -> None:
-        self._value, self._parse_duration = value, duration
+class _Part:
+    """A mapping of a plan: what is wrong in it is told by its place."""
 
-    def plan(self) -> SimulationPlan:
-        root = self._value
-        if not isinstance(root, dict):
-            self._refuse((), f"{shown(root)} is not a mapping with a topology")
-        self._check_keys(root, (), KEYS)
-        seed = self._number(root, "seed", 0, default=1)
-        topology = self._topology(root, seed)
-        publications = self._number(root, "publications", 0, default=100)
-        failures = self._failures(root, topology, publications)
-        strategy = self._enum(root, (), "strategy", Strategy, Strategy.REGULAR_COVER)
-        k = self._number(root, "k", 1) if "k" in root else None
-        plan = SimulationPlan(
-            topology,
-            strategy,
-            k,
-            self._ranking(root),
-            self._number(root, "subscribers", 0, default=1000),
-            self._widths(root),
-            self._share(root, "churn"),
-            publications,
-            self._publishers(root, topology),
-            self._duration_of(root, "interval", A_SECOND if failures or "jitter" in root else NO_TIME),
-            self._duration_of(root, "jitter", NO_TIME),
-            failures,
-            seed,
-        )
-        self._check_strategy(plan)
-        where = ("jitter",) if plan.jitter else ("topology",) if "topology" in root else ("links",)
-        self._made(where, lambda: check_links(plan.topology, Settings(), plan.jitter))
-        return plan
+    def __init__(
+        self, held: dict[str, Any], keys: tuple[str, ...], duration: Callable[[Any], timedelta], path: Place = ()
+    ) -> None:
+        self.held, self.path, self._parse_duration = held, path, duration
+        for name in held:
+            if name not in keys:
+                _refuse((*path, name), f"unknown key {shown(name)}; {hint(name, keys)}")
 
-    def _topology(self, root: dict[str, Any], seed: int) -> Topology:
-        if ("topology" in root) == ("links" in root):
-            self._refuse((), "expected a topology or a list of links")
-        if "links" in root:
-            links = self._links(root["links"])
-            return self._made(("links",), lambda: _of_links(links))
-        given = root["topology"]
-        path = ("topology",)
-        expected = f"expected one of {', '.join(SHAPES)}, or `links` in place of a topology"
-        if not isinstance(given, dict) or "shape" not in given:
-            self._refuse(path, f"{shown(given)} has no shape; {expected}")
-        shape = given["shape"]
-        if not isinstance(shape, str) or shape not in SHAPES:
-            self._refuse((*path, "shape"), f"shape: {shown(shape)} is not known; {expected}")
-        self._check_keys(given, path, ("shape", "delay", *SHAPES[shape]))
-        delay = self._duration(given["delay"], (*path, "delay")) if "delay" in given else DELAY
-        counts = [self._number(given, name, 0, path=path, most=MOST_BROKERS) for name in SHAPES[shape]]
-        if _size(shape, counts) > MOST_BROKERS:
-            self._refuse(path, f"more than {MOST_BROKERS:,} brokers")
-        return self._made(path, lambda: _shaped(shape, counts, delay, seed))
+    def part(self, held: dict[str, Any], keys: tuple[str, ...], path: Place) -> _Part:
+        """Return a mapping within this one."""
+        return _Part(held, keys, self._parse_duration, path)
 
-    def _links(self, given: object) -> list[Link]:
-        if not isinstance(given, list):
-            self._refuse(("links",), f"{shown(given)} is not a list of links such as [porto, lisbon, 5ms]")
-        links: list[Link] = []
-        for at, one in enumerate(given):
-            path = ("links", at)
-            if not isinstance(one, list) or len(one) not in (2, 3) or not all(isinstance(end, str) for end in one[:2]):
-                self._refuse(path, f"{shown(one)} is not a link; expected such as [porto, lisbon, 5ms]")
-            links.append(Link(one[0], one[1], self._duration(one[2], path) if len(one) == 3 else DELAY))
-        return links
-
-    def _publishers(self, root: dict[str, Any], topology: Topology) -> tuple[str, ...]:
-        given = root.get("publishers", [topology.edges[0]])
-        if not isinstance(given, list) or not given:
-            self._refuse(("publishers",), f"{shown(given)} is not a list of brokers that publishers are at")
-        for at, name in enumerate(given):
-            self._check_broker(name, ("publishers", at), topology)
-        return tuple(given)
-
-    def _failures(self, root: dict[str, Any], topology: Topology, publications: int) -> tuple[Failure, ...]:
-        given = root.get("failures", [])
-        if not isinstance(given, list):
-            self._refuse(("failures",), f"{shown(given)} is not a list of crashes and cuts")
-        found = tuple(self._failure(one, ("failures", at), topology) for at, one in enumerate(given))
-        for at, failure in enumerate(found):
-            if any(failure.overlaps(other) for other in found[:at]):
-                self._refuse(("failures", at), "fails while it has already failed")
-            if failure.after >= publications:
-                there_are = f"there {'is' if publications == 1 else 'are'} only {counted(publications, 'event')}"
-                self._refuse(("failures", at), f"fails after {counted(failure.after, 'event')}, but {there_are}")
-        return found
-
-    def _failure(self, given: Any, path: tuple[str | int, ...], topology: Topology) -> Failure:
-        if not isinstance(given, dict) or ("crash" in given) == ("cut" in given):
-            self._refuse(path, f"{shown(given)} is no failure; expected such as {{crash: core1, after: 10, until: 20}}")
-        self._check_keys(given, path, ("crash", "cut", "after", "until", "keeps_state"))
-        after = self._number(given, "after", 0, path=path)
-        until = self._number(given, "until", after + 1, path=path) if "until" in given else None
-        keeps = given.get("keeps_state", False)
-        if not isinstance(keeps, bool):
-            self._refuse((*path, "keeps_state"), f"keeps_state: {shown(keeps)} is not true or false")
-        if "crash" in given:
-            self._check_broker(given["crash"], (*path, "crash"), topology)
-            return Failure((given["crash"],), after, until, keeps)
-        ends = given["cut"]
-        if not isinstance(ends, list) or len(ends) != 2:
-            self._refuse((*path, "cut"), f"{shown(ends)} is not a link; expected such as [core0, core1]")
-        for name in ends:
-            self._check_broker(name, (*path, "cut"), topology)
-        self._made((*path, "cut"), lambda: topology.link(*ends))
-        return Failure(tuple(ends), after, until, keeps)
-
-    def _check_broker(self, name: Any, path: tuple[str | int, ...], topology: Topology) -> None:
-        if name not in topology.brokers:
-            self._refuse(path, f"there is no broker {shown(name)}")
-
-    def _ranking(self, root: dict[str, Any]) -> AudienceRanking:
-        given = root.get("ranking", {})
-        if not isinstance(given, dict):
-            self._refuse(("ranking",), f"{shown(given)} is not a mapping with scoring and ties")
-        self._check_keys(given, ("ranking",), ("scoring", "ties"))
-        return AudienceRanking(
-            self._enum(given, ("ranking",), "scoring", Scoring, Scoring.NONE),
-            self._enum(given, ("ranking",), "ties", Ties, Ties.FAIR),
-        )
-
-    def _widths(self, root: dict[str, Any]) -> tuple[float, float]:
-        given = root.get("widths", list(WIDTHS))
-        are_numbers = isinstance(given, list) and all(
-            isinstance(one, int | float) and not isinstance(one, bool) for one in given
-        )
-        if not are_numbers or len(given) != 2 or not 0 <= given[0] <= given[1] <= 1:
-            self._refuse(("widths",), f"{shown(given)} is not two shares of the domain; expected such as [0.3, 0.6]")
-        return float(given[0]), float(given[1])
-
-    def _share(self, root: dict[str, Any], name: str) -> float:
-        given = root.get(name, 0)
-        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
-            self._refuse((name,), f"{name}: {shown(given)} is not a share from 0 to 1")
-        return float(given)
-
-    def _duration_of(self, root: dict[str, Any], name: str, default: timedelta) -> timedelta:
-        return self._duration(root[name], (name,)) if name in root else default
-
-    def _check_strategy(self, plan: SimulationPlan) -> None:
-        try:
-            plan.strategy.check(Advertise(advertisement_of(plan), plan.ranking))
-        except RefusedError as error:
-            self._refuse(("k",) if plan.k is not None and not plan.strategy.takes_k else ("strategy",), str(error))
-
-    def _number(
-        self,
-        given: dict[str, Any],
-        name: str,
-        least: int,
-        *,
-        path: tuple[str | int, ...] = (),
-        most: int = 10_000_000,
-        default: int | None = None,
-    ) -> int:
-        if name not in given and default is None:
-            self._refuse(path, f"{name} is missing; expected a whole number from {least} to {most:,}")
-        value = given.get(name, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            self._refuse((*path, name), f"{name}: {shown(value)} is not a whole number from {least} to {most:,}")
+    def checked(self, name: str, default: object, is_right: Callable[[Any], bool], expected: str) -> Any:
+        """Return a value that is as it should be."""
+        value = self.held.get(name, default)
+        if not is_right(value):
+            _refuse((*self.path, name), f"{name}: {shown(value)} is not {expected}")
         return value
 
-    def _enum(self, given: dict[str, Any], path: tuple[str, ...], name: str, kind: type[Kind], default: Kind) -> Kind:
-        value = given.get(name, default.value)
-        found = next((member for member in kind if member.value == value), None)
-        if found is None:
-            expected = ", ".join(str(member.value) for member in kind)
-            self._refuse((*path, name), f"{name}: {shown(value)} is not known; expected one of {expected}")
-        return found
+    def number(self, name: str, least: int, default: int | None = None, most: int = 10_000_000) -> int:
+        """Return a whole number, which has to be there without a default."""
+        expected = f"a whole number from {least} to {most:,}"
+        if name not in self.held and default is None:
+            _refuse(self.path, f"{name} is missing; expected {expected}")
+        return int(
+            self.checked(name, default, lambda found: _is_number(found, int) and least <= found <= most, expected)
+        )
 
-    def _duration(self, value: Any, path: tuple[str | int, ...]) -> timedelta:
+    def enum(self, name: str, default: Kind) -> Kind:
+        """Return the member of the default's kind that has a value."""
+        members = {member.value: member for member in type(default)}
+        value = self.held.get(name, default.value)
+        if not isinstance(value, str) or value not in members:
+            expected = ", ".join(members)
+            _refuse((*self.path, name), f"{name}: {shown(value)} is not known; expected one of {expected}")
+        return members[value]
+
+    def duration(self, name: str, default: timedelta) -> timedelta:
+        """Return a duration."""
+        return self.read_duration(self.held[name], (*self.path, name)) if name in self.held else default
+
+    def read_duration(self, value: Any, path: Place) -> timedelta:
+        """Return what a value at some place says."""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            self._refuse(path, f"{shown(value)} is not a duration such as 5ms")
-        found = self._made(path, lambda: self._parse_duration(value))
+            _refuse(path, f"{shown(value)} is not a duration such as 5ms")
+        found = _make(path, lambda: self._parse_duration(value))
         if not NO_TIME <= found <= LONGEST:
-            self._refuse(path, f"{shown(value)} is not a duration from 0s to {LONGEST_TEXT}")
+            _refuse(path, f"{shown(value)} is not a duration from 0s to {LONGEST_TEXT}")
         return found
 
-    def _check_keys(self, given: dict[str, Any], path: tuple[str | int, ...], known: tuple[str, ...]) -> None:
-        for name in given:
-            if name not in known:
-                self._refuse((*path, name), f"unknown key {shown(name)}; {hint(name, known)}")
 
-    def _made(self, path: tuple[str | int, ...], make: Callable[[], Made]) -> Made:
-        try:
-            return make()
-        except RankcastError as error:
-            self._refuse(path, str(error))
+def _topology(root: _Part, seed: int) -> Topology:
+    if ("topology" in root.held) == ("links" in root.held):
+        _refuse((), "expected a topology or a list of links")
+    if "links" in root.held:
+        links = _links(root)
+        return _make(("links",), lambda: topology_of(links))
+    given = root.held["topology"]
+    path = ("topology",)
+    expected = f"expected one of {', '.join(SHAPES)}, or `links` in place of a topology"
+    if not isinstance(given, dict) or "shape" not in given:
+        _refuse(path, f"{shown(given)} has no shape; {expected}")
+    name = given["shape"]
+    if not isinstance(name, str) or name not in SHAPES:
+        _refuse((*path, "shape"), f"shape: {shown(name)} is not known; {expected}")
+    shape = SHAPES[name]
+    part = root.part(given, ("shape", "delay", *shape.numbers), path)
+    delay = part.duration("delay", DELAY)
+    counts = [part.number(number, 0, most=MOST_BROKERS) for number in shape.numbers]
+    if shape.size(*counts) > MOST_BROKERS:
+        _refuse(path, f"more than {MOST_BROKERS:,} brokers")
+    return _make(path, lambda: shape.make(*counts, delay, seed))
 
-    def _refuse(self, path: tuple[str | int, ...], message: str) -> NoReturn:
-        raise InvalidPartsError({path: message})
+
+def _links(root: _Part) -> list[Link]:
+    given = root.held["links"]
+    if not isinstance(given, list):
+        _refuse(("links",), f"{shown(given)} is not a list of links such as [porto, lisbon, 5ms]")
+    links: list[Link] = []
+    for at, link in enumerate(given):
+        path = ("links", at)
+        if not isinstance(link, list) or len(link) not in (2, 3) or not all(isinstance(end, str) for end in link[:2]):
+            _refuse(path, f"{shown(link)} is not a link; expected such as [porto, lisbon, 5ms]")
+        links.append(Link(link[0], link[1], root.read_duration(link[2], path) if len(link) == 3 else DELAY))
+    return links
+
+
+def _publishers(given: object, topology: Topology) -> tuple[str, ...]:
+    if not isinstance(given, list) or not given:
+        _refuse(("publishers",), f"{shown(given)} is not a list of brokers that publishers are at")
+    for at, name in enumerate(given):
+        _check_broker(name, ("publishers", at), topology)
+    return tuple(given)
+
+
+def _failures(root: _Part, topology: Topology, publications: int) -> tuple[Failure, ...]:
+    given = root.held.get("failures", [])
+    if not isinstance(given, list):
+        _refuse(("failures",), f"{shown(given)} is not a list of crashes and cuts")
+    found = tuple(_failure(root, failure, ("failures", at), topology) for at, failure in enumerate(given))
+    for at, failure in enumerate(found):
+        if any(failure.overlaps(other) for other in found[:at]):
+            _refuse(("failures", at), "fails while it has already failed")
+        if failure.after >= publications:
+            there_are = f"there {'is' if publications == 1 else 'are'} only {counted(publications, 'event')}"
+            _refuse(("failures", at), f"fails after {counted(failure.after, 'event')}, but {there_are}")
+    return found
+
+
+def _failure(root: _Part, given: Any, path: Place, topology: Topology) -> Failure:
+    if not isinstance(given, dict) or ("crash" in given) == ("cut" in given):
+        _refuse(path, f"{shown(given)} is no failure; expected such as {{crash: core1, after: 10, until: 20}}")
+    part = root.part(given, ("crash", "cut", "after", "until", "keeps_state"), path)
+    after = part.number("after", 0)
+    until = part.number("until", after + 1) if "until" in given else None
+    keeps = bool(part.checked("keeps_state", False, lambda value: isinstance(value, bool), "true or false"))
+    if "crash" in given:
+        _check_broker(given["crash"], (*path, "crash"), topology)
+        return Failure((given["crash"],), after, until, keeps)
+    ends, path = given["cut"], (*path, "cut")
+    if not isinstance(ends, list) or len(ends) != 2:
+        _refuse(path, f"{shown(ends)} is not a link; expected such as [core0, core1]")
+    for name in ends:
+        _check_broker(name, path, topology)
+    _make(path, lambda: topology.link(*ends))
+    return Failure(tuple(ends), after, until, keeps)
+
+
+def _check_broker(name: Any, path: Place, topology: Topology) -> None:
+    if name not in topology.brokers:
+        _refuse(path, f"there is no broker {shown(name)}")
+
+
+def _ranking(root: _Part) -> AudienceRanking:
+    given = root.held.get("ranking", {})
+    if not isinstance(given, dict):
+        _refuse(("ranking",), f"{shown(given)} is not a mapping with scoring and ties")
+    part = root.part(given, ("scoring", "ties"), ("ranking",))
+    return AudienceRanking(part.enum("scoring", Scoring.NONE), part.enum("ties", Ties.FAIR))
+
+
+def _widths(given: Any) -> tuple[float, float]:
+    if not isinstance(given, list) or len(given) != 2 or not all(map(_is_share, given)) or given[0] > given[1]:
+        _refuse(("widths",), f"{shown(given)} is not two shares of the domain; expected such as [0.3, 0.6]")
+    return float(given[0]), float(given[1])
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _is_share(value: Any) -> bool:
+    return (_is_number(value, int) or _is_number(value, float)) and 0 <= value <= 1
+
+
+def _make(path: Place, make: Callable[[], Made]) -> Made:
+    try:
+        return make()
+    except RankcastError as error:
+        _refuse(path, str(error))
+
+
+def _refuse(path: Place, message: str) -> NoReturn:
+    raise InvalidPartsError({path: message})
 
 
 def advertisement_of(plan: SimulationPlan, publisher: int = 0) -> Advertisement:
     """Return what a publisher of a plan advertises: values of one attribute, and how far they should reach."""
     wanted = Filter.of(attr("a0").between(0.0, 1.0))
     return Advertisement(AdvertisementId(f"simulated {publisher}"), f"/simulated/{publisher}", wanted, k=plan.k)
-
-
-def _shaped(shape: str, counts: list[int], delay: timedelta, seed: int) -> Topology:
-    if shape == "chain":
-        return chain(counts[0], counts[1], delay)
-    if shape == "star":
-        return star(counts[0], delay)
-    if shape == "tree":
-        return balanced_tree(counts[0], counts[1], delay)
-    return random_tree(counts[0], np.random.default_rng(seed), delay)
-
-
-def _size(shape: str, counts: list[int]) -> int:
-    """Return how many brokers a shape has, as far as it matters whether they are too many."""
-    if shape == "chain":
-        return counts[0] * (1 + counts[1])
-    if shape == "tree":
-        return sum(counts[0] ** level for level in range(min(counts[1], 20) + 1)) if counts[0] > 1 else counts[1] + 1
-    return counts[0] + 1
-
-
-def _of_links(links: list[Link]) -> Topology:
-    names = dict.fromkeys(name for link in links for name in (link.one, link.other))
-    return Topology(tuple(names), tuple(links))
 
 
 class SimulationRun:

@@ -24,6 +24,7 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import AdvertisementId, Subscriber, SubscriberId, SubscriptionId, SubscriptionKey
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Rejected, Send
+from rankcast.overlay.leases import Deadlines
 from rankcast.overlay.messages import (
     Advertise,
     Alive,
@@ -168,8 +169,7 @@ class Simulation:
         self._sizes = Sizes()
         self._arrivals: list[tuple[datetime, int, str, str, Message]] = []
         self._to_settle = 0
-        self._ticks: list[tuple[datetime, str]] = []
-        self._next_tick: dict[str, datetime] = {}
+        self._ticks = Deadlines[str]()
         self._number = 0
         self._free_at: dict[str, datetime] = {}
         self._kept: dict[str, tuple[bytes | None, int]] = {}
@@ -250,10 +250,8 @@ class Simulation:
 
     def _next_due(self) -> datetime | None:
         """Return when something happens next."""
-        while self._ticks and self._next_tick.get(self._ticks[0][1]) != self._ticks[0][0]:
-            heapq.heappop(self._ticks)
-        instants = [one[0][0] for one in (self._arrivals, self._ticks) if one]
-        return min(instants, default=None)
+        arrival = self._arrivals[0][0] if self._arrivals else None
+        return min((instant for instant in (arrival, self._ticks.next) if instant is not None), default=None)
 
     def _once(self) -> None:
         """Let the next thing happen; at one instant messages arrive first, for a broker's own time closes it."""
@@ -267,18 +265,16 @@ class Simulation:
             if there in self.brokers and (here, there) not in self._cut:
                 self._handle(there, here, message)
             return
-        _, name = heapq.heappop(self._ticks)
-        del self._next_tick[name]
+        name = self._ticks.pop()
         self._do(name, self.brokers[name].tick(self.now), self.now)
 
     def _set_tick(self, name: str) -> None:
-        """Note when a broker has something to do by itself; an older note in the heap no longer counts."""
+        """Note when a broker has something to do by itself."""
         instant = self.brokers[name].next_instant
         if instant is None:
-            self._next_tick.pop(name, None)
-        elif self._next_tick.get(name) != instant:
-            self._next_tick[name] = instant
-            heapq.heappush(self._ticks, (instant, name))
+            self._ticks.drop(name)
+        else:
+            self._ticks.put(name, instant)
 
     # Failures
 
@@ -303,7 +299,7 @@ class Simulation:
         crashed = self._broker(broker)
         self._kept[broker] = (snapshot(crashed) if keeps_state else None, crashed.incarnation)
         del self.brokers[broker]
-        self._next_tick.pop(broker, None)
+        self._ticks.drop(broker)
         self._lose(lambda here, there: broker in (here, there))
         for neighbour in self.topology.neighbours(broker):
             if neighbour in self.brokers and (neighbour, broker) not in self._cut:

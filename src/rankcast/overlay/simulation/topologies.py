@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -97,13 +97,13 @@ def chain(cores: int, edges: int, delay: timedelta = DELAY) -> Topology:
     _check_count("edges", edges, 0)
     links = [Link(f"core{at}", f"core{at + 1}", delay) for at in range(cores - 1)]
     links += [Link(f"core{at}", f"edge{at}.{number}", delay) for at in range(cores) for number in range(edges)]
-    return _of_links([f"core{at}" for at in range(cores)], links)
+    return topology_of(links, first=[f"core{at}" for at in range(cores)])
 
 
 def star(edges: int, delay: timedelta = DELAY) -> Topology:
     """Return one core broker with edge brokers: `core`, `edge0`, `edge1`, ..."""
     _check_count("edges", edges, 0)
-    return _of_links(["core"], [Link("core", f"edge{at}", delay) for at in range(edges)])
+    return topology_of([Link("core", f"edge{at}", delay) for at in range(edges)], first=["core"])
 
 
 def balanced_tree(branching: int, depth: int, delay: timedelta = DELAY) -> Topology:
@@ -116,20 +116,20 @@ def balanced_tree(branching: int, depth: int, delay: timedelta = DELAY) -> Topol
         below = [(parent, f"{parent}.{at}") for parent in level for at in range(branching)]
         links += [Link(parent, child, delay) for parent, child in below]
         level = [child for _, child in below]
-    return _of_links(["b"], links)
+    return topology_of(links, first=["b"])
 
 
 def random_tree(brokers: int, random: np.random.Generator, delay: timedelta = DELAY) -> Topology:
     """Return a tree in which each broker but the first is joined to any earlier one: `b0`, `b1`, ..."""
     _check_count("brokers", brokers, 1)
     links = [Link(f"b{random.integers(at)}", f"b{at}", delay) for at in range(1, brokers)]
-    return _of_links(["b0"], links)
+    return topology_of(links, first=["b0"])
 
 
-def _of_links(first: list[str], links: Iterable[Link]) -> Topology:
-    links = tuple(links)
+def topology_of(links: Sequence[Link], first: Iterable[str] = ()) -> Topology:
+    """Return what some links join; brokers come in the order of the links, but for those that come first."""
     names = dict.fromkeys([*first, *(name for link in links for name in (link.one, link.other))])
-    return Topology(tuple(names), links)
+    return Topology(tuple(names), tuple(links))
 
 
 def _check_count(name: str, value: int, least: int) -> None:
