@@ -6,7 +6,16 @@ import numpy as np
 from hypothesis import given
 
 from grid_filters import grid_rows
-from rankcast.covering.group.exact_search import COVERED, NOT_COVERED, UNDECIDED, relations, search
+from rankcast.covering.group.exact_search import (
+    APART,
+    CONTAINS,
+    COVERED,
+    MEETS,
+    NOT_COVERED,
+    UNDECIDED,
+    relations,
+    search,
+)
 
 
 def points(start, end):
@@ -34,12 +43,11 @@ def test_the_search_is_exact_and_a_no_has_a_witness(case):
 def test_relations_of_one_box_to_many(case):
     start, end, starts, ends = case
     codes = np.zeros(len(starts), np.uint8)
-    relations(start, end, starts, ends, np.arange(len(starts)), len(starts), codes)
+    relations(start, end, starts, ends, np.arange(len(starts)), codes)
     own = {tuple(point) for point in points(start, end)}
     for row, code in enumerate(codes):
         theirs = {tuple(point) for point in points(starts[row], ends[row])}
-        expected = (own <= theirs) + 2 * (theirs <= own) + 4 * bool(own & theirs)
-        assert code == (expected if own & theirs else 0)
+        assert code == (CONTAINS if own <= theirs else MEETS if own & theirs else APART)
 
 
 def test_a_budget_that_runs_out_is_undecided():

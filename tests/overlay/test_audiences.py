@@ -19,7 +19,7 @@ from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionK
 from rankcast.overlay import snapshots
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.messages import AudienceRanking, Interest, Scoring, Ties
-from rankcast.overlay.routing.choosing import chosen, is_relevant
+from rankcast.overlay.routing.choosing import choose, is_relevant
 from rankcast.overlay.routing.interests import Record
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import Simulation
@@ -74,7 +74,7 @@ def test_the_audience_is_the_one_a_central_broker_chooses(scoring, strategy, wan
     for number, data in enumerate(events):
         event = Event(str(number), "/a", data=data)
         matching = [record for one, record in records if matches(one, event) and is_relevant(record, event)]
-        best = chosen(matching, k, ranking, event, random)
+        best = choose(matching, k, ranking, event, random)
         found.clear()
         overlay.publish("b3", "a", event)
         overlay.settle()

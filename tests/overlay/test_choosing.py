@@ -16,7 +16,7 @@ from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.messages import AudienceRanking, Interest, Scoring, Ties
-from rankcast.overlay.routing.choosing import chosen, distances, is_relevant, quotas, shuffled
+from rankcast.overlay.routing.choosing import choose, distances, is_relevant, quotas, shuffle
 from rankcast.overlay.routing.interests import Record
 
 EVENT = Event("1", "/s", data={"x": 5})
@@ -39,7 +39,7 @@ def is_near(count, probability):
 
 def test_the_weighted_shuffle_takes_each_next_in_proportion_to_its_weight_among_those_left():
     weights, random = np.array([1.0, 2.0, 5.0]), np.random.default_rng(1)
-    found = [tuple(shuffled(weights, random)) for _ in range(RUNS)]
+    found = [tuple(shuffle(weights, random)) for _ in range(RUNS)]
     for order in permutations(range(3)):
         probability, left = 1.0, weights.sum()
         for at in order:
@@ -50,7 +50,7 @@ def test_the_weighted_shuffle_takes_each_next_in_proportion_to_its_weight_among_
 
 @given(st.lists(st.floats(0.1, 100), max_size=20), st.integers(0, 99))
 def test_a_shuffle_is_a_permutation(weights, seed):
-    assert sorted(shuffled(np.array(weights), np.random.default_rng(seed))) == list(range(len(weights)))
+    assert sorted(shuffle(np.array(weights), np.random.default_rng(seed))) == list(range(len(weights)))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 20), st.integers(0, 99))
@@ -73,10 +73,10 @@ def test_quotas_make_every_member_as_likely_as_any_other():
 def test_scores_come_first_and_keys_or_chance_decide_between_equals():
     records, random = [record("c", 0.5), record("b"), record("a", 0.5), record("d", 0.1)], np.random.default_rng(3)
     by_id = AudienceRanking(Scoring.PREFERENCE, Ties.BY_ID)
-    assert names(chosen(records, 3, by_id, EVENT, random)) == ["b", "a", "c"]
-    assert names(chosen(records, 2, AudienceRanking(Scoring.NONE, Ties.BY_ID), EVENT, random)) == ["a", "b"]
+    assert names(choose(records, 3, by_id, EVENT, random)) == ["b", "a", "c"]
+    assert names(choose(records, 2, AudienceRanking(Scoring.NONE, Ties.BY_ID), EVENT, random)) == ["a", "b"]
     fair = AudienceRanking(Scoring.PREFERENCE, Ties.FAIR)
-    second = [names(chosen(records, 2, fair, EVENT, random)) for _ in range(RUNS)]
+    second = [names(choose(records, 2, fair, EVENT, random)) for _ in range(RUNS)]
     assert {one[0] for one in second} == {"b"}
     assert is_near(sum(one[1] == "a" for one in second), 1 / 2)
 
@@ -84,7 +84,7 @@ def test_scores_come_first_and_keys_or_chance_decide_between_equals():
 def test_by_relevance_the_score_depends_on_the_event():
     near, far = (record(str(at), 0.9, relevance=Closeness([Target("x", at, scale=10)])) for at in (4, 0))
     plain, ranking = record("plain", 0.7), AudienceRanking(Scoring.RELEVANCE, Ties.BY_ID)
-    assert names(chosen([far, plain, near], 3, ranking, EVENT, np.random.default_rng(1))) == ["4", "plain", "0"]
+    assert names(choose([far, plain, near], 3, ranking, EVENT, np.random.default_rng(1))) == ["4", "plain", "0"]
     assert not is_relevant(near, Event("2", "/s"))
     assert is_relevant(plain, Event("2", "/s"))
 
@@ -92,7 +92,7 @@ def test_by_relevance_the_score_depends_on_the_event():
 def test_by_diversity_those_come_first_that_nobody_resembles():
     records = [record(f"same{at}", text="x between 0 and 10") for at in range(3)]
     records += [record("other", text="x between 4 and 100")]
-    assert names(chosen(records, 1, AudienceRanking(Scoring.DIVERSITY), EVENT, np.random.default_rng(1))) == ["other"]
+    assert names(choose(records, 1, AudienceRanking(Scoring.DIVERSITY), EVENT, np.random.default_rng(1))) == ["other"]
 
 
 BOXES = st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 3), st.integers(0, 3))

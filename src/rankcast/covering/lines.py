@@ -129,7 +129,7 @@ class NumberLine:
         (_, cut_below), below = self._labels.peekitem(at - 1)
         (_, cut_above), above = self._labels.peekitem(at)
         if above - below < 2:
-            self._relabel()
+            self._add_all(())
             below, above = self._labels.peekitem(at - 1)[1], self._labels.peekitem(at)[1]
         middle = (below + above) // 2
         if cut_above == START:
@@ -137,9 +137,6 @@ class NumberLine:
         elif cut_below == START:
             middle = max(middle, above - STEP)
         self._labels[place] = middle
-
-    def _relabel(self) -> None:
-        self._add_all(())
 
     def _add_all(self, places: Iterable[Place]) -> None:
         """Add new places and give all of them labels at equal distances."""

@@ -236,7 +236,7 @@ class Broker:
             case CountQuery():
                 return self._count(message, link, now)
             case CountReply():
-                return self._carry_out(self.publishing.counted(link, message), now)
+                return self._carry_out(self.publishing.take_reply(link, message), now)
         return []
 
     def _beat(self, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:

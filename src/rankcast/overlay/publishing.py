@@ -24,7 +24,7 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
 from rankcast.overlay.effects import Reason, RefusedError
 from rankcast.overlay.messages import MAX_NUMBER, Advertise, CountQuery, CountReply, Publish, Scoring
-from rankcast.overlay.routing.choosing import chosen, is_relevant, quotas
+from rankcast.overlay.routing.choosing import choose, is_relevant, quotas
 from rankcast.overlay.routing.interests import Record, Source
 from rankcast.overlay.routing.state import Routing, Told
 from rankcast.overlay.routing.strategies import Strategy
@@ -79,7 +79,7 @@ class Publishing:
         if publish.k is None:
             return self._to_all(source, publish)
         if self._routing.strategy is Strategy.EXACT_FAIR:
-            return self._fairly(source, publish, publish.k)
+            return self._to_any(source, publish, publish.k)
         return self._to_best(source, publish, publish.k, advertise)
 
     def count(self, source: str, query: CountQuery) -> PublishOutcome:
@@ -89,14 +89,14 @@ class Publishing:
             raise RefusedError(Reason.REPLAY, f"the matches of event {tuple(identity)} have been asked for before")
         return self._begin(source, query.advertisement, query.event, None)
 
-    def counted(self, link: str, reply: CountReply) -> PublishOutcome:
+    def take_reply(self, link: str, reply: CountReply) -> PublishOutcome:
         """Take the count of a neighbour in."""
         identity = Identity(reply.source, reply.id)
         count = self.counts.get(identity)
         if count is None or link not in count.missing:
             raise RefusedError(Reason.UNKNOWN, f"nobody has asked there for the matches of event {tuple(identity)}")
         count.counts[link] = reply.count
-        return self._noted(count, {link})
+        return self._stop_waiting(count, {link})
 
     def give_up(self, identity: Identity, links: frozenset[str] | None = None) -> PublishOutcome:
         """Wait no more for the counts of some links, or of any; forget one that is complete, and not drawn from."""
@@ -105,7 +105,7 @@ class Publishing:
             del self.counts[identity]
         if count is None or not count.missing:
             return PublishOutcome()
-        return self._noted(count, count.missing if links is None else count.missing & links)
+        return self._stop_waiting(count, count.missing if links is None else count.missing & links)
 
     @property
     def unfinished(self) -> list[Identity]:
@@ -143,11 +143,11 @@ class Publishing:
 
     def _to_best(self, source: Source, publish: Publish, k: int, advertise: Advertise) -> PublishOutcome:
         found = self._within_reach(publish.event, source)
-        records = [one for held in found.values() for one in held if is_relevant(one, publish.event)]
+        records = [record for held in found.values() for record in held if is_relevant(record, publish.event)]
         weights: list[float] | None = None
         if self._routing.strategy is Strategy.ANCESTOR_FAIR_K:
             weights = [record.weight(publish.advertisement) for record in records]
-        best = chosen(records, k, advertise.ranking, publish.event, self._random, weights)
+        best = choose(records, k, advertise.ranking, publish.event, self._random, weights)
         if advertise.ranking.scoring is Scoring.DIVERSITY:
             return self._to_targets(source, publish, _keys(best))
         shares: dict[str, int] = {}
@@ -161,27 +161,31 @@ class Publishing:
             outcome.told.append((link, Publish(publish.advertisement, publish.event, share)))
         return outcome
 
-    def _fairly(self, source: Source, publish: Publish, k: int) -> PublishOutcome:
+    def _to_any(self, source: Source, publish: Publish, k: int) -> PublishOutcome:
         count = self.counts.get(publish.event.identity)
         if count is None or count.k is not None or count.missing:
             return self._begin(source, publish.advertisement, publish.event, k)
         count.k = k
-        return self._drawn(count)
+        return self._draw(count)
 
     def _begin(self, source: Source, name: AdvertisementId, event: Event, k: int | None) -> PublishOutcome:
         found = self._within_reach(event, source)
         has_room = self._has_room()  # else by what is known, rather than not at all
         hiding = {
-            link for link, some in found.items() if has_room and link is not None and any(one.hides for one in some)
+            link
+            for link, records in found.items()
+            if has_room and link is not None and any(record.hides for record in records)
         }
-        relevant = {link: _keys(one for one in some if is_relevant(one, event)) for link, some in found.items()}
+        relevant = {
+            link: _keys(record for record in records if is_relevant(record, event)) for link, records in found.items()
+        }
         own = tuple(relevant.pop(None, ()))
         counts = {link: 0 if link in hiding else len(keys) for link, keys in relevant.items() if link is not None}
         count = MatchCount(name, event, source, own, counts, set(hiding), k)
         if has_room:
             self.counts[event.identity] = count
         if not hiding:
-            return self._noted(count, set())
+            return self._stop_waiting(count, set())
         query = CountQuery(name, event)
         return PublishOutcome(told=[(link, query) for link in sorted(hiding)])
 
@@ -194,19 +198,19 @@ class Publishing:
             del self.counts[oldest]
         return oldest is not None
 
-    def _noted(self, count: MatchCount, links: set[str]) -> PublishOutcome:
+    def _stop_waiting(self, count: MatchCount, links: set[str]) -> PublishOutcome:
         """Take note that nothing more comes from some links; go on when nothing more comes from any."""
         count.missing = count.missing - links
         if count.missing:
             return PublishOutcome()
         if count.k is not None:
-            return self._drawn(count)
+            return self._draw(count)
         if count.source is None:
             return PublishOutcome()
         total = min(count.total, MAX_NUMBER - 1)
         return PublishOutcome(told=[(count.source, CountReply(count.event.source, count.event.id, total))])
 
-    def _drawn(self, count: MatchCount) -> PublishOutcome:
+    def _draw(self, count: MatchCount) -> PublishOutcome:
         """Draw the shares of the links and the own subscriptions."""
         self.counts.pop(count.event.identity, None)
         links = sorted(count.counts)

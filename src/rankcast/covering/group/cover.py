@@ -43,7 +43,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.covering.boxes import Box, Boxed, BoxRows, Space, enlarge
 from rankcast.covering.group.conflicts import ConflictTable, CoverReason, Decision, Estimate, exact_cover, random_cover
-from rankcast.covering.group.exact_search import relations
+from rankcast.covering.group.exact_search import CONTAINS, MEETS, relations
 from rankcast.covering.topk.cover_set import Change
 from rankcast.covering.topk.order import BoxColumns, Order
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
@@ -203,13 +203,13 @@ class Union:
         start, end = self.boxes.array(box)
         rows = np.flatnonzero(self._in_use[: self._used])
         codes = np.zeros(len(rows), np.uint8)
-        relations(start, end, self.boxes.starts, self.boxes.ends, rows, len(rows), codes)
-        one = np.flatnonzero(codes & 1)
-        if len(one):
-            return Decision(True, CoverReason.ONE_COVERS, (int(self._owner[rows[one[0]]]),))
+        relations(start, end, self.boxes.starts, self.boxes.ends, rows, codes)
+        containing = rows[codes == CONTAINS]
+        if len(containing):
+            return Decision(True, CoverReason.ONE_COVERS, (int(self._owner[containing[0]]),))
         if checking.strategy is GroupStrategy.PAIRWISE:
             return Decision(False, CoverReason.NOT_ASKED)
-        meeting = rows[codes != 0]
+        meeting = rows[codes == MEETS]
         starts, ends = self.boxes.starts[meeting], self.boxes.ends[meeting]
         attributes = np.flatnonzero(((starts > start) | (ends < end)).any(axis=0))
         sides = (np.ascontiguousarray(side[..., attributes]) for side in (start, end, starts, ends))

@@ -33,28 +33,25 @@ from rankcast.arrays import Array
 from rankcast.compiling import compiled
 
 NOT_COVERED, COVERED, UNDECIDED = 0, 1, 2
+APART, MEETS, CONTAINS = 0, 1, 2
 
 _LOW, _HIGH = -1, 2**62 + 1
 """Below and above every label."""
 
 
 @compiled
-def relations(start: Array, end: Array, starts: Array, ends: Array, rows: Array, count: int, found: Array) -> None:
-    """Write for each of the first `count` rows: 1 if it covers the box, plus 2 if the box covers it, plus 4 if both
-    have points in common."""
-    for at in range(count):
+def relations(start: Array, end: Array, starts: Array, ends: Array, rows: Array, found: Array) -> None:
+    """Write for each row whether it CONTAINS the box, only MEETS it, or is APART from it."""
+    for at in range(len(rows)):
         row = rows[at]
-        code = 7
+        found[at] = CONTAINS
         for attribute in range(len(start)):
             low, high = starts[row, attribute], ends[row, attribute]
             if low >= end[attribute] or high <= start[attribute]:
-                code = 0
+                found[at] = APART
                 break
             if low > start[attribute] or high < end[attribute]:
-                code &= 6
-            if low < start[attribute] or high > end[attribute]:
-                code &= 5
-        found[at] = code
+                found[at] = MEETS
 
 
 @compiled

@@ -36,7 +36,7 @@ def is_relevant(record: Record, event: Event) -> bool:
     return relevance is None or relevance_of(event, relevance) is not None
 
 
-def chosen(
+def choose(
     records: Sequence[Record],
     k: int,
     ranking: AudienceRanking,
@@ -48,17 +48,17 @@ def chosen(
     if ranking.ties is Ties.BY_ID:
         ordered = sorted(range(len(records)), key=lambda at: records[at].interest.key)
     else:
-        ordered = shuffled(np.ones(len(records)) if weights is None else np.asarray(weights, float), random)
+        ordered = shuffle(np.ones(len(records)) if weights is None else np.asarray(weights, float), random)
     scores = _scores(records, ranking.scoring, event)
     if scores is not None:
         ordered = sorted(ordered, key=lambda at: -scores[at])
     return [records[at] for at in ordered[:k]]
 
 
-def shuffled(weights: np.ndarray[tuple[int], np.dtype[np.float64]], random: np.random.Generator) -> list[int]:
+def shuffle(weights: np.ndarray[tuple[int], np.dtype[np.float64]], random: np.random.Generator) -> list[int]:
     """Return all positions in a random order, heavier ones rather earlier.
 
-    >>> shuffled(np.array([1.0, 1e12, 1.0]), np.random.default_rng(1))[0]
+    >>> shuffle(np.array([1.0, 1e12, 1.0]), np.random.default_rng(1))[0]
     1
     """
     draws = random.standard_exponential(len(weights)) / np.maximum(weights, LEAST_WEIGHT)
