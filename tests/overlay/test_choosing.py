@@ -1,4 +1,4 @@
-"""Who of the matching subscriptions gets an event; random choices have the stated probabilities.
+"""Who of the matching subscriptions gets an event, and which broker suits a newcomer; chances are the stated ones.
 
 Statistical tests use fixed seeds, so they do not flicker; a bound of 5 standard deviations would be exceeded by chance
 with a probability below 1e-6 for each number looked at, were the seed drawn anew.
@@ -11,11 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rankcast.covering.topk.poset import Poset
 from rankcast.language.parser import parse_filter
+from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.messages import AudienceRanking, Interest, Scoring, Ties
+from rankcast.overlay.routing.broker_choice import Fit, best_broker, fit
 from rankcast.overlay.routing.choosing import choose, distances, is_relevant, quotas, shuffle
 from rankcast.overlay.routing.interests import Record
 
@@ -132,3 +135,40 @@ def test_the_distance_does_not_depend_on_units(drawn):
 )
 def test_distances_count_cells(one, other, expected):
     assert distances([parse_filter(one), parse_filter(other)])[0, 1] == pytest.approx(expected)
+
+
+def poset(*texts):
+    made = Poset()
+    for number, text in enumerate(texts):
+        made.add(number, parse_filter(text))
+    return made
+
+
+def filters(*texts):
+    return [parse_filter(text) for text in texts]
+
+
+def test_a_newcomer_joins_where_it_adds_no_root():
+    comedies = poset("genre = 'comedy'", "genre = 'comedy' and length > 100")
+    dramas = poset("genre = 'drama'")
+    wanted = filters("genre = 'comedy' and length > 120")
+    assert best_broker({"dramas": dramas, "comedies": comedies}, wanted) == "comedies"
+    assert fit(comedies, wanted) == Fit(0, 2, 0)
+    assert fit(dramas, wanted) == Fit(1, 1, 0)
+
+
+def test_of_equal_roots_the_smaller_poset_then_the_one_of_which_more_is_covered():
+    wide = filters("length > 50")
+    large, small = poset("length > 60", "length > 70"), poset("length > 60")
+    assert best_broker({"large": large, "small": small}, wide) == "small"
+    other = poset("rating > 3")
+    assert best_broker({"other": other, "small": small}, wide) == "small"
+    assert fit(small, wide).covered == 1
+
+
+def test_filters_of_the_newcomer_count_once_and_not_below_each_other():
+    empty = poset()
+    assert fit(empty, filters("x > 1", "x > 1", "x > 2")).new_roots == 1
+    assert fit(poset("x > 1"), filters("x > 1", "y > 2")).new_roots == 1
+    with pytest.raises(InvalidValueError, match="no broker"):
+        best_broker({}, filters("true"))

@@ -8,7 +8,7 @@ from rankcast.overlay.broker import Settings
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.ranges import ranges
 from rankcast.overlay.simulation.topologies import chain
-from rankcast_lab.workloads.overlays import Audience, numbers_told
+from rankcast_lab.workloads.overlays import Audience, attached, numbers_told
 
 
 def spread(count=60, **options):
@@ -54,3 +54,10 @@ def test_ranks_are_one_unless_they_are_given():
         one.subscribe(overlay)
         table = overlay.brokers[one.publisher].routing.table
         assert sorted(record.interest.score for record in table) == expected
+
+
+def test_every_subscription_is_attached_to_one_edge_of_one_core_broker():
+    brokers = attached(1_003, np.random.default_rng(1))
+    assert [len(edges) for edges in brokers] == [5] * 10
+    assert {len(edge) for edges in brokers for edge in edges} == {20, 21}
+    assert sorted(np.concatenate([edge for edges in brokers for edge in edges])) == list(range(1_003))

@@ -24,13 +24,13 @@ from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.effects import Deliver
 from rankcast.overlay.messages import FAIRNESS, AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.simulation.ranges import CORES, EDGES, Ranges, ranges
+from rankcast.overlay.simulation.ranges import Ranges, ranges
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import chain
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import timed
-from rankcast_lab.workloads.overlays import Audience, subscriber_of
+from rankcast_lab.workloads.overlays import CORES, EDGES, Audience, subscriber_of
 
 SUBSCRIPTIONS, EVENTS = 5_000, 50
 QUICK_SUBSCRIPTIONS, QUICK_EVENTS = 300, 10

@@ -34,10 +34,11 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
 from rankcast.covering.topk.cover_set import Cover
-from rankcast.overlay.simulation.ranges import WIDTHS, Ranges, attached, ranges
+from rankcast.overlay.simulation.ranges import WIDTHS, Ranges, ranges
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, mark_numbers, tidy
 from rankcast_lab.engines.bulk import forwarded, levels_above
 from rankcast_lab.studies.findings import Finding, Outcome, Picture, Say, Settings
+from rankcast_lab.workloads.overlays import attached
 
 # Depths
 

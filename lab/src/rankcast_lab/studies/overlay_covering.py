@@ -17,7 +17,7 @@ import numpy as np
 
 from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.routing.strategies import Strategy
-from rankcast.overlay.simulation.ranges import CORES, EDGES, WIDTHS, ranges
+from rankcast.overlay.simulation.ranges import WIDTHS, ranges
 from rankcast.overlay.simulation.topologies import chain
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, mark_numbers, tidy
 from rankcast_lab.engines.bulk import forwarded
@@ -35,7 +35,7 @@ from rankcast_lab.studies.covering_top_k import (
 )
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
 from rankcast_lab.studies.parallel import each
-from rankcast_lab.workloads.overlays import Audience, numbers_told
+from rankcast_lab.workloads.overlays import CORES, EDGES, Audience, numbers_told
 
 # Runs
 

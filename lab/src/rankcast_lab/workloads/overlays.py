@@ -35,6 +35,9 @@ NAME = AdvertisementId("ranges")
 SOURCE = "/ranges"
 _ONLY = SubscriptionId("1")
 
+CORES, EDGES = 10, 5
+"""Core brokers in the chain, and edge brokers of each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Audience:
@@ -104,3 +107,9 @@ def numbers_told(overlay: Simulation, broker: str) -> list[int]:
     """Return the subscriptions that a broker was told by its neighbours, in ascending order."""
     table = overlay.brokers[broker].routing.table
     return sorted(int(record.interest.key.subscriber[1:]) for record in table if record.source is not None)
+
+
+def attached(count: int, random: np.random.Generator, cores: int = CORES, edges: int = EDGES) -> list[list[Array]]:
+    """Return which subscriptions are attached to each edge of each core broker: nearly equal numbers, at random."""
+    parts = np.array_split(random.permutation(count), cores * edges)
+    return [parts[first : first + edges] for first in range(0, len(parts), edges)]

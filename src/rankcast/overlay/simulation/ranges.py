@@ -1,10 +1,8 @@
-"""Subscriptions that cover one another, and the overlay they come from: the setting of the paper on top-k covering.
+"""Subscriptions that cover one another: the setting of the paper on top-k covering.
 
 A subscription is a closed range of each attribute. The paper says that subscriptions are uniform and span 30% to 60% of
 the space of publications, and no more. What fits its numbers is one attribute, a width uniform between the two bounds
 and a start uniform among those that leave room for it; with two attributes or more far fewer cover one another.
-
-The overlay is a chain of core brokers, each with some edge brokers, to which subscribers are attached at random.
 """
 
 from __future__ import annotations
@@ -20,9 +18,6 @@ from rankcast.model.filters import Filter
 
 WIDTHS = (0.3, 0.6)
 """The share of the domain that a range takes: from, and to."""
-
-CORES, EDGES = 10, 5
-"""Core brokers in the chain, and edge brokers of each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,9 +50,3 @@ def ranges(
     width = random.uniform(low, high, (count, attributes))
     starts = random.random((count, attributes)) * (1 - width)
     return Ranges(starts, starts + width)
-
-
-def attached(count: int, random: np.random.Generator, cores: int = CORES, edges: int = EDGES) -> list[list[Array]]:
-    """Return which subscriptions are attached to each edge of each core broker: nearly equal numbers, at random."""
-    parts = np.array_split(random.permutation(count), cores * edges)
-    return [parts[first : first + edges] for first in range(0, len(parts), edges)]

@@ -1,11 +1,14 @@
-"""A whole overlay in simulated time."""
+"""A whole overlay in simulated time: trees of brokers, ranges that cover one another, the simulator."""
 
 from datetime import timedelta
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker_bench import anything, interest, subscriber
+from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError, UnknownIdError
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import SubscriptionKey
@@ -21,8 +24,9 @@ from rankcast.overlay.messages import (
     encoded,
 )
 from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.simulation.ranges import ranges
 from rankcast.overlay.simulation.simulator import Processing, Simulation, Sizes
-from rankcast.overlay.simulation.topologies import Link, Topology, chain, star
+from rankcast.overlay.simulation.topologies import Link, Topology, balanced_tree, chain, random_tree, star
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -211,3 +215,82 @@ def test_a_network_settles_while_heartbeats_are_always_on_their_way(strategy):
     publish(quick, 5)
     assert made.measures.deliveries == quick.measures.deliveries
     assert made.measures.messages["Alive"] > 0 == quick.measures.messages["Alive"]
+
+
+def test_the_papers_overlay_is_a_chain_of_cores_with_edges():
+    topology = chain(10, 5)
+    assert len(topology.brokers) == 60
+    assert len(topology.edges) == 50
+    assert topology.hops("edge0.0", "edge9.4") == 11
+    assert topology.neighbours("core0") == ("core1", "edge0.0", "edge0.1", "edge0.2", "edge0.3", "edge0.4")
+
+
+def test_stars_and_balanced_trees():
+    assert star(4).edges == ("edge0", "edge1", "edge2", "edge3")
+    assert len(balanced_tree(3, 2).brokers) == 13
+    assert balanced_tree(3, 2).hops("b.0.0", "b.2.1") == 4
+    assert balanced_tree(2, 0).edges == ("b",)
+
+
+@given(st.integers(1, 30), st.integers(0, 99))
+def test_a_random_tree_is_a_tree_and_the_same_for_the_same_seed(brokers, seed):
+    topology = random_tree(brokers, np.random.default_rng(seed))
+    assert len(topology.brokers) == brokers
+    assert topology == random_tree(brokers, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize(
+    ("brokers", "links", "problem"),
+    [
+        ((), (), "at least one"),
+        (("a", "a"), (), "each name once"),
+        (("a", "b"), (), "do not join"),
+        (("a", "b", "c"), (("a", "b"), ("b", "a")), "do not join"),
+        (("a", "b"), (("a", "x"),), "no broker 'x'"),
+    ],
+)
+def test_what_is_no_tree_is_refused(brokers, links, problem):
+    with pytest.raises(InvalidValueError, match=problem):
+        Topology(brokers, tuple(Link(*link) for link in links))
+
+
+def test_what_is_not_there_is_an_error():
+    with pytest.raises(UnknownIdError, match="nowhere"):
+        star(2).hops("core", "nowhere")
+    with pytest.raises(UnknownIdError, match="no link between"):
+        star(2).link("edge0", "edge1")
+    with pytest.raises(InvalidValueError, match="below 0"):
+        Link("a", "b", -timedelta(1))
+    with pytest.raises(InvalidValueError, match="cores: 0"):
+        chain(0, 5)
+
+
+def drawn(seed=1, **options):
+    return ranges(500, np.random.default_rng(seed), **options)
+
+
+def test_the_same_seed_gives_the_same_subscriptions_and_another_seed_others():
+    assert drawn().starts.tolist() == drawn().starts.tolist() != drawn(seed=2).starts.tolist()
+
+
+def test_ranges_lie_in_the_domain_and_are_as_wide_as_asked():
+    made = drawn(widths=(0.1, 0.2), attributes=3)
+    widths = made.ends - made.starts
+    assert made.starts.shape == (500, 3)
+    assert made.starts.min() >= 0
+    assert made.ends.max() <= 1
+    assert 0.0999 < widths.min() < 0.11
+    assert 0.19 < widths.max() < 0.2001
+
+
+def test_filters_are_the_ranges():
+    made = drawn(attributes=2)
+    (low, other_low), (high, other_high) = made.starts[7].tolist(), made.ends[7].tolist()
+    assert made.filters()[7] == parse_filter(
+        f"a0 between {low!r} and {high!r} and a1 between {other_low!r} and {other_high!r}"
+    )
+
+
+def test_widths_that_are_no_shares_are_refused():
+    with pytest.raises(InvalidValueError, match=r"widths: 0\.6 to 0\.3 are no shares"):
+        drawn(widths=(0.6, 0.3))
