@@ -1,4 +1,4 @@
-"""The conflict table: the paper's examples, its corollaries against looking at every point, its random answer."""
+"""The conflict table: the paper's examples; corollaries, search and answers against looking at every point."""
 
 from itertools import product
 
@@ -23,6 +23,16 @@ from rankcast.covering import (
     quick_decision,
     random_cover,
 )
+from rankcast.covering.group.exact_search import (
+    APART,
+    CONTAINS,
+    COVERED,
+    MEETS,
+    NOT_COVERED,
+    UNDECIDED,
+    relations,
+    search,
+)
 from rankcast.model.errors import InvalidValueError
 
 
@@ -44,13 +54,17 @@ def tables():
     return grid_rows(9).map(lambda made: ConflictTable(*made))
 
 
+def points(start, end):
+    """Return every point of a box."""
+    return product(*(range(low, high) for low, high in zip(start, end, strict=True)))
+
+
 def open_points(made, rows=None):
     """Return every point of the box that no row contains."""
     rows = range(len(made)) if rows is None else rows
-    inside = product(*(range(low, high) for low, high in zip(made.start, made.end, strict=True)))
     return [
         point
-        for point in inside
+        for point in points(made.start, made.end)
         if not any((made.starts[row] <= point).all() and (made.ends[row] > point).all() for row in rows)
     ]
 
@@ -148,6 +162,39 @@ class TestTheMinimisedSet:
     @given(tables())
     def test_it_covers_exactly_when_all_rows_do(self, made):
         assert bool(open_points(made, minimised_cover_set(made).kept.tolist())) == bool(open_points(made))
+
+
+class TestTheSearch:
+    @given(grid_rows(10))
+    def test_it_is_exact_and_a_no_has_a_witness(self, case):
+        start, end, starts, ends = case
+        made = ConflictTable(*case)
+        point, used = np.zeros(len(start), np.int64), np.zeros(len(starts), np.uint8)
+        verdict, _ = search(start, end, starts, ends, np.arange(len(starts)), 10**9, point, used)
+        assert verdict == (NOT_COVERED if open_points(made) else COVERED)
+        if verdict == COVERED:
+            assert not open_points(made, np.flatnonzero(used))
+        else:
+            assert is_outside(made, point)
+
+    @given(grid_rows(10))
+    def test_relations_of_one_box_to_many(self, case):
+        start, end, starts, ends = case
+        codes = np.zeros(len(starts), np.uint8)
+        relations(start, end, starts, ends, np.arange(len(starts)), codes)
+        own = set(points(start, end))
+        for row, code in enumerate(codes):
+            theirs = set(points(starts[row], ends[row]))
+            assert code == (CONTAINS if own <= theirs else MEETS if own & theirs else APART)
+
+    def test_a_budget_that_runs_out_is_undecided(self):
+        corners = np.array(list(product(range(6), repeat=2)), np.int64)  # a chessboard: nothing but splitting helps
+        start, end, point = np.zeros(2, np.int64), np.full(2, 6), np.zeros(2, np.int64)
+        rows, used = np.arange(36), np.zeros(36, np.uint8)
+        assert search(start, end, corners, corners + 1, rows, 10, point, used)[0] == UNDECIDED
+        assert search(start, end, corners, corners + 1, rows, 10**6, point, used)[0] == COVERED
+        assert search(start, end, corners, corners + 1, rows[:-1], 10**6, point, used)[0] == NOT_COVERED
+        assert point.tolist() == [5, 5]
 
 
 class TestDecisions:
