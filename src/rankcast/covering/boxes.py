@@ -121,7 +121,7 @@ def _product(ranges: Mapping[int, list[tuple[int, int]]]) -> list[Box]:
 def _hulls(ranges: Mapping[int, list[tuple[int, int]]]) -> dict[int, list[tuple[int, int]]]:
     """Join ranges, those of the attribute with the most first, until the product is small."""
     joined = dict(ranges)
-    for attribute in sorted(joined, key=lambda one: -len(joined[one])):
+    for attribute in sorted(joined, key=lambda attribute: -len(joined[attribute])):
         if prod(map(len, joined.values())) <= MAX_BOXES:
             break
         joined[attribute] = [(joined[attribute][0][0], joined[attribute][-1][1])]

@@ -176,7 +176,7 @@ class Broker:
         if isinstance(message, Packet):
             messages = neighbour.inbox.take(message)
             self._hear(neighbour, now)
-            return [effect for one in messages for effect in self._due_message(one, link, neighbour, now)]
+            return [effect for due in messages for effect in self._due_message(due, link, neighbour, now)]
         if isinstance(message, Connect):
             return self._begin_session(message, link, neighbour, now)
         if isinstance(message, Alive):
@@ -205,7 +205,7 @@ class Broker:
         elif before is not None and before != inbox.peer and inbox.next:
             effects.append(Send(link, inbox.ask()))
         state: list[PeerMessage] = [Reset(), *self.routing.announce_all(link), Synced()]
-        return effects + self._send([(link, one) for one in state])
+        return effects + self._send([(link, message) for message in state])
 
     def _due_message(self, message: PeerMessage, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         """Take in what comes next from a neighbour; what is rejected does not stop what follows."""
@@ -292,12 +292,12 @@ class Broker:
         room = Room("subscriptions", self.settings.client_subscriptions, self.settings.subscriptions)
         self.leases.check_room(client, leased, size, room)
         known = self.subscribers.subscriber(subscriber.id)
-        before = set() if known is None else {one.id for one in known.subscriptions}
+        before = set() if known is None else {subscription.id for subscription in known.subscriptions}
         lease = Lease.begin(client, message.lease or self.settings.lease, now, size)
         interests = self.subscribers.subscribe(subscriber, now)
         self.leases.put(leased, lease)
-        told = [one for interest in interests for one in self.routing.forward(None, interest)]
-        gone = before - {one.id for one in subscriber.subscriptions}
+        told = [message for interest in interests for message in self.routing.forward(None, interest)]
+        gone = before - {subscription.id for subscription in subscriber.subscriptions}
         told += self.routing.withdraw(None, [SubscriptionKey(subscriber.id, name) for name in sorted(gone)])
         return self._send(told)
 
@@ -318,7 +318,8 @@ class Broker:
         """End what a client has."""
         if leased.kind is LeaseKind.SUBSCRIBER:
             gone = self.subscribers.leave(SubscriberId(leased.id))
-            told = self.routing.withdraw(None, [SubscriptionKey(gone.id, one.id) for one in gone.subscriptions])
+            keys = [SubscriptionKey(gone.id, subscription.id) for subscription in gone.subscriptions]
+            told = self.routing.withdraw(None, keys)
         else:
             told = self.routing.unadvertise(None, AdvertisementId(leased.id))
         self.leases.drop(leased)

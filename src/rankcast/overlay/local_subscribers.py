@@ -45,7 +45,7 @@ class LocalSubscribers:
         """Take a subscriber in, or as it is from now on; return what others must know of its subscriptions."""
         ranks = Preferences.of(subscriber).ranks
         # First what may be refused: a filter can be too large with its time bounds. Then nothing has changed.
-        interests = [Interest.of(subscriber.id, one, ranks[one.id]) for one in subscriber.subscriptions]
+        interests = [Interest.of(subscriber.id, wanted, ranks[wanted.id]) for wanted in subscriber.subscriptions]
         if subscriber.id in self.serving.subscribers:
             self.serving.update(subscriber, self._reached(now))
         else:
@@ -105,14 +105,14 @@ class LocalSubscribers:
     def _deliveries(self, notifications: Iterable[Notification]) -> list[Deliver]:
         return [
             Deliver(
-                self._client_of(one.subscriber),
-                one.subscriber,
-                one.event,
-                one.rank,
-                one.matched,
-                one.time,
-                one.subscription,
-                one.gathered,
+                self._client_of(found.subscriber),
+                found.subscriber,
+                found.event,
+                found.rank,
+                found.matched,
+                found.time,
+                found.subscription,
+                found.gathered,
             )
-            for one in notifications
+            for found in notifications
         ]

@@ -115,9 +115,7 @@ class CoverSet:
         """Take a subscription in."""
         self.order.add(number, wanted, score)
         self._level = enlarge(self._level, number + 1)
-        above = self.order.above(number, self._forwarded)
-        self._level[number] = self._counted(above)
-        if self._level[number] >= self.k:
+        if self._set_level(number):
             self._hidden.add(number)
             return Change()
         return Change((number,), tuple(self._enter(number)))
@@ -140,88 +138,89 @@ class CoverSet:
         shares = dict.fromkeys(self.forwarded.tolist(), 1.0)
         for number in self.hidden.tolist():
             above = self.order.above(number, self._forwarded).tolist()
-            for one in above:
-                shares[one] += 1 / len(above)
+            for upper in above:
+                shares[upper] += 1 / len(above)
         return shares
 
     def descendants(self) -> dict[int, int]:
         """Return for each forwarded subscription how many are below it: the paper's weights, less 1."""
-        return {one: len(self.below(one)) for one in self.forwarded.tolist()}
+        return {number: len(self.below(number)) for number in self.forwarded.tolist()}
 
-    def _counted(self, above: Array) -> int:
-        if self.cover is Cover.RANK:
-            return int(self._level[above].max()) + 1 if len(above) else 0
-        return len(above)
+    def _set_level(self, number: int) -> bool:
+        """Work out the level of a subscription; return whether it is hidden by that."""
+        above = self.order.above(number, self._forwarded)
+        level = len(above) if self.cover is not Cover.RANK else self._level[above].max(initial=-1) + 1
+        self._level[number] = level
+        return bool(level >= self.k)
 
     def _enter(self, number: int) -> list[int]:
         """Let a subscription be forwarded; return those that are hidden by that."""
         self._forwarded.add(number)
         if self.cover is Cover.RANK:
-            return self._deepened(number)
+            return self._deepen(number)
         below = self.order.below(number, self._forwarded)
         self._level[below] += 1
         hidden_below = self.order.below(number, self._hidden)
         self._level[hidden_below] += 1
         withdrawn = below[self._level[below] >= self.k].tolist()
-        for one in withdrawn:
-            self._forwarded.remove(one)
-        for one in withdrawn:
+        for lower in withdrawn:
+            self._forwarded.remove(lower)
+        for lower in withdrawn:
             # Whoever it was above of is counted among the forwarded only.
-            self._level[self.order.below(one, self._hidden)] -= 1
-            self._level[self.order.below(one, self._forwarded)] -= 1
-        self._level[withdrawn] = [len(self.order.above(one, self._forwarded)) for one in withdrawn]
-        for one in withdrawn:
-            self._hidden.add(one)
+            self._level[self.order.below(lower, self._hidden)] -= 1
+            self._level[self.order.below(lower, self._forwarded)] -= 1
+        for lower in withdrawn:
+            self._set_level(lower)
+        for lower in withdrawn:
+            self._hidden.add(lower)
         return sorted(withdrawn)
 
     def _uncover(self, number: int) -> list[int]:
         """Let a subscription, no longer forwarded, hide nobody; return those that are forwarded by that."""
         if self.cover is Cover.RANK:
-            return self._raised(number)
+            return self._raise(number)
         self._level[self.order.below(number, self._forwarded)] -= 1
         below = self.order.below(number, self._hidden)
         self._level[below] -= 1
         promoted: list[int] = []
-        for one in self.order.top_down(below[self._level[below] < self.k]).tolist():
-            if self._level[one] < self.k:
-                self._hidden.remove(one)
-                promoted.append(one)
-                for withdrawn in self._enter(one):
+        for lower in self.order.top_down(below[self._level[below] < self.k]).tolist():
+            if self._level[lower] < self.k:
+                self._hidden.remove(lower)
+                promoted.append(lower)
+                for withdrawn in self._enter(lower):
                     promoted.remove(withdrawn)
         return sorted(promoted)
 
-    def _deepened(self, number: int) -> list[int]:
+    def _deepen(self, number: int) -> list[int]:
         """Work out the chains again below a subscription that has entered; return those whose chain is too long now."""
         withdrawn: list[int] = []
-        for one in self.order.top_down(self.order.below(number, self._forwarded)).tolist():
-            self._level[one] = self._counted(self.order.above(one, self._forwarded))
-            if self._level[one] >= self.k:
-                self._forwarded.remove(one)
-                self._hidden.add(one)
-                withdrawn.append(one)
+        for lower in self.order.top_down(self.order.below(number, self._forwarded)).tolist():
+            if self._set_level(lower):
+                self._forwarded.remove(lower)
+                self._hidden.add(lower)
+                withdrawn.append(lower)
         return sorted(withdrawn)
 
-    def _raised(self, number: int) -> list[int]:
+    def _raise(self, number: int) -> list[int]:
         """Work out the chains again below a subscription that has left; return those whose chain is short enough now.
 
         A hidden one stays hidden while one of level k-1 is above it, so only those are looked at that have lost one.
         """
         left = {int(self._level[number])}
         lost = [number] if self.k - 1 in left else []
-        for one in self.order.top_down(self.order.below(number, self._forwarded)).tolist():
-            before = int(self._level[one])
+        for lower in self.order.top_down(self.order.below(number, self._forwarded)).tolist():
+            before = int(self._level[lower])
             if before - 1 not in left:
                 continue  # whoever made its chain so long is still there
-            self._level[one] = self._counted(self.order.above(one, self._forwarded))
-            if self._level[one] != before:
+            self._set_level(lower)
+            if self._level[lower] != before:
                 left.add(before)
-                lost += [one] if before == self.k - 1 else []
-        below = [self.order.below(one, self._hidden) for one in lost]
+                lost += [lower] if before == self.k - 1 else []
+        below = [self.order.below(upper, self._hidden) for upper in lost]
         promoted: list[int] = []
-        for one in self.order.top_down(np.unique(np.concatenate([np.zeros(0, np.int64), *below]))).tolist():
-            self._level[one] = self._counted(self.order.above(one, self._forwarded))
-            if self._level[one] < self.k:
-                self._hidden.remove(one)
-                self._forwarded.add(one)
-                promoted.append(one)
+        for lower in self.order.top_down(np.unique(np.concatenate([np.zeros(0, np.int64), *below]))).tolist():
+            if not self._set_level(lower):
+                self._hidden.remove(lower)
+                self._forwarded.add(lower)
+                promoted.append(lower)
         return sorted(promoted)

@@ -13,7 +13,7 @@ Cost: adding compares with all nodes in one pass of a kernel, then looks for the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, KeysView, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,6 +57,11 @@ class Poset:
         return len(self._nodes)
 
     @property
+    def nodes(self) -> KeysView[int]:
+        """All nodes: a view."""
+        return self._nodes.keys()
+
+    @property
     def roots(self) -> frozenset[int]:
         """The nodes that no other covers."""
         return frozenset(self._roots)
@@ -93,8 +98,8 @@ class Poset:
         """Return the number of nodes on the longest way from a root to one, both included."""
         above = self._order.above(node, self._all)
         depths: dict[int, int] = {}
-        for one in (*self._order.top_down(above).tolist(), node):
-            depths[one] = 1 + max((depths[parent] for parent in self._node(one).parents), default=0)
+        for upper in (*self._order.top_down(above).tolist(), node):
+            depths[upper] = 1 + max((depths[parent] for parent in self._node(upper).parents), default=0)
         return depths[node]
 
     def add(self, member: Hashable, wanted: Filter, rank: float = 1.0) -> int:

@@ -35,16 +35,16 @@ class Fit(NamedTuple):
 
 def fit(poset: Poset, filters: Iterable[Filter]) -> Fit:
     """Return how well filters fit into a poset, which is not changed."""
-    new = [one for one in dict.fromkeys(filters) if poset.find(one) is None]
+    new = [wanted for wanted in dict.fromkeys(filters) if poset.find(wanted) is None]
     roots = [poset.filter(node) for node in sorted(poset.roots)]
-    nodes = [poset.filter(node) for node in _nodes(poset)]
+    nodes = [poset.filter(node) for node in poset.nodes]
     new_roots = [
-        one
-        for at, one in enumerate(new)
-        if not any(covers(root, one) for root in roots)
-        and not any(_is_above(other, one, earlier=place < at) for place, other in enumerate(new) if place != at)
+        wanted
+        for at, wanted in enumerate(new)
+        if not any(covers(root, wanted) for root in roots)
+        and not any(_is_above(other, wanted, earlier=place < at) for place, other in enumerate(new) if place != at)
     ]
-    covered = sum(any(covers(one, node) for one in new) for node in nodes)
+    covered = sum(any(covers(wanted, node) for wanted in new) for node in nodes)
     return Fit(len(new_roots), len(poset), -covered)
 
 
@@ -54,16 +54,6 @@ def best_broker(posets: Mapping[str, Poset], filters: Iterable[Filter]) -> str:
         raise InvalidValueError("there is no broker to choose from")
     wanted = tuple(filters)
     return min(posets, key=lambda name: fit(posets[name], wanted))
-
-
-def _nodes(poset: Poset) -> list[int]:
-    found = sorted(poset.roots)
-    seen = set(found)
-    for node in found:
-        below = sorted(poset.children(node) - seen)
-        seen.update(below)
-        found += below
-    return found
 
 
 def _is_above(upper: Filter, lower: Filter, *, earlier: bool) -> bool:

@@ -111,11 +111,11 @@ def distances(filters: Sequence[Filter]) -> Array:
 def distance_rows(filters: Sequence[Filter]) -> Iterator[Array]:
     """Give for one filter after the other its distances to all."""
     rows = BoxRows()
-    boxed = [rows.space.boxed(one) for one in filters]  # all places first: a new one can move the labels of others
-    boxed = [rows.space.boxed(one) for one in filters]
-    for number, one in enumerate(boxed):
-        rows.write(number, hull(one.outer))
-    count = len(boxed)
+    for wanted in filters:  # all places first: a new one can move the labels of others
+        rows.space.boxed(wanted)
+    for number, wanted in enumerate(filters):
+        rows.write(number, hull(rows.space.boxed(wanted).outer))
+    count = len(filters)
     first, last = _cells(rows.starts[:count], rows.ends[:count])
     volumes = (last - first).prod(axis=1)
     for number in range(count):

@@ -109,7 +109,7 @@ class Table:
 
     def _follow(self) -> None:
         if len(self._changes) > max(MANY, self._indexed // 4):
-            self._index = Index([Entry.of(one.number, one.interest.filter) for one in self])
+            self._index = Index([Entry.of(record.number, record.interest.filter) for record in self])
             self._reader = self._index.reader()
         else:
             for number, entry in self._changes.items():

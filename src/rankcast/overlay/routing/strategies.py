@@ -57,7 +57,7 @@ class Strategy(Enum):
         """Raise when an advertisement asks for what the strategy cannot do."""
         k = advertise.advertisement.k
         if k is not None and not self.takes_k:
-            others = ", ".join(one.value for one in Strategy if one.takes_k)
+            others = ", ".join(strategy.value for strategy in Strategy if strategy.takes_k)
             raise RefusedError(Reason.UNSUPPORTED, f"k: {k} has no meaning for {self.value}; expected one of {others}")
         if self is Strategy.EXACT_FAIR and advertise.ranking != FAIRNESS:
             raise RefusedError(Reason.UNSUPPORTED, f"a ranking by more than fairness, which {self.value} cannot")

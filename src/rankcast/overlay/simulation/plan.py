@@ -126,7 +126,7 @@ class Failure:
 
     def overlaps(self, other: Failure) -> bool:
         """Whether the same thing fails again before it is back."""
-        first, then = sorted((self, other), key=lambda one: one.after)
+        first, then = sorted((self, other), key=lambda failure: failure.after)
         return set(self.brokers) == set(other.brokers) and (first.until is None or then.after < first.until)
 
 

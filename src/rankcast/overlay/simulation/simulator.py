@@ -347,9 +347,9 @@ class Simulation:
                 self._do(here, self.brokers[here].connect(there, self.now), self.now)
 
     def _lose(self, is_lost: Callable[[str, str], bool]) -> None:
-        self._arrivals = [one for one in self._arrivals if not is_lost(one[2], one[3])]
+        self._arrivals = [arrival for arrival in self._arrivals if not is_lost(arrival[2], arrival[3])]
         heapq.heapify(self._arrivals)
-        self._to_settle = sum(not isinstance(one[4], Alive) for one in self._arrivals)
+        self._to_settle = sum(not isinstance(message, Alive) for *_, message in self._arrivals)
 
     def _handle(self, name: str, link: str, message: Message) -> None:
         broker = self.brokers[name]
