@@ -10,7 +10,6 @@ else, which may accept less than that did: so the neighbour never knows too litt
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -52,7 +51,7 @@ class NeighbourRoutes:
         self._strategy = strategy
         self._weighing = weighing
         self._sets: dict[AdvertisementId, ForwardSet] = {}
-        self._wanted: dict[SubscriptionKey, Counter[int]] = {}
+        self._wanted: dict[SubscriptionKey, dict[int, int]] = {}
         """By key, the numbers of the interests to be told, and how many forward sets want each."""
         self._touched: dict[SubscriptionKey, None] = {}
         self._may_weigh_otherwise = False
@@ -232,8 +231,8 @@ class NeighbourRoutes:
         for numbers, step in ((change.forward, 1), (change.withdraw, -1)):
             for number in numbers:
                 key = self._table[number].interest.key
-                wanted = self._wanted.setdefault(key, Counter())
-                wanted[number] += step
+                wanted = self._wanted.setdefault(key, {})
+                wanted[number] = wanted.get(number, 0) + step
                 if not wanted[number]:
                     del wanted[number]
                 if not wanted:
