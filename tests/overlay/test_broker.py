@@ -1,8 +1,13 @@
-"""One broker, message by message: whom it tells what, what it delivers, and what time does to it."""
+"""One broker, message by message: whom it tells what, what it delivers and counts, and what time does to it.
+
+And one direction of a link: in order, once, and asked for again when something is missing.
+"""
 
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker_bench import (
     MINE,
@@ -25,7 +30,9 @@ from rankcast.model.policies import AT_ONCE, Continuous, Gathered, OnDemand, Per
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import ValueType
-from rankcast.overlay.effects import Deliver, Listed, Reason, Send
+from rankcast.overlay import publishing
+from rankcast.overlay.effects import Deliver, Listed, Reason, RefusedError, Send
+from rankcast.overlay.links import MAX_WAITING, Inbox, Outbox
 from rankcast.overlay.messages import (
     FAIRNESS,
     MAX_NUMBER,
@@ -33,6 +40,8 @@ from rankcast.overlay.messages import (
     Alive,
     AudienceRanking,
     Connect,
+    CountQuery,
+    CountReply,
     Forward,
     Interest,
     Publish,
@@ -365,3 +374,213 @@ def test_a_broker_comes_back_with_its_clients_and_asks_its_neighbours_again():
     told = back.handle(Connect(Session(1, 2)), "left", NOW)
     assert [message for _, message in sent(told)][1:-1] == [MINE]
     assert rejected(back.handle(Publish("mine", event("old")), "agency", NOW)) == [Reason.REPLAY]
+
+
+# Counting the matches of an event before drawing from them
+
+
+def test_exact_fairness_counts_first_then_draws_the_shares():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.say(Subscribe(subscriber()), "ana")
+    for link in ("left", "right"):
+        bench.peer(link, Forward(interest(link), hides=True))
+    bench.say(flats(k=100), "agency")
+    asked = sent(bench.say(Publish("flats", event()), "agency"))
+    assert [(link, type(one)) for link, one in asked] == [("left", CountQuery), ("right", CountQuery)]
+    assert bench.peer("left", CountReply("/flats", "1", 4)) == []
+    effects = bench.peer("right", CountReply("/flats", "1", 3))
+    assert [(link, one.k) for link, one in sent(effects)] == [("left", 4), ("right", 3)]
+    assert delivered(effects) == [("ana", "1")]
+
+
+def test_a_broker_between_asks_on_and_answers_with_the_sum():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.say(Subscribe(subscriber()), "ana")
+    bench.peer("right", Forward(interest(), hides=True))
+    bench.peer("left", flats(k=2))
+    asked = sent(bench.peer("left", CountQuery("flats", event())))
+    assert asked == [("right", CountQuery("flats", event()))]
+    assert sent(bench.peer("right", CountReply("/flats", "1", 9))) == [("left", CountReply("/flats", "1", 10))]
+    effects = bench.peer("left", Publish("flats", event(), 2))
+    assert sum(one.k for _, one in sent(effects)) + len(delivered(effects)) == 2
+
+
+def test_absurd_counts_are_passed_on_and_drawn_from_as_far_as_numbers_go():
+    bench = Bench(Strategy.EXACT_FAIR, links=("left", "right", "third"))
+    for link in ("right", "third"):
+        bench.peer(link, Forward(interest(link), hides=True))
+    bench.peer("left", flats(k=2))
+    bench.peer("left", CountQuery("flats", event()))
+    bench.peer("right", CountReply("/flats", "1", 2**53 - 1))
+    assert sent(bench.peer("third", CountReply("/flats", "1", 2**53 - 1))) == [
+        ("left", CountReply("/flats", "1", 2**53 - 1))
+    ]
+    assert sum(one.k for _, one in sent(bench.peer("left", Publish("flats", event(), 2)))) == 2
+
+
+def test_beyond_as_many_as_a_broker_can_count_events_go_by_what_is_known_and_none_is_lost(monkeypatch):
+    monkeypatch.setattr(publishing, "MOST_COUNTS", 3)
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.peer("right", Forward(interest(), hides=True))
+    bench.say(flats(k=2), "agency")
+    bench.peer("left", flats("theirs", k=2))
+    bench.peer("left", CountQuery("theirs", event("asked")))
+    bench.peer("right", CountReply("/flats", "asked", 1))
+    found = [sent(bench.say(Publish("flats", event(str(at))), "agency")) for at in range(5)]
+    assert [type(one) for ((_, one),) in found] == [CountQuery] * 3 + [Publish] * 2
+    assert sent(bench.peer("left", CountQuery("theirs", event("late")))) == [("left", CountReply("/flats", "late", 1))]
+    for at in range(3):
+        assert [one.k for _, one in sent(bench.peer("right", CountReply("/flats", str(at), 5)))] == [2]
+    ((_, again),) = sent(bench.peer("left", Publish("theirs", event("asked"), 1)))
+    assert again == CountQuery("theirs", event("asked"))  # its count had to go, and there is room again
+
+
+@pytest.mark.parametrize("strategy", [one for one in Strategy if one.takes_k], ids=lambda one: one.value)
+def test_behind_a_link_that_is_lost_nobody_is_chosen(strategy):
+    bench = Bench(strategy)
+    bench.say(Subscribe(subscriber()), "ana")
+    for number in range(20):
+        bench.peer("right", Forward(interest(f"s{number}")))
+    bench.say(flats(k=1), "agency")
+    bench.broker.disconnect("right", bench.now)
+    assert [delivered(bench.say(Publish("flats", event(str(at))), "agency")) for at in range(3)] == [
+        [("ana", str(at))] for at in range(3)
+    ]
+
+
+def test_who_hides_nobody_is_not_asked():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.peer("left", Forward(interest("bo")))
+    bench.peer("left", Forward(interest("cy")))
+    bench.peer("right", Forward(interest("di"), hides=True))
+    bench.say(flats(k=100), "agency")
+    assert [(link, type(one)) for link, one in sent(bench.say(Publish("flats", event()), "agency"))] == [
+        ("right", CountQuery)
+    ]
+    assert [(link, one.k) for link, one in sent(bench.peer("right", CountReply("/flats", "1", 3)))] == [
+        ("left", 2),
+        ("right", 3),
+    ]
+    bench.peer("right", Forward(interest("di")))
+    effects = bench.say(Publish("flats", event("2")), "agency")
+    assert [(link, type(one), one.k) for link, one in sent(effects)] == [("left", Publish, 2), ("right", Publish, 1)]
+
+
+def test_an_interest_is_told_again_when_it_begins_to_hide_others_and_at_a_heartbeat_when_it_no_longer_does():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.peer("left", flats(k=2))
+    wide = interest("wide", "rent < 900")
+    assert sent(bench.peer("right", Forward(wide))) == [("left", Forward(wide))]
+    assert sent(bench.say(Subscribe(subscriber("ana", "rent < 500")), "ana")) == [("left", Forward(wide, hides=True))]
+    assert sent(bench.say(Subscribe(subscriber("bo", "rent < 400")), "bo")) == []
+    for who in ("ana", "bo"):
+        assert sent(bench.say(Unsubscribe(who), who)) == []
+    assert sent(bench.wait(5)) == [("left", Forward(wide))]
+    assert sent(bench.peer("right", Forward(wide, hides=True))) == [("left", Forward(wide, hides=True))]
+    bench.broker.handle(Connect(Session(1, 2)), "left", bench.now)
+    again = restored(snapshot(bench.broker))
+    assert again.routing.routes("left").announced.hiding == {wide.key}
+    assert [one for one in again.routing.announce_all("left") if isinstance(one, Forward)] == [
+        Forward(wide, hides=True)
+    ]
+
+
+def test_a_count_that_nobody_draws_from_is_forgotten_and_an_event_that_comes_later_is_counted_again():
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.say(Subscribe(subscriber()), "ana")
+    bench.peer("left", flats(k=2))
+    for name in ("1", "2"):
+        assert sent(bench.peer("left", CountQuery("flats", event(name)))) == [("left", CountReply("/flats", name, 1))]
+    assert delivered(bench.peer("left", Publish("flats", event("1"), 1))) == [("ana", "1")]
+    assert len(bench.broker.publishing.counts) == 1
+    bench.wait(4)
+    assert not bench.broker.publishing.counts
+    assert delivered(bench.peer("left", Publish("flats", event("2"), 1))) == [("ana", "2")]
+
+
+@pytest.mark.parametrize("lost", ["the link", "the answer", "the neighbour"])
+def test_a_count_that_stays_out_does_not_keep_an_event(lost):
+    bench = Bench(Strategy.EXACT_FAIR)
+    bench.say(Subscribe(subscriber()), "ana")
+    bench.peer("right", Forward(interest(), hides=True))
+    bench.say(flats(k=2), "agency")
+    if lost == "the neighbour":
+        bench.broker.disconnect("right", bench.now)
+    effects = bench.say(Publish("flats", event()), "agency")
+    if lost == "the link":
+        effects = bench.broker.disconnect("right", bench.now)
+    elif lost == "the answer":
+        effects = bench.wait(2)
+    assert delivered(effects) == [("ana", "1")]
+
+
+# One direction of a link
+
+
+def numbered(count):
+    """Return an inbox, and the first packets of the session that it asks for."""
+    inbox, outbox = Inbox(1), Outbox()
+    outbox.begin(inbox.ask().session)
+    return inbox, [outbox.packet(CountReply("/s", "1", number)) for number in range(count)]
+
+
+@given(st.permutations(range(8)), st.lists(st.integers(0, 7), max_size=8))
+def test_packets_are_taken_in_order_and_once_however_they_come(order, again):
+    inbox, packets = numbered(8)
+    taken, refused = [], []
+    for number in [*order, *again]:
+        try:
+            taken += inbox.take(packets[number])
+        except RefusedError as error:
+            refused.append(error.reason)
+    assert [message.count for message in taken] == list(range(8))
+    assert refused == [Reason.REPLAY] * len(again)
+
+
+def test_packets_of_another_session_are_refused():
+    inbox, packets = numbered(2)
+    inbox.ask()
+    with pytest.raises(RefusedError, match="session"):
+        inbox.take(packets[0])
+
+
+def test_a_packet_far_ahead_is_refused_so_that_few_wait():
+    inbox, packets = numbered(MAX_WAITING + 2)
+    assert inbox.take(packets[MAX_WAITING]) == []
+    with pytest.raises(RefusedError, match="too far ahead"):
+        inbox.take(packets[MAX_WAITING + 1])
+
+
+def test_nothing_goes_out_until_a_session_is_asked_for_and_an_old_request_begins_none():
+    outbox = Outbox()
+    assert outbox.packet(Synced()) is None
+    assert outbox.begin(Session(1, 2))
+    assert outbox.packet(Synced()).number == 0
+    assert not outbox.begin(Session(1, 2))
+    assert not outbox.begin(Session(1, 1))
+    outbox.silence()
+    assert outbox.packet(Synced()) is None
+    assert not outbox.begin(Session(1, 2))
+    assert outbox.begin(Session(2, 1))
+
+
+def test_a_gap_that_stays_is_noticed_and_one_that_closes_is_not():
+    inbox, packets = numbered(4)
+    inbox.is_synced = True
+    assert inbox.check_progress()
+    inbox.take(packets[1])
+    assert inbox.check_progress()
+    inbox.take(packets[0])
+    assert inbox.check_progress()
+    inbox.take(packets[3])
+    assert [inbox.check_progress(), inbox.check_progress()] == [True, False]
+
+
+def test_the_loss_of_the_last_packet_is_noticed_by_what_the_neighbour_says_it_sent():
+    inbox, packets = numbered(2)
+    inbox.take(packets[0])
+    inbox.is_synced = True
+    inbox.note(Alive(Session(9, 9), 7))
+    assert inbox.check_progress()
+    inbox.note(Alive(inbox.session, 2))
+    assert [inbox.check_progress(), inbox.check_progress()] == [True, False]
