@@ -85,7 +85,9 @@ class Sizes:
 
     def of(self, message: Packet | Connect | Alive) -> int:
         """Return how many bytes a message has on the wire."""
-        inner = message.message if isinstance(message, Packet) else None
+        if not isinstance(message, Packet):
+            return len(encoded(message))
+        inner = message.message
         held: Interest | Event
         match inner:
             case Forward(held, (), hides):
