@@ -33,8 +33,8 @@ from rankcast.ranking.batch import Features
 from rankcast.ranking.batch_table import RankingTable
 from rankcast.spark.matching import compiled_subscribers
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.stage import ranked
-from rankcast.spark.sources.event_batches import OpenEvents
+from rankcast.spark.matching.stage import rank_events
+from rankcast.spark.sources.event_reader import OpenEvents
 from rankcast.storage.index_files import INDEX, INDEX_VERSION, load_index, save_index
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -167,13 +167,13 @@ class KeptSubscribers(Kept):
             for at, own in enumerate(data)
         ]
         events = OpenEvents(np.arange(len(published)), published, None)
-        rows = ranked(events, made, *made.with_apart(*events.matched(made.reader)))
+        rows, _ = rank_events(events, made, *made.with_apart(*events.matched(made.reader)))
         keys = made.queues.keys
         names = [made.queues.names_of(queue) for queue in range(len(keys))]
         table = made.table_apart(0, 2).to_arrays()
         found = [(keys[queue], round(rank, 9)) for queue, rank in zip(rows.queue.tolist(), rows.rank, strict=True)]
         positions = made.position[rows.matched].tolist()
-        subscribers = made.subscriber_of_queue.tolist()
+        subscribers = made.people[0].tolist()
         decays = made.decays(rows.queue).tolist()
         columns = {name: array.tolist() for name, array in table.items()}
         return found, names, positions, subscribers, decays, made.queues.policies_of(0, 2), columns

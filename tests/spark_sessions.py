@@ -5,25 +5,13 @@ import warnings
 import pytest
 
 from rankcast.spark.session import spark_session
-from spark_stream_program import QUICK_JVM
+from spark_stream_program import SETTINGS
 
 
 @pytest.fixture(scope="session")
 def spark():
-    made = spark_session(
-        "local[2]",
-        name="rankcast-tests",
-        settings={
-            "spark.ui.enabled": "false",  # no port to be taken
-            "spark.ui.showConsoleProgress": "false",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",  # does not ask a name server
-            "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": QUICK_JVM,
-            "spark.sql.shuffle.partitions": "2",
-            "spark.default.parallelism": "2",
-        },
-    )
+    settings = {**SETTINGS, "spark.default.parallelism": "2"}
+    made = spark_session("local[2]", name="rankcast-tests", settings=settings)
     made.sparkContext.setLogLevel("ERROR")
     yield made
     with warnings.catch_warnings():

@@ -45,10 +45,10 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For programs of a minute: what the JVM would do to run hot code faster takes more time than it saves."""
 
 SETTINGS = {
-    "spark.ui.enabled": "false",
+    "spark.ui.enabled": "false",  # no port to be taken
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",  # does not ask a name server
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": QUICK_JVM,
     "spark.executor.extraJavaOptions": QUICK_JVM,

@@ -58,7 +58,7 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.policies import Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.chunks import UnfilteredRanks, chunks_of
+from rankcast.spark.matching.packing import UnfilteredRanks, chunks_of
 from rankcast.spark.matching.stage import matched_pieces
 from rankcast.spark.delivery.unpacked_rows import notification_rows
 name, *_ = ATTRIBUTES = ("a", "b")

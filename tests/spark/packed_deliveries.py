@@ -10,7 +10,7 @@ from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.times import NEVER
-from rankcast.spark.delivery.stage_input import MessageKind
+from rankcast.spark.delivery.state import MessageKind
 
 SECOND = 1_000_000
 POLICIES = (

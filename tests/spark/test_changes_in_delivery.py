@@ -5,30 +5,35 @@ The stages of the pipeline are called here as Spark calls them, micro-batch by m
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.delivery.stream.shards import Shard
 from rankcast.hub import Hub
+from rankcast.language.parser import parse_filter
 from rankcast.model.events import Event
-from rankcast.model.policies import Periodic
+from rankcast.model.policies import Continuous, Diversity, Periodic, Sliding
+from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import microseconds
-from rankcast.spark.delivery.rerank import RANKING_ANEW
+from rankcast.spark.delivery.rerank import RERANKING, Payload, changes_ranks
 from rankcast.spark.delivery.unpacked_rows import notification_rows
-from rankcast.spark.matching.chunks import chunks_of
-from rankcast.spark.matching.stage import ranked
-from rankcast.spark.matching.subscriber_changes import AudienceCompiler
-from rankcast.spark.sources.event_batches import OpenEvents
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
+from rankcast.spark.matching.packing import chunks_of
+from rankcast.spark.matching.stage import rank_events
+from rankcast.spark.sources.event_reader import ColumnEvents, OpenEvents, event_contents, event_of_content
 from rankcast.spark.subscribers.tables import FolderTable
 from rankcast.spark.subscribers.versions import Versions
+from rankcast.testing import strategies
+from spark.builders import NOON
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 LAST = 12
 SHARDS = 2
@@ -108,7 +113,7 @@ class Pipeline:
 
     def restart(self) -> None:
         table, store = FolderTable(self.table), self.root / "store"
-        self.versions = Versions(table, store, AudienceCompiler(), lateness=self.lateness)
+        self.versions = Versions(table, store, lateness=self.lateness)
         self.shards = [Shard.from_bytes(shard.to_bytes()) for shard in self.shards]
 
     def tell(self, number: int, row: tuple) -> None:
@@ -126,20 +131,20 @@ class Pipeline:
     def run(self, events: list[Event]) -> None:
         pin = self.versions.prepare(self.batch, self.watermark)
         folder = self.versions.folder
-        audience = AudienceCompiler().loaded(folder.audience(pin.version))
+        audience = CompiledSubscribers.load(folder.audience(pin.version), verify=True)
         about = folder.about(pin.version)
         if not self.shards:
             late = self.lateness // timedelta(microseconds=1)
             self.shards = [Shard.of(audience.queues.policies_of(one, SHARDS), lateness=late) for one in range(SHARDS)]
         for shard in self.shards:
-            shard.reranking = RANKING_ANEW
+            shard.reranking = RERANKING
         if about.frontier == pin.frontier and about.number != self.told:
             self.told = about.number
             for shard, own in enumerate(self.shards):
                 changes = [one for one in folder.changes(pin.version) if one.queue % SHARDS == shard]
                 own.change([QueueChange(q // SHARDS, *rest) for q, *rest in changes], since=about.frontier)
         batch = OpenEvents(np.arange(len(events)), events, None)
-        found = ranked(batch, audience, *batch.matched(audience.reader))
+        found, _ = rank_events(batch, audience, *batch.matched(audience.reader))
         table = batch.table(audience.queues.wanted_content)
         for packed in chunks_of(table, found, audience, pin.version, SHARDS, 0, contents=batch.contents()):
             assert len(self.shards[packed.shard].take(packed.chunk)) == 0
@@ -304,3 +309,70 @@ def _hold_what_periods_may_deliver(hub: Hub, name: str) -> None:
 def _until(hub: Hub, now: datetime) -> list:
     """Let the hub do everything that is due before now: not yet what is due at that very instant."""
     return hub.advance(now - timedelta(microseconds=1))
+
+
+def again(event: Event, content: bytes) -> Event:
+    return event_of_content(content, event.source, event.id, microseconds(event.time))
+
+
+@given(strategies.events())
+def test_an_event_comes_back_as_it_was(event: Event):
+    event = event.stamped(NOON)
+    (content,) = event_contents([event])
+    found = again(event, content)
+    assert (found, found.attributes) == (event, event.attributes)
+
+
+def test_events_in_columns_come_back_with_what_filters_and_relevance_see():
+    times = pa.array([NOON, NOON + timedelta(microseconds=1)], pa.timestamp("us", "UTC"))
+    columns = {
+        "id": pa.array(["1", "2"]),
+        "source": pa.array(["/a", "/b"]),
+        "time": times,
+        "specversion": pa.array(["1.0", "1.0"]),
+        "type": pa.array(["t", "t"]),
+        "expirytime": pa.array([None, NOON], pa.timestamp("us", "UTC")),
+        "rent": pa.array([700, None]),
+        "rate": pa.array([1.0, float("inf")]),
+        "built": times,
+        "size.rooms": pa.array([2, 3]),
+        "data.type": pa.array(["flat", None]),
+        "is_new": pa.array([True, False]),
+    }
+    vectors = {"item.embedding": pa.array([[1.0, 0.5], None], pa.list_(pa.float64()))}
+    batch = ColumnEvents(np.arange(2), columns, vectors, None)
+    for at, content in enumerate(batch.contents()):
+        found = event_of_content(content, f"/{'ab'[at]}", str(at + 1), microseconds(NOON) + at)
+        expected = {name: column[at].as_py() for name, column in columns.items() if column[at].is_valid}
+        assert found.attributes == expected
+        assert all(type(found.attributes[name]) is type(value) for name, value in expected.items())
+        assert found.vector("item.embedding") == (None if at else (1.0, 0.5))
+
+
+@given(
+    st.dictionaries(st.integers(0, 2**32 - 1), st.floats(0, 1)),
+    st.none() | st.binary(max_size=20),
+    st.binary(max_size=20),
+)
+def test_a_payload_comes_back_as_it_was(ranks: dict[int, float], content: bytes | None, carried: bytes):
+    payload = Payload(ranks, content, carried)
+    assert Payload.from_bytes(payload.to_bytes()) == payload
+    assert Payload.from_bytes(b"") == Payload({}, None, b"")
+
+
+ANA = Subscriber("ana", (Subscription("1", parse_filter("x < 5"), 0.5),), Sliding(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("after", "is_other"),
+    [
+        (ANA, False),
+        (Subscriber("ana", ANA.subscriptions, Continuous(3)), False),
+        (Subscriber("ana", ANA.subscriptions, Sliding(1, 5, Diversity(0.5, {"x": 1.0}))), True),
+        (Subscriber("ana", (Subscription("1", parse_filter("x < 5"), 0.6),), Sliding(1, 5)), True),
+        (Subscriber("ana", (Subscription("1", parse_filter("x < 6"), 0.5),), Sliding(1, 5)), True),
+        (Subscriber("ana", ANA.subscriptions, Sliding(1, 5), rank_by=RankBy.MEAN), True),
+    ],
+)
+def test_only_what_bears_on_ranks_has_them_made_anew(after: Subscriber, is_other: bool):
+    assert changes_ranks(ANA, after, None) is is_other

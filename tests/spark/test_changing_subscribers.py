@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,8 @@ from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import DataFrame
 
 from rankcast.delivery.stream.queue_changes import QueueChange
-from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import ALL_MATCHES
-from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.matching.stage import match
 from rankcast.spark.metrics import BatchMetrics, Metrics
 from rankcast.spark.pipeline import Pipeline
@@ -23,17 +21,13 @@ from rankcast.spark.sinks.sinks import start_outputs
 from rankcast.spark.subscribers.changing import STORE, ChangingSubscribers, local_path
 from rankcast.spark.subscribers.tables import append_subscribers
 from rankcast.spark.subscribers.timelines import ALWAYS
+from spark.builders import NOON, forget_last_commit, person
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = "id string, time timestamp, rent int"
 
 
 def minute(number: float) -> datetime:
     return NOON + timedelta(minutes=number)
-
-
-def person(name: str, rent: int) -> Subscriber:
-    return Subscriber(name, (Subscription("1", parse_filter(f"rent < {rent}")),))
 
 
 class Stream:
@@ -70,13 +64,6 @@ class Stream:
         assert query.awaitTermination(120)
         return subscribers
 
-    def forget_last_commit(self) -> None:
-        """As after a crash between the output of the last batch and Spark's own log of it."""
-        commits = self.root / "checkpoint" / "commits"
-        last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-        for name in (str(last), f".{last}.crc"):
-            (commits / name).unlink()
-
     def everything(self) -> set[tuple[str, str]]:
         return set().union(*self.found.values())
 
@@ -90,12 +77,12 @@ def stream(spark, tmp_path: Path) -> Stream:
 
 
 def test_each_event_meets_the_subscribers_of_its_own_time(stream: Stream) -> None:
-    append_subscribers(stream.table, [person("ana", 500), person("eva", 500)])
-    append_subscribers(stream.table, [person("ana", 50)], active_from=minute(5))
+    append_subscribers(stream.table, [person("ana", "rent < 500"), person("eva", "rent < 500")])
+    append_subscribers(stream.table, [person("ana", "rent < 50")], active_from=minute(5))
     stream.publish(0, 1, 4, 6)
     stream.publish(1, 9, 12)
     stream.publish(2, 16)
-    stream.after[0] = lambda: append_subscribers(stream.table, [person("leo", 500)], active_from=minute(10))
+    stream.after[0] = lambda: append_subscribers(stream.table, [person("leo", "rent < 500")], active_from=minute(10))
     stream.after[1] = lambda: append_subscribers(stream.table, gone=["eva"], active_from=minute(14))
     counts = stream.run().counts
     assert stream.seen_by("ana") == {"1", "4"}
@@ -105,12 +92,12 @@ def test_each_event_meets_the_subscribers_of_its_own_time(stream: Stream) -> Non
 
 
 def test_a_batch_that_is_repeated_meets_the_same_subscribers_again(stream: Stream) -> None:
-    append_subscribers(stream.table, [person("ana", 500)])
+    append_subscribers(stream.table, [person("ana", "rent < 500")])
     stream.publish(0, 1, 2)
     stream.run()
     first = dict(stream.found)
-    stream.forget_last_commit()
-    append_subscribers(stream.table, [person("leo", 500)])
+    forget_last_commit(stream.root / "checkpoint")
+    append_subscribers(stream.table, [person("leo", "rent < 500")])
     stream.found.clear()
     stream.publish(1, 3)
     stream.run()
@@ -120,17 +107,17 @@ def test_a_batch_that_is_repeated_meets_the_same_subscribers_again(stream: Strea
 
 
 def test_a_batch_without_a_version_fails_and_says_what_to_call(stream: Stream) -> None:
-    append_subscribers(stream.table, [person("ana", 500)])
+    append_subscribers(stream.table, [person("ana", "rent < 500")])
     stream.publish(0, 1)
     with pytest.raises((PythonException, StreamingQueryException), match="no version of the subscribers was decided"):
         stream.run(prepare=False)
 
 
 def test_a_version_that_is_missing_stops_the_stream_with_a_clear_error_and_nothing_is_lost(stream: Stream) -> None:
-    append_subscribers(stream.table, [person("ana", 500)])
+    append_subscribers(stream.table, [person("ana", "rent < 500")])
     stream.publish(0, 1)
     stream.run()
-    stream.forget_last_commit()
+    forget_last_commit(stream.root / "checkpoint")
     stream.found.clear()
     versions = stream.root / "checkpoint" / STORE / "versions"
     versions.rename(stream.root / "copy")
@@ -144,7 +131,7 @@ def test_a_version_that_is_missing_stops_the_stream_with_a_clear_error_and_nothi
 def test_shards_are_told_of_changes_by_the_first_batch_that_has_events(tmp_path: Path, monkeypatch) -> None:
     checkpoint, table = tmp_path / "checkpoint", tmp_path / "table"
     (checkpoint / "offsets").mkdir(parents=True)
-    append_subscribers(table, [person("ana", 500), person("eva", 500), person("leo", 500)])
+    append_subscribers(table, [person("ana", "rent < 500"), person("eva", "rent < 500"), person("leo", "rent < 500")])
     subscribers = ChangingSubscribers(table, checkpoint)
     told = []
     for batch, watermark in enumerate([0, 5_000, 5_000, 9_000]):
@@ -161,7 +148,7 @@ def test_shards_are_told_of_changes_by_the_first_batch_that_has_events(tmp_path:
 
 def test_changes_that_are_found_while_no_events_come_reach_the_delivery(spark, tmp_path: Path) -> None:
     stream, found = Stream(spark, tmp_path), tmp_path / "out"
-    append_subscribers(stream.table, [person("ana", 500), person("eva", 500)])
+    append_subscribers(stream.table, [person("ana", "rent < 500"), person("eva", "rent < 500")])
 
     def run(change_in: int | None) -> list[dict]:
         checkpoint = tmp_path / "checkpoint"
@@ -172,7 +159,7 @@ def test_changes_that_are_found_while_no_events_come_reach_the_delivery(spark, t
 
         def before(batch: int) -> None:
             if batch == change_in:
-                append_subscribers(stream.table, [person("leo", 500)], gone=["eva"])
+                append_subscribers(stream.table, [person("leo", "rent < 500")], gone=["eva"])
             subscribers.prepare(batch)
 
         events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "events"))

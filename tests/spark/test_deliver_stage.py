@@ -1,6 +1,6 @@
 """The delivery as a stage of its own: what a pipeline gives, and what steps in between make of it."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from pyspark.errors import PythonException
@@ -13,8 +13,8 @@ from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark import CompiledSubscribers, Pipeline, deliver, deliver_outputs, match, top_subscribers
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.sources.events import END
+from spark.builders import NOON, streamed
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FLATS = "id string, time timestamp, expirytime timestamp, city string, rent int, note string"
 RENTS = [100 + at * 331 % 800 for at in range(60)]
 POLICIES = (
@@ -54,18 +54,6 @@ def _rows(frame):
     return sorted(map(tuple, frame.collect()), key=str)
 
 
-def _streamed(frame, folder):
-    rows = []
-    query = (
-        frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
-        .option("checkpointLocation", str(folder))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return rows
-
-
 @pytest.fixture(scope="module")
 def audience():
     return CompiledSubscribers.of(PEOPLE)
@@ -94,7 +82,7 @@ def test_a_stream_is_delivered_as_by_a_pipeline(spark, audience, expected, tmp_p
     matches = match(stream.json(str(tmp_path / "in")), audience, for_delivery=True)
     found = deliver(matches, audience, lateness=timedelta(minutes=40))
     without_note = sorted((row[:-1] for row in expected), key=str)
-    assert sorted(map(tuple, _streamed(found, tmp_path / "checkpoint")), key=str) == without_note
+    assert sorted(map(tuple, streamed(found, tmp_path / "checkpoint")), key=str) == without_note
 
 
 def test_the_best_subscribers_of_each_event_get_it_as_by_a_pipeline(spark, audience):
@@ -120,17 +108,16 @@ def test_steps_in_between_leave_out_rows_and_change_ranks(spark):
 
 def test_matches_that_are_none_are_refused(spark, audience):
     flats = _flats(spark)
-    with pytest.raises(InvalidEventError, match="matches: no column 'content', and some subscribers want"):
-        deliver(match(flats, audience), audience)
     matches = match(flats, audience, for_delivery=True)
-    with pytest.raises(InvalidEventError, match="matches: no column 'score'; expected those that"):
-        deliver(matches.drop("score"), audience)
-    with pytest.raises(InvalidEventError, match="matches: the column 'rank' is string; expected double"):
-        deliver(matches.selectExpr("* except (rank)", "'high' as rank"), audience)
-    with pytest.raises(InvalidEventError, match="carry: the matches have no column 'nope'"):
-        deliver(matches, audience, carry=["nope"])
-    with pytest.raises(InvalidEventError, match="carry: notifications have a column 'time' of their own"):
-        deliver(matches, audience, carry=["time"])
+    for given, carry, message in (
+        (match(flats, audience), [], "matches: no column 'content', and some subscribers want"),
+        (matches.drop("score"), [], "matches: no column 'score'; expected those that"),
+        (matches.selectExpr("* except (rank)", "'high' as rank"), [], "matches: the column 'rank' is string; expected"),
+        (matches, ["nope"], "carry: the matches have no column 'nope'"),
+        (matches, ["time"], "carry: notifications have a column 'time' of their own"),
+    ):
+        with pytest.raises(InvalidEventError, match=message):
+            deliver(given, audience, carry=carry)
     with pytest.raises(PythonException, match=r"there is no queue \('bob', None\) among these subscribers"):
         deliver(matches.limit(1).selectExpr("* except (subscriber)", "'bob' as subscriber"), audience).collect()
 

@@ -16,10 +16,8 @@ from rankcast.spark.delivery import live_state as state_live
 from rankcast.spark.delivery import stage as delivery
 from rankcast.spark.delivery import state
 from rankcast.spark.delivery.live_state import live_shard
-from rankcast.spark.delivery.shard_keys import shard_keys
-from rankcast.spark.delivery.stage import Delivery
-from rankcast.spark.delivery.stage_input import MessageKind, ShardInput
-from rankcast.spark.delivery.state import StateError, StoredShard
+from rankcast.spark.delivery.stage import Delivery, shard_keys
+from rankcast.spark.delivery.state import MessageKind, ShardInput, StateError, StoredShard
 from spark.packed_deliveries import QUEUES, SECOND, Policies, batches_of, chunk_of, collected, expected, rows_of, told
 
 
@@ -208,13 +206,12 @@ def test_a_live_shard_is_changed_in_place_and_moves_when_it_grows(live_folder):
     shard, twin = (Shard.of([Sliding(2, 500)] * QUEUES) for _ in range(2))
     files = set()
     for number, part in enumerate(batches_of(rows_of(300), 30)):
-        chunk, newest = chunk_of(part, 1), part[-1][0]
-        for one in (shard, twin):
-            one.take(chunk)
-            one.advance(newest)
         with live_shard(live_folder, 0) as live:
-            live.kept(shard, bytes([number]))
-            shard = live.taken(bytes([number]))
+            shard = live.taken(bytes([number])) or shard
+            for one in (shard, twin):
+                one.take(chunk_of(part, 1))
+                one.advance(part[-1][0])
+            live.kept(shard, bytes([number + 1]))
         files.add(tuple(path.name for path in (live_folder / "shard-0").glob("arena-*")))
     assert all(len(names) <= 1 for names in files)
     assert 1 < len(files) < 20
@@ -260,35 +257,24 @@ def test_a_folder_that_is_removed_while_it_is_taken_is_made_again(tmp_path, monk
     assert state_live.clean(tmp_path) == 0
 
 
-class TestDamagedState:
-    def filled(self):
-        spark = Spark()
-        for part in batches_of(rows_of(10), 2):
-            spark.batch(part)
-        return spark.committed
-
-    def test_a_missing_entry_of_the_log(self):
-        store = self.filled()
-        del store["log", (0,)]
-        with pytest.raises(StateError, match="part 0 of its log is missing"):
-            self.restored(store)
-
-    def test_a_missing_part_of_the_snapshot(self):
-        store = self.filled()
-        del store["snapshot", (0,)]
-        with pytest.raises(StateError, match="part 0 of its snapshot is missing"):
-            self.restored(store)
-
-    def test_a_damaged_entry_of_the_log(self):
-        store = self.filled()
-        store["log", (0,)] = (store["log", (0,)][0][:-1],)
-        with pytest.raises(StateError, match="the state of a delivery shard is damaged: log: an entry of"):
-            self.restored(store)
-
-    @staticmethod
-    def restored(store):
-        found = StoredShard(Handle(store))
-        return found.restored(found.head(), never)
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("log", None, "part 0 of its log is missing"),
+        ("snapshot", None, "part 0 of its snapshot is missing"),
+        ("log", slice(-1), "log: an entry of"),
+    ],
+)
+def test_a_damaged_state_is_an_error(name, damage, message):
+    spark = Spark()
+    for part in batches_of(rows_of(10), 2):
+        spark.batch(part)
+    (kept,) = spark.committed.pop((name, (0,)))
+    if damage is not None:
+        spark.committed[name, (0,)] = (kept[damage],)
+    found = StoredShard(Handle(spark.committed))
+    with pytest.raises(StateError, match=f"the state of a delivery shard is damaged: {message}"):
+        found.restored(found.head(), never)
 
 
 def never():

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from rankcast.delivery.engine.contents import WantedContent, content_codes
 from rankcast.model.errors import InvalidEventError, RankcastError
@@ -21,7 +22,7 @@ from rankcast.model.times import LATEST, TICK
 from rankcast.model.values import ValueType
 from rankcast.ranking.batch import RankingTable
 from rankcast.spark.matching.stage import rejected_rows
-from rankcast.spark.sources.event_batches import ColumnEvents
+from rankcast.spark.sources.event_reader import ColumnEvents
 from rankcast.spark.sources.event_values import ORIGINAL, REASON
 from rankcast.spark.sources.events import EventColumns, prepared, with_content_id
 from rankcast.storage.events.rows import event_of_row
@@ -35,9 +36,10 @@ def _reader(spark, ddl, columns=None, schema=None):
     return prepared(spark.createDataFrame([], ddl), columns, schema)[1]
 
 
-def _batch(fields, rows):
-    schema = pa.schema(fields)
-    return pa.RecordBatch.from_pylist(rows, schema)
+def _reading(spark, ddl, columns=None, schema=None):
+    """What reads rows of a DataFrame with these columns: it gives the events, and the rows that are none."""
+    reader, fields = _reader(spark, ddl, columns, schema), to_arrow_schema(spark.createDataFrame([], ddl).schema)
+    return lambda rows: reader.read(pa.RecordBatch.from_pylist(rows, fields))
 
 
 def _attributes(events):
@@ -51,27 +53,6 @@ WIDE_DDL = (
     "f float, s string, flag boolean, day date, whole decimal(20,0), price decimal(10,2), "
     "address struct<city: string, zip: int, inner: struct<type: int>>, `data.subject` string"
 )
-WIDE = [
-    ("id", pa.string()),
-    ("source", pa.string()),
-    ("type", pa.string()),
-    ("time", UTC_TIME),
-    ("expirytime", UTC_TIME),
-    ("n", pa.int64()),
-    ("small", pa.int8()),
-    ("x", pa.float64()),
-    ("f", pa.float32()),
-    ("s", pa.string()),
-    ("flag", pa.bool_()),
-    ("day", pa.date32()),
-    ("whole", pa.decimal128(20, 0)),
-    ("price", pa.decimal128(10, 2)),
-    (
-        "address",
-        pa.struct([("city", pa.string()), ("zip", pa.int32()), ("inner", pa.struct([("type", pa.int32())]))]),
-    ),
-    ("data.subject", pa.string()),
-]
 TEXT = st.sampled_from(["", "a", "é", "😀"])
 WHOLE = 10**20 - 1
 VALUES = {
@@ -115,7 +96,7 @@ def _expected(row):
 
 @given(rows=st.lists(st.fixed_dictionaries({name: st.none() | value for name, value in VALUES.items()}), max_size=4))
 def test_columns_become_the_attributes_that_an_event_file_would_give(spark, rows):
-    found, rejected = _wide(spark).read(_batch(WIDE, rows))
+    found, rejected = _wide(spark)(rows)
     expected = [_expected(row) for row in rows]
     assert found.rows.tolist() == [at for at, one in enumerate(expected) if one is not None]
     assert len(rejected) == expected.count(None)
@@ -124,14 +105,13 @@ def test_columns_become_the_attributes_that_an_event_file_would_give(spark, rows
 
 def _wide(spark, known=[]):  # noqa: B006 (made once: it asks Spark for its schema)
     if not known:
-        known.append(_reader(spark, WIDE_DDL))
+        known.append(_reading(spark, WIDE_DDL))
     return known[0]
 
 
 def test_times_and_expiries_are_microseconds(spark):
-    reader = _reader(spark, "id string, time timestamp, expirytime timestamp")
-    fields = [("id", pa.string()), ("time", UTC_TIME), ("expirytime", UTC_TIME)]
-    found, _ = reader.read(_batch(fields, [{"id": "1", "time": NOON}, {"id": "2", "time": NOON, "expirytime": LATEST}]))
+    read = _reading(spark, "id string, time timestamp, expirytime timestamp")
+    found, _ = read([{"id": "1", "time": NOON}, {"id": "2", "time": NOON, "expirytime": LATEST}])
     micros = (NOON - datetime(1970, 1, 1, tzinfo=UTC)) // TICK
     assert found.times.tolist() == [micros, micros]
     assert found.expires.tolist() == [2**63 - 1, (LATEST - datetime(1970, 1, 1, tzinfo=UTC)) // TICK]
@@ -139,13 +119,9 @@ def test_times_and_expiries_are_microseconds(spark):
 
 def test_other_columns_can_take_the_envelopes_places(spark):
     columns = EventColumns(id="order_no", time="created", source="shop", expires="until")
-    reader = _reader(spark, "order_no int, created string, shop string, until date, id string, city string", columns)
-    fields = [
-        *(("order_no", pa.int32()), ("created", pa.string()), ("shop", pa.string()), ("until", pa.date32())),
-        *(("id", pa.string()), ("city", pa.string())),
-    ]
+    read = _reading(spark, "order_no int, created string, shop string, until date, id string, city string", columns)
     row = {"order_no": 7, "created": "2026-03-01T13:00:00+01:00", "until": date(2026, 3, 2), "id": "x", "city": "Porto"}
-    found, rejected = reader.read(_batch(fields, [row, {**row, "created": "yesterday"}]))
+    found, rejected = read([row, {**row, "created": "yesterday"}])
     assert _attributes(found) == [
         {
             "id": "7",
@@ -190,14 +166,10 @@ def test_payload_and_document_exclude_each_other():
 def test_rows_are_checked_against_the_declared_schema(spark):
     declared = {"n": ValueType.INT, "x": ValueType.FLOAT, "t": ValueType.TIME, "s": ValueType.STRING}
     schema = Schema(declared, required=frozenset({"n"}))
-    reader = _reader(spark, "id int, time timestamp, n double, x bigint, t string, s string", None, schema)
-    fields = [
-        *(("id", pa.int32()), ("time", UTC_TIME), ("n", pa.float64()), ("x", pa.int64())),
-        *(("t", pa.string()), ("s", pa.string())),
-    ]
+    read = _reading(spark, "id int, time timestamp, n double, x bigint, t string, s string", None, schema)
     good = {"id": 1, "time": NOON, "n": 3.0, "x": 2, "t": "2026-03-01", "s": "a"}
     changes = [{}, {"n": 3.5}, {"n": None}, {"n": math.nan}, {"x": 2**53 + 1}, {"t": "soon"}, {"x": None}]
-    found, rejected = reader.read(_batch(fields, [{**good, **change} for change in changes]))
+    found, rejected = read([{**good, **change} for change in changes])
     assert found.rows.tolist() == [0, 6]
     (first, _) = _attributes(found)
     assert (first["n"], first["x"], first["t"]) == (3, 2.0, datetime(2026, 3, 1, tzinfo=UTC))
@@ -221,20 +193,18 @@ def test_text_that_is_not_utf8_is_rejected(spark):
 
 
 def test_what_a_source_could_not_read_is_passed_on(spark):
-    reader = _reader(spark, f"id string, time timestamp, {REASON} string, {ORIGINAL} string")
-    fields = [("id", pa.string()), ("time", UTC_TIME), (REASON, pa.string()), (ORIGINAL, pa.string())]
+    read = _reading(spark, f"id string, time timestamp, {REASON} string, {ORIGINAL} string")
     rows = [{"id": "1", "time": NOON}, {REASON: "line 2 is cut short", ORIGINAL: '{"id": '}]
-    found, rejected = reader.read(_batch(fields, rows))
+    found, rejected = read(rows)
     assert found.rows.tolist() == [0]
     assert rejected == [("line 2 is cut short", '{"id": ')]
 
 
 def test_a_payload_column_has_attributes_beside_the_columns(spark):
-    reader = _reader(spark, "id int, time timestamp, city string, p string", EventColumns(payload="p"))
-    fields = [("id", pa.int32()), ("time", UTC_TIME), ("city", pa.string()), ("p", pa.string())]
+    read = _reading(spark, "id int, time timestamp, city string, p string", EventColumns(payload="p"))
     payloads = ['{"rent": 700, "type": "flat", "size": {"rooms": 2}, "v": [1, 2.5]}', None, "{", "[1]", '{"city": "x"}']
     rows = [{"id": at, "time": NOON, "city": "Porto", "p": text} for at, text in enumerate(payloads)]
-    found, rejected = reader.read(_batch(fields, rows))
+    found, rejected = read(rows)
     first, second = found._events
     assert first.attributes.items() >= {"rent": 700, "data.type": "flat", "size.rooms": 2, "city": "Porto"}.items()
     assert first.vector("v") == (1.0, 2.5)
@@ -275,10 +245,9 @@ def test_documents_are_cloudevents_or_plain_events(spark):
 def test_arrays_of_numbers_are_vectors(spark):
     wanted = Subscription("1", Filter.of(Constant(True)), relevance=Cosine("item.v", (1.0, 0.0)))
     ranking = RankingTable.of([Subscriber("a", (wanted,))], [0])
-    reader = _reader(spark, "id int, time timestamp, item struct<v: array<int>>")
-    fields = [("id", pa.int32()), ("time", UTC_TIME), ("item", pa.struct([("v", pa.list_(pa.int32()))]))]
+    read = _reading(spark, "id int, time timestamp, item struct<v: array<int>>")
     lists = [{"v": [3, 4]}, {"v": None}, None, {"v": [1, None]}, {"v": []}]
-    found, _ = reader.read(_batch(fields, [{"id": 1, "time": NOON, "item": one} for one in lists]))
+    found, _ = read([{"id": 1, "time": NOON, "item": item} for item in lists])
     features = found.features(ranking)
     assert features.size.tolist() == [[2, -1, -1, -1, -1]]
     assert features.values[:2].tolist() == [0.75, 1.0]

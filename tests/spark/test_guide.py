@@ -1,9 +1,10 @@
-"""The examples of docs/spark.md are run, in the order of the page."""
+"""The examples of docs/spark.md are run, in the order of the page, and so is examples/spark_pipeline.py."""
 
 import contextlib
 import doctest
 import io
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -12,7 +13,8 @@ from typer.testing import CliRunner
 
 from rankcast.cli.main import app
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+ROOT = Path(__file__).parents[2]
+PAGE, EXAMPLE = ROOT / "docs" / "spark.md", ROOT / "examples" / "spark_pipeline.py"
 BLOCK = re.compile(r"^```(console|python spark)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -46,3 +48,25 @@ def _run_commands(content: str) -> None:
         options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         printed = result.stderr + result.stdout
         assert doctest.OutputChecker().check_output(expected, printed, options), f"{command}\n{printed}"
+
+
+def test_the_example_shows_a_table_and_a_stream(spark, capsys):
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    parts, title = {}, ""
+    for line in capsys.readouterr().out.splitlines():
+        if line.endswith(":"):
+            title = line
+        else:
+            parts.setdefault(title, []).append(line.split())
+    notified = [row[:3] for row in parts["Notifications:"]]
+    assert notified == [row[:3] for row in parts["Notifications of the stream:"]]
+    assert ["ana", "f1", "0.6"] in notified
+    assert ["ben", "f5", "0.8"] in notified
+    assert parts["The best subscriber of each flat:"] == [
+        ["f1", "ana"],
+        ["f2", "ana"],
+        ["f3", "ben"],
+        ["f4", "ana"],
+        ["f5", "ana"],
+        ["f6", "ben"],
+    ]

@@ -13,43 +13,44 @@ from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.matched_sets import positions
 from rankcast.delivery.stream.shards import Shard
 from rankcast.language.parser import parse_filter
+from rankcast.matching.index import Index
 from rankcast.matching.naive import matches
 from rankcast.model.errors import InvalidEventError, UnknownIdError
 from rankcast.model.events import Event
-from rankcast.model.policies import Periodic, Sliding
+from rankcast.model.policies import Continuous, Periodic, Sliding
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import TICK
+from rankcast.ranking.batch_table import COSINE, NONE
 from rankcast.ranking.preferences import Preferences
 from rankcast.samples.feeds import FEEDS
-from rankcast.spark.delivery.payloads import Payload
+from rankcast.spark.delivery.rerank import Payload
 from rankcast.spark.matching import shipping
 from rankcast.spark.matching import stage as matching
-from rankcast.spark.matching.chunks import chunks_of
-from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, QueueKey, loaded
-from rankcast.spark.matching.shipping import SavedAudience, _packed
-from rankcast.spark.matching.stage import match, ranked
-from rankcast.spark.sources.event_batches import OpenEvents
-from rankcast.spark.sources.event_contents import typed_document
+from rankcast.spark.matching.compiled_subscribers import FILE, CompiledSubscribers, QueueKey, changed_audience, loaded
+from rankcast.spark.matching.packing import chunks_of
+from rankcast.spark.matching.shipping import SavedAudience
+from rankcast.spark.matching.stage import match, rank_events
+from rankcast.spark.sources.event_reader import OpenEvents, typed_document
 from rankcast.spark.sources.events import EventColumns
 from rankcast.storage.events.files import write_events
 from rankcast.testing.strategies import VECTOR, events, subscribers, times, vectors
+from spark.builders import NOON, person
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FLAT = Event("1", "/s", time=NOON, data={"rent": 1})
 
 
 def _expected(people, published):
     for event in published:
-        for person in people:
-            satisfied = [one.id for one in person.subscriptions if matches(one, event)]
-            preferences = Preferences.of(person)
+        for someone in people:
+            satisfied = [one.id for one in someone.subscriptions if matches(one, event)]
+            preferences = Preferences.of(someone)
             found = preferences.ranked(event, satisfied) if satisfied else None
             if found is not None:
                 expires = preferences.expires(found.matched, event.time, event.expires)
                 score = preferences.score(found.rank, event.time)
-                yield (*event.identity, event.time, expires, person.id, None, found.rank, score, list(found.matched))
+                yield (*event.identity, event.time, expires, someone.id, None, found.rank, score, list(found.matched))
 
 
 class Crowd(tuple):
@@ -108,16 +109,11 @@ def _flats(spark, rows):
     return spark.createDataFrame(rows, "id int, time timestamp, city string, rent int, k int")
 
 
-def _person(name, *texts, deliver=None, **options):
-    owned = [Subscription(str(at), parse_filter(text), rank=1 / (at + 1)) for at, text in enumerate(texts)]
-    return Subscriber(name, tuple(owned), **({} if deliver is None else {"deliver": deliver}), **options)
-
-
 def test_columns_of_the_events_can_be_kept(spark):
     frame = _flats(spark, [(1, NOON, "Porto", 700, 3), (2, None, "Porto", 1, 4), (3, NOON, "Faro", 5, 6)])
     found = match(
         frame,
-        CompiledSubscribers.of([_person("ana", "rent < 800"), _person("ben", "city = 'Faro'")]),
+        CompiledSubscribers.of([person("ana", "rent < 800"), person("ben", "city = 'Faro'")]),
         keep=["k", "city"],
     )
     assert sorted((row.id, row.subscriber, row.k, row.city) for row in found.collect()) == [
@@ -131,21 +127,11 @@ def test_columns_of_the_events_can_be_kept(spark):
         match(frame, CompiledSubscribers.of([]), keep=["nope"])
 
 
-def test_a_stream_is_matched_as_a_table_is(spark, tmp_path):
-    frame = _flats(spark, [(1, NOON, "Porto", 700, 3), (2, NOON, "Faro", 900, 4)])
-    frame.write.parquet(str(tmp_path / "in"))
-    audience = CompiledSubscribers.of([_person("ana", "rent < 800")])
-    stream = match(spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in")), audience)
-    query = stream.writeStream.format("memory").queryName("matched_stream").trigger(availableNow=True).start()
-    query.awaitTermination()
-    assert [row.id for row in spark.table("matched_stream").collect()] == ["1"]
-
-
 def test_pieces_are_small_when_events_match_a_lot(spark, monkeypatch):
     monkeypatch.setattr(matching, "MATCHES", 100)
     monkeypatch.setattr(matching, "FIRST_EVENTS", 8)
     monkeypatch.setattr(matching, "FEWEST_EVENTS", 2)
-    audience = CompiledSubscribers.of([_person(str(at), "rent > 0") for at in range(25)])
+    audience = CompiledSubscribers.of([person(str(at), "rent > 0") for at in range(25)])
     frame = _flats(spark, [(at, NOON, "Porto", 1, 1) for at in range(30)])
     reader = matching.prepared(frame)[1]
     pieces = list(matching.matched_pieces(iter(frame.toArrow().to_batches()), reader, audience))
@@ -166,7 +152,7 @@ def _same(first, second):
 def test_an_audience_is_saved_and_mapped_back(tmp_path):
     near = Closeness([Target("rent", 700, scale=100)])
     people = [
-        _person("ana", "rent < 800", "rent < 500", deliver=Sliding(3, 10)),
+        person("ana", "rent < 800", "rent < 500", deliver=Sliding(3, 10)),
         Subscriber("ben", (Subscription("x", parse_filter("true"), relevance=near),), Periodic(1, timedelta(hours=1))),
     ]
     audience = CompiledSubscribers.of(people)
@@ -187,9 +173,9 @@ def test_a_host_without_the_folder_unpacks_what_came_with_the_task(tmp_path, mon
         def __init__(self, value):
             self.value = value
 
-    audience = CompiledSubscribers.of([_person("ana", "rent < 800")])
+    audience = CompiledSubscribers.of([person("ana", "rent < 800")])
     audience.save(tmp_path / "driver")
-    content = Broadcast(_packed(tmp_path / "driver"))
+    content = Broadcast((tmp_path / "driver" / FILE).read_bytes())
     ship = SavedAudience(str(tmp_path / "driver"), shipping._mark(tmp_path / "driver"), content)
     monkeypatch.setattr(shipping.tempfile, "gettempdir", lambda: str(tmp_path / "worker"))
     (tmp_path / "worker").mkdir()
@@ -218,7 +204,7 @@ def _chunks(people, published, shards, carried=None):
     """The audience of some people, their rows of some events, and these in chunks."""
     audience = CompiledSubscribers.of(people)
     batch = OpenEvents(np.arange(len(published)), published, carried)
-    rows = ranked(batch, audience, *batch.matched(audience.reader))
+    rows, _ = rank_events(batch, audience, *batch.matched(audience.reader))
     table = batch.table(audience.queues.wanted_content)
     return audience, rows, list(chunks_of(table, rows, audience, 7, shards, 1 % shards))
 
@@ -252,13 +238,12 @@ def test_chunks_hold_every_row_once_with_its_rank_and_what_matched(crowd, shards
 
 
 def test_more_subscriptions_than_a_mask_has_bits_are_a_set():
-    person = _person("ana", *["rent > 0"] * 30)
-    _, _, ((_, _, chunk), *_) = _chunks([person], [FLAT], 2)
+    _, _, ((_, _, chunk), *_) = _chunks([person("ana", *["rent > 0"] * 30)], [FLAT], 2)
     assert positions(int(chunk.matched[0]), chunk.sets) == list(range(30))
 
 
 def test_a_shard_refuses_the_chunks_of_other_subscribers(tmp_path):
-    people = [_person("ana", "rent > 0"), _person("ben", "rent > 0")]
+    people = [person("ana", "rent > 0"), person("ben", "rent > 0")]
     audience, other = CompiledSubscribers.of(people), CompiledSubscribers.of(people[::-1])
     mark = audience.queues.fingerprint
     audience.save(tmp_path / "a")
@@ -269,3 +254,102 @@ def test_a_shard_refuses_the_chunks_of_other_subscribers(tmp_path):
     with pytest.raises(InvalidEventError, match="the state of the delivery belongs to other subscribers"):
         shard.take(replace(chunk, version=other.queues.fingerprint))
     assert shard.waiting == 2
+
+
+def described(audience: CompiledSubscribers, number: int) -> tuple:
+    """Everything that is known of a subscription, by names instead of numbers."""
+    ranking, table = audience.ranking, audience.ranking.table
+    queue, profile = int(table.queue[number]), int(table.profile[number])
+    name = audience.queues.names_of(queue)[audience.position[number]]
+    wider = table.general[table.general_start[number] : table.general_end[number]].tolist()
+    return (
+        audience.queues.keys[queue],
+        name,
+        float(table.rank[number]),
+        float(table.weight[number]),
+        int(table.refresh[number]),
+        int(table.rank_by[profile]),
+        tuple(table.half_life[profile].tolist()),
+        tuple(sorted(audience.queues.names_of(queue)[audience.position[one]] for one in wider)),
+        _function(ranking, int(table.relevance[number])),
+    )
+
+
+def _function(ranking, function: int) -> tuple:
+    table = ranking.table
+    if function == NONE:
+        return ()
+    parts = slice(int(table.part_start[function]), int(table.part_start[function + 1]))
+    names = ranking.vectors if table.kind[function] == COSINE else ranking.numbers
+    columns = [names[column] for column in table.part_column[parts].tolist()]
+    numbers = [tuple(column[parts].tolist()) for column in (table.part_value, table.part_scale, table.part_weight)]
+    return (int(table.kind[function]), float(table.reach[function]), tuple(columns), *numbers)
+
+
+def satisfied(audience: CompiledSubscribers, event) -> list[tuple]:
+    return sorted(described(audience, number) for number in audience.reader.match_one(event.attributes).tolist())
+
+
+everyone = st.lists(subscribers(), max_size=4, unique_by=lambda one: one.id)
+
+
+@given(st.lists(everyone, min_size=1, max_size=4), st.lists(events(), max_size=5), st.sets(st.integers(0, 3)))
+@settings(max_examples=25)
+def test_a_changed_audience_is_the_audience_of_those_who_are_there(
+    tmp_path_factory, steps: list[list[Subscriber]], published: list, reloads: set[int]
+) -> None:
+    audience, there = None, {}
+    numbers: dict[QueueKey, int] = {}
+    for at, step in enumerate(steps):
+        wanted = {one.id: one for one in step}
+        changed = {name: () for name in there if name not in wanted}
+        changed |= {name: (one,) for name, one in wanted.items() if there.get(name) != one}
+        audience, there = changed_audience(audience, changed), wanted
+        if at in reloads:
+            folder = tmp_path_factory.mktemp("saved")
+            audience.save(folder)
+            audience = CompiledSubscribers.load(folder, verify=True)
+        found = {key: audience.queue_number(key) for key in audience.queues.keys}
+        assert numbers.items() <= found.items()
+        numbers = found
+    fresh = CompiledSubscribers.of(there.values())
+    for event in published:
+        assert satisfied(audience, event) == satisfied(fresh, event)
+    assert len(audience) == len(fresh)
+
+
+BEST = Continuous(1)
+
+
+def _ana(rent: int, name: str, policy=BEST) -> Subscriber:
+    return Subscriber("ana", (Subscription(name, parse_filter(f"rent < {rent}")),), policy)
+
+
+def test_names_within_a_queue_keep_their_positions() -> None:
+    audience = changed_audience(None, {"ana": (_ana(500, "cheap"),)})
+    audience = changed_audience(audience, {"ana": (_ana(900, "dear"),)})
+    assert audience.queues.names_of(0) == ["cheap", "dear"]
+    (number,) = audience.reader.match_one({"rent": 100}).tolist()
+    assert audience.position[number] == 1
+
+
+def test_the_policies_that_a_queue_may_get_later_are_known() -> None:
+    periods = (_ana(500, "a"), _ana(500, "a", Sliding(1, 2)))
+    audience = changed_audience(None, {"ana": periods})
+    assert audience.queues.policies_of(0, 1) == [Continuous(1)]
+    assert set(audience.queues.policies) == {Continuous(1), Sliding(1, 2)}
+    audience = changed_audience(audience, {"ana": (_ana(500, "a", Sliding(1, 3)),)})
+    assert audience.queues.policies_of(0, 1) == [Continuous(1)]
+    assert Sliding(1, 3) in audience.queues.policies
+
+
+def test_only_what_changes_enters_the_index(monkeypatch) -> None:
+    many = {f"s{at}": (Subscriber(f"s{at}", _ana(at, "a").subscriptions),) for at in range(50)}
+    audience = changed_audience(None, many)
+    added: list[int] = []
+    original = Index.add
+    monkeypatch.setattr(Index, "add", lambda self, entry: (added.append(entry.number), original(self, entry)))
+    audience = changed_audience(audience, {"s7": (), "s9": (Subscriber("s9", _ana(3, "b").subscriptions),)})
+    assert added == [50]
+    assert len(audience) == 49
+    assert np.array_equal(audience.reader.match_one({"rent": 48}), np.array([49]))

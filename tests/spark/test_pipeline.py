@@ -2,30 +2,23 @@
 
 import json
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
-from rankcast.language.parser import parse_filter
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidSubscriptionError, InvalidValueError
 from rankcast.model.policies import Continuous, Gathered, OnDemand, Sliding
 from rankcast.model.relevance import Decay
-from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.delivery.live_state import PREFIX, base_folder
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.stage import match
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.sources.events import END
+from spark.builders import NOON, person, streamed
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FLATS = "id int, time timestamp, city string, rent int, tags array<string>, price decimal(10,2)"
-
-
-def _person(name, *texts, **options):
-    owned = [Subscription(str(at), parse_filter(text), rank=1 / (at + 1)) for at, text in enumerate(texts)]
-    return Subscriber(name, tuple(owned), **options)
 
 
 def _flats(spark, *rents, start=0):
@@ -38,8 +31,8 @@ def _flats(spark, *rents, start=0):
 
 def test_everything_that_comes_of_events_is_in_one_table(spark):
     people = [
-        _person("ana", "rent < 800", "rent < 500", deliver=Sliding(1, 2)),
-        _person("ben", "rent > 0", decay=Decay(timedelta(hours=1)), deliver=Continuous(1)),
+        person("ana", "rent < 800", "rent < 500", deliver=Sliding(1, 2)),
+        person("ben", "rent > 0", decay=Decay(timedelta(hours=1)), deliver=Continuous(1)),
     ]
     events = _flats(spark, 700, 400, 900).unionByName(_flats(spark, 1).selectExpr("* except (time)", "null as time"))
     pipeline = Pipeline(people, carry=["tags", "price"])
@@ -66,7 +59,7 @@ def test_everything_that_comes_of_events_is_in_one_table(spark):
 
 
 def test_only_the_best_subscribers_of_an_event_compete_for_it(spark):
-    people = [_person("ana", "rent < 800"), _person("ben", "rent < 0", "rent < 900")]
+    people = [person("ana", "rent < 800"), person("ben", "rent < 0", "rent < 900")]
     found = Pipeline(people, top=TopSubscribers(5, "relevance", k_column="rent")).transform(_flats(spark, 1, 2, 0))
     assert sorted((row.id, row.subscriber) for row in found.collect()) == [("0", "ana"), ("1", "ana"), ("1", "ben")]
 
@@ -76,16 +69,9 @@ def test_late_events_of_a_stream_are_reported_once_and_change_nothing(spark, tmp
     for frame in (_flats(spark, 1, 2, 3, start=60), _flats(spark, 4, 5), _flats(spark, 6, start=70), end):
         frame.coalesce(1).write.mode("append").json(str(tmp_path / "in"))
     stream = spark.readStream.schema(f"{FLATS}, {END} boolean").option("maxFilesPerTrigger", 1)
-    people = [_person("ana", "rent > 0"), _person("ben", "rent > 0")]
+    people = [person("ana", "rent > 0"), person("ben", "rent > 0")]
     outputs = Pipeline(people, shards=2, lateness=timedelta(minutes=5)).outputs(stream.json(str(tmp_path / "in")))
-    rows = []
-    query = (
-        outputs.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    rows = streamed(outputs, tmp_path / "checkpoint")
     assert sorted(row.id for row in rows if row.kind == "late") == ["0", "1"]
     assert sorted((row.subscriber, row.id) for row in rows if row.kind == "notification") == [
         (name, number) for name in ("ana", "ben") for number in ("60", "61", "62", "70")
@@ -127,7 +113,7 @@ def test_subscribers_come_from_a_table_of_the_same_shape(spark):
 
 def test_an_audience_whose_notifications_need_a_hub_can_be_matched_but_not_delivered_to(spark, tmp_path):
     audience = CompiledSubscribers.of(
-        [_person("ana", "rent < 800"), _person("ben", "rent > 0", notify=Gathered(timedelta(1)))]
+        [person("ana", "rent < 800"), person("ben", "rent > 0", notify=Gathered(timedelta(1)))]
     )
     assert match(_flats(spark, 700), audience).count() == 2
     audience.save(tmp_path / "audience")
@@ -139,12 +125,12 @@ def test_an_audience_whose_notifications_need_a_hub_can_be_matched_but_not_deliv
 def test_what_killed_streams_left_in_memory_is_removed_when_a_pipeline_is_made(spark):
     left = base_folder() / f"{PREFIX}{os.getuid()}-killed"
     (left / "shard-0").mkdir(parents=True)
-    Pipeline([_person("ana", "rent < 800")]).transform(_flats(spark, 700))
+    Pipeline([person("ana", "rent < 800")]).transform(_flats(spark, 700))
     assert not left.exists()
 
 
 def test_events_that_come_again_are_counted(spark):
-    pipeline = Pipeline([_person("ana", "rent < 800")], lateness=timedelta(minutes=5))
+    pipeline = Pipeline([person("ana", "rent < 800")], lateness=timedelta(minutes=5))
     events = _flats(spark, 700, 400).unionByName(_flats(spark, 700)).unionByName(_later(_flats(spark, 500)))
     rows = pipeline.outputs(events.repartition(3)).collect()
     assert sorted(row.id for row in rows if row.kind == "notification") == ["0", "1"]
@@ -158,9 +144,9 @@ def _later(events):
 
 def test_what_cannot_work_is_refused_at_once(spark):
     with pytest.raises(InvalidSubscriptionError, match=r"subscriber 'ana': notify: 'on_demand' needs a hub"):
-        Pipeline([_person("ana", "rent < 1", deliver=Continuous(1), notify=OnDemand())])
+        Pipeline([person("ana", "rent < 1", deliver=Continuous(1), notify=OnDemand())])
     with pytest.raises(DuplicateIdError, match="two subscribers 'ana'"):
-        Pipeline([_person("ana", "true"), _person("ana", "true")])
+        Pipeline([person("ana", "true"), person("ana", "true")])
     with pytest.raises(InvalidValueError, match="shards: 0; expected at least 1"):
         Pipeline([], shards=0)
     with pytest.raises(InvalidEventError, match="carry: notifications have a column 'id' of their own"):

@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 import spark_stream_program
 from crashing_programs import Program, files_under, until
 from rankcast.model.errors import InvalidFileError
+from spark.builders import forget_last_commit
 from spark_cluster import SPARK_HOME, standalone_cluster
 from spark_stream_program import outputs_of
 
@@ -137,17 +138,9 @@ def test_a_standalone_cluster_of_two_workers_puts_out_the_same(uninterrupted: Pa
     assert outputs_of(folder) == outputs_of(uninterrupted)
 
 
-def _forget_last_commit(folder: Path) -> None:
-    """As if the stream had been killed when its last batch was put out and not committed."""
-    commits = folder / "checkpoint" / "commits"
-    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-    for name in (str(last), f".{last}.crc"):
-        (commits / name).unlink()
-
-
 def test_a_batch_that_is_done_again_gives_the_same_output(spark, uninterrupted: Path) -> None:
     before = outputs_of(uninterrupted)
-    _forget_last_commit(uninterrupted)
+    forget_last_commit(uninterrupted / "checkpoint")
     spark_stream_program.run(uninterrupted, spark)
     assert outputs_of(uninterrupted) == before
 
@@ -157,7 +150,7 @@ def finished(uninterrupted: Path, tmp_path: Path) -> Path:
     """A copy of the stream, its last batch to be done again."""
     folder = tmp_path / "copy"
     shutil.copytree(uninterrupted, folder)
-    _forget_last_commit(folder)
+    forget_last_commit(folder / "checkpoint")
     return folder
 
 

@@ -17,15 +17,15 @@ from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, T
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.spark.delivery.stage import BatchDelivery
-from rankcast.spark.delivery.stage_input import MessageKind
+from rankcast.spark.delivery.state import MessageKind
 from rankcast.spark.delivery.unpacked_rows import UnpackTask
 from rankcast.spark.matching import compiled_subscribers as audiences
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.packed_rows import PackTask
+from rankcast.spark.matching.packing import PackTask
 from rankcast.spark.matching.stage import matched_pieces
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
-from rankcast.spark.sources.event_contents import typed_document
+from rankcast.spark.sources.event_reader import typed_document
 from spark.stages import READER, InMemory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

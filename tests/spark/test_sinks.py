@@ -1,9 +1,10 @@
 """What sinks promise: every row of every batch once, whatever is written again, and no mixing of two runs."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pyarrow as pa
@@ -17,6 +18,7 @@ from rankcast.spark.sinks.databases import DatabaseError, DatabaseSink, is_datab
 from rankcast.spark.sinks.files import FileSink
 from rankcast.spark.sinks.outputs import computed
 from rankcast.spark.sinks.sinks import run_of, sink_of, start_outputs, write_outputs
+from spark.builders import forget_last_commit
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 TIME = pa.timestamp("us", tz="UTC")
@@ -65,6 +67,19 @@ SECOND = [notification(3), notification(1, "rui"), rejected("}"), rejected("}"),
 def frame(spark: SparkSession, rows: list[tuple]) -> DataFrame:
     named = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(named, SCHEMA))
+
+
+class Kind(NamedTuple):
+    """A database and a way to ask it."""
+
+    url: str
+    ask: Callable[[str], list[tuple]]
+
+
+def opened(address: Kind) -> DatabaseSink:
+    sink = DatabaseSink(address.url)
+    sink.open("run")
+    return sink
 
 
 def write(spark: SparkSession, sink: object, number: int, rows: list[tuple]) -> None:
@@ -159,13 +174,6 @@ def postgres() -> Iterator[str]:
         yield url
 
 
-class Kind:
-    """A database and a way to ask it."""
-
-    def __init__(self, url: str, ask) -> None:
-        self.url, self.ask = url, ask
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request, tmp_path) -> Iterator[Kind]:
     if request.param == "sqlite":
@@ -193,8 +201,7 @@ def database(request, tmp_path) -> Iterator[Kind]:
 
 
 def test_a_database_gets_every_row_once_however_often_a_batch_is_written(spark, database):
-    sink = DatabaseSink(database.url)
-    sink.open("run")
+    sink = opened(database)
     for number, rows in ((0, FIRST), (0, FIRST), (1, SECOND), (1, SECOND)):
         write(spark, sink, number, rows)
     found = database.ask(
@@ -215,8 +222,7 @@ def test_a_database_gets_every_row_once_however_often_a_batch_is_written(spark, 
 
 
 def test_times_and_lists_keep_their_meaning(spark, database):
-    sink = DatabaseSink(database.url)
-    sink.open("run")
+    sink = opened(database)
     write(spark, sink, 0, FIRST)
     (found,) = database.ask("SELECT time, delivered, matched FROM notifications WHERE id = 'flat-1'")
     if database.url.startswith("sqlite"):
@@ -226,8 +232,7 @@ def test_times_and_lists_keep_their_meaning(spark, database):
 
 
 def test_a_batch_that_fails_half_way_leaves_nothing(spark, database):
-    sink = DatabaseSink(database.url)
-    sink.open("run")
+    sink = opened(database)
     write(spark, sink, 0, FIRST)
     broken = frame(spark, [notification(9)]).selectExpr(
         *[name for name in frame(spark, []).columns if name != "original"],
@@ -253,8 +258,7 @@ def test_queries_share_a_database_and_a_query_belongs_to_one_run(spark, database
 
 
 def test_columns_that_come_later_are_added(spark, database):
-    sink = DatabaseSink(database.url)
-    sink.open("run")
+    sink = opened(database)
     write(spark, sink, 0, FIRST)
     again = DatabaseSink(database.url)
     with computed(frame(spark, SECOND).withColumnRenamed("city", 'a "quoted" name'), 1) as batch:
@@ -268,8 +272,7 @@ def test_columns_that_come_later_are_added(spark, database):
 
 
 def test_characters_that_a_database_cannot_hold_are_escaped(spark, database):
-    sink = DatabaseSink(database.url)
-    sink.open("run")
+    sink = opened(database)
     write(spark, sink, 0, [rejected("a\x00b 'quoted'\t\\N \U0001f600")])
     assert database.ask("SELECT original FROM rejected") == [("a\\u0000b 'quoted'\t\\N \U0001f600",)]
 
@@ -304,9 +307,7 @@ def test_a_stream_goes_on_where_it_stopped_and_its_output_has_every_row_once(spa
     arrivals.joinpath("first").rename(tmp_path / "first")
     _move_files(tmp_path / "first", arrivals)
     run()
-    # The commit of the batch is forgotten, as by a crash between the output and Spark's own log.
-    for name in ("0", ".0.crc"):
-        (tmp_path / "checkpoint" / "commits" / name).unlink()
+    forget_last_commit(tmp_path / "checkpoint")
     frame(spark, SECOND).write.parquet(str(tmp_path / "second"))
     _move_files(tmp_path / "second", arrivals)
     run()

@@ -14,13 +14,16 @@ from rankcast.model.values import ValueType
 from rankcast.samples.feeds import DEFAULT_START, feed_named
 from rankcast.spark.session import SparkSetupError
 from rankcast.spark.sources.event_values import ORIGINAL, REASON
-from rankcast.spark.sources.parsing import Columns, Documents, Piece, csv_rows, row_of
 from rankcast.spark.sources.sources import (
+    Layout,
+    Piece,
+    csv_rows,
     events_of_messages,
     format_of,
     rate_events,
     read_events,
     read_kafka,
+    row_of,
     source_of,
 )
 from rankcast.storage.events.files import EventFormat, write_events
@@ -93,7 +96,7 @@ def test_without_a_schema_events_keep_whatever_attributes_they_have(spark, tmp_p
 
 def test_an_event_without_an_id_is_known_by_its_content():
     made = [
-        row_of(Piece(text, "a.jsonl"), Columns(SCHEMA))["id"]
+        row_of(Piece(text, "a.jsonl"), Layout(SCHEMA))["id"]
         for text in (b'{"rent": 1}', b'{"rent": 1} ', b'{"rent": 2}')
     ]
     assert made[0] == made[1] != made[2]
@@ -130,7 +133,7 @@ def test_a_csv_file_that_cannot_be_read_is_rejected_and_the_others_are_read(spar
 def test_of_a_damaged_csv_file_is_read_what_can_be_read():
     whole = "id,rent\n" + "".join(f"{number},{number * 7919 % 1000}\n" for number in range(100_000))
     packed = gzip.compress(whole.encode(), mtime=0)
-    made = list(csv_rows(Piece(packed[: len(packed) // 2], "flats.csv.gz"), Documents()))
+    made = list(csv_rows(Piece(packed[: len(packed) // 2], "flats.csv.gz"), Layout()))
     assert 1_000 < len([row for row in made if REASON not in row]) < 100_000
     assert made[-1][REASON].startswith("flats.csv.gz: nothing more can be read: the compressed data is damaged")
 

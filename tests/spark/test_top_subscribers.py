@@ -84,7 +84,7 @@ def test_draws_are_deterministic_for_any_text(texts, seed):
 
 def test_a_subscriber_with_several_queues_is_one(monkeypatch):
     audience = _audience((0.5, 0.5, 0.5))
-    monkeypatch.setattr(CompiledSubscribers, "_people", (np.array([0, 0, 1]), np.array([0, 2]), np.arange(2)))
+    monkeypatch.setattr(CompiledSubscribers, "people", (np.array([0, 0, 1]), np.array([0, 2])))
     rows = _rows([0, 0, 0], [0, 1, 2], [0.2, 0.9, 0.5])
     kept = TopSubscribers(1, "relevance").selected(_table(1), rows, audience, np.array([1]))
     assert kept.queue.tolist() == [0, 1]

@@ -2,8 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import threading
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -17,57 +16,15 @@ from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import ALL_MATCHES, Continuous, Policy, Sliding
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import EPOCH, NEVER
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
+from rankcast.spark.subscribers import versions
+from rankcast.spark.subscribers.changing import batch_of_task, watermark_of_batch
 from rankcast.spark.subscribers.tables import FolderTable, append_subscribers
 from rankcast.spark.subscribers.timelines import ALWAYS, Revision, Timeline, document_at, timeline_of
-from rankcast.spark.subscribers.version_files import VersionChange
+from rankcast.spark.subscribers.version_files import Pin, Pins, VersionChange
 from rankcast.spark.subscribers.versions import Versions, schedule
 
 SECOND = 1_000_000
-
-
-@dataclass(frozen=True)
-class People:
-    """The simplest compiled subscribers: who there is, and the queues that there have ever been."""
-
-    members: Mapping[str, Sequence[Subscriber]]
-    queues: tuple[str, ...]
-
-    def save(self, folder: Path) -> None:
-        folder.mkdir()
-        (folder / "queues.json").write_text(json.dumps(self.queues))
-
-    def queue_number(self, key: tuple[str, str | None]) -> int:
-        return self.queues.index(key[0])
-
-    def names_of(self, queue: int) -> list[str]:
-        return ["1"]
-
-    def sees(self, name: str, time: int) -> list[str]:
-        """The filters with which a subscriber sees an event of a time."""
-        moment = EPOCH + timedelta(microseconds=time)
-        owned = [one for member in self.members.get(name, ()) for one in member.subscriptions]
-        return [str(one.filter) for one in owned if one.is_active_at(moment)]
-
-
-class Compiler:
-    """Compiles people, and counts how many it was asked to."""
-
-    def __init__(self) -> None:
-        self.asked: list[set[str]] = []
-
-    def compiled(self, before: People | None, changed: Mapping[str, Sequence[Subscriber]]) -> People:
-        self.asked.append(set(changed))
-        known = {} if before is None else dict(before.members)
-        known.update(changed)
-        queues = () if before is None else before.queues
-        return People(known, (*queues, *sorted(set(changed) - set(queues))))
-
-    def loaded(self, folder: Path) -> People:
-        """The members are not needed to go on; the queues are."""
-        return People({}, tuple(json.loads((folder / "queues.json").read_text())))
-
-    def policies(self, subscriber: Subscriber) -> Mapping[None, Policy]:
-        return {None: subscriber.deliver}
 
 
 def person(name: str, rent: int, deliver: Policy = ALL_MATCHES) -> Subscriber:
@@ -89,8 +46,7 @@ class World:
         self.start()
 
     def start(self) -> None:
-        self.compiler = Compiler()
-        self.versions = Versions(FolderTable(self.table), self.root / "store", self.compiler, **self.options)
+        self.versions = Versions(FolderTable(self.table), self.root / "store", **self.options)
 
     def say(self, *people: Subscriber, **more) -> Path:
         return append_subscribers(self.table, people, **more)
@@ -104,6 +60,17 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+@pytest.fixture
+def compiled(monkeypatch) -> list[set[str]]:
+    """Who was compiled, call by call."""
+    asked: list[set[str]] = []
+    compile_changes = versions.changed_audience
+    monkeypatch.setattr(
+        versions, "changed_audience", lambda old, new: (asked.append(set(new)), compile_changes(old, new))[1]
+    )
+    return asked
+
+
 def test_a_version_stays_until_the_table_changes(world: World) -> None:
     world.say(person("ana", 500))
     assert [world.versions.prepare(batch, None).version for batch in range(3)] == [1, 1, 1]
@@ -113,12 +80,12 @@ def test_a_version_stays_until_the_table_changes(world: World) -> None:
     assert world.names(2) == {"ana", "eva"}
 
 
-def test_only_what_differs_is_compiled_again(world: World) -> None:
+def test_only_what_differs_is_compiled_again(world: World, compiled) -> None:
     world.say(person("ana", 500), person("eva", 500), person("leo", 500))
     world.versions.prepare(0, None)
     world.say(person("eva", 900), gone=["leo"])
     world.versions.prepare(1, 20_000)
-    assert world.compiler.asked == [{"ana", "eva", "leo"}, {"eva", "leo"}]
+    assert compiled == [{"ana", "eva", "leo"}, {"eva", "leo"}]
 
 
 def test_a_table_that_is_written_anew_and_says_the_same_makes_no_version(world: World) -> None:
@@ -137,17 +104,18 @@ def test_a_repeated_batch_gets_its_version_whatever_the_table_says_by_now(world:
     assert world.versions.prepare(1, None).version == 2
 
 
-def test_a_driver_that_starts_again_goes_on_from_the_pinned_version(world: World) -> None:
+def test_a_driver_that_starts_again_goes_on_from_the_pinned_version(world: World, compiled) -> None:
     world.say(person("ana", 500), person("eva", 500))
     world.versions.prepare(0, None)
+    compiled.clear()
     world.start()
     assert world.versions.prepare(1, None).version == 1
-    assert world.compiler.asked == []
+    assert compiled == []
     world.say(person("leo", 500))
     assert world.versions.prepare(2, None).version == 2
-    assert world.compiler.asked == [{"leo"}]
+    assert compiled == [{"leo"}]
     assert world.versions.folder.changes(2) == []
-    assert world.versions._state.compiled.queues == ("ana", "eva", "leo")
+    assert queue_owners(world.versions.folder.audience(2)) == ["ana", "eva", "leo"]
 
 
 def test_a_version_that_was_made_and_never_pinned_is_left_aside(world: World, monkeypatch) -> None:
@@ -238,7 +206,7 @@ def test_a_bad_update_is_not_taken_and_the_version_before_stays(world: World, ca
     assert message in report.read_text()
     assert message in caplog.text
     assert caplog.text.count("is not taken and version 1 stays in force") == 1
-    assert world.versions.counts.rejected_updates == 1
+    assert world.versions.counts.refused_updates == 1
     bad.unlink()
     assert world.versions.prepare(3, None).version == 2
     assert world.names(2) == {"ana", "leo"}
@@ -297,7 +265,7 @@ def test_a_disk_that_is_full_leaves_no_half_version(world: World, monkeypatch) -
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(People, "save", full)
+        patched.setattr(CompiledSubscribers, "save", full)
         with pytest.raises(InvalidFileError, match="cannot be written: No space left on device"):
             world.versions.prepare(1, None)
     assert [entry.name for entry in world.versions.folder.root.iterdir()] == ["00000001"]
@@ -358,15 +326,15 @@ def test_results_do_not_depend_on_when_rows_arrive_as_long_as_they_come_before_t
     for name, line in stated.items():
         policies = [POLICIES[int(period.document)] for period in line]
         wanted = [step for step in schedule(line, policies) if step[0] <= 9 * SECOND]
-        numbers = queue_numbers(queues.audience(version))
+        numbers = queue_owners(queues.audience(version))
         own = [change for change in (*done, *pending) if name in numbers and change.queue == numbers.index(name)]
         steps = [(change.time, change.policy) for change in own if change.time <= 9 * SECOND]
         same = {after for before, after in pairwise(steps) if before[1] == after[1]}  # only ranks are others then
         assert [step for step in steps if step not in same] == wanted
 
 
-def queue_numbers(folder: Path) -> list[str]:
-    return json.loads((folder / "queues.json").read_text())
+def queue_owners(folder: Path) -> list[str]:
+    return [key.subscriber for key in CompiledSubscribers.load(folder).queues.keys]
 
 
 def document(rent: int) -> dict:
@@ -383,3 +351,77 @@ def test_a_queue_that_continues_in_the_next_period_is_not_told_so() -> None:
     line = timeline_of([Revision("a", ALWAYS, 5), Revision("b", 5)])
     assert schedule(line, [Sliding(1, 3), Sliding(1, 3)]) == [(ALWAYS, Sliding(1, 3))]
     assert schedule(line, [Sliding(1, 3), None]) == [(ALWAYS, Sliding(1, 3)), (5, None)]
+
+
+def test_the_first_pin_of_a_batch_stands(tmp_path: Path) -> None:
+    pins = Pins(tmp_path / "pins")
+    assert pins.of(3) is None
+    assert pins.pin(Pin(3, version=1, frontier=10)) == Pin(3, 1, 10)
+    assert pins.pin(Pin(3, version=2, frontier=99)) == Pin(3, 1, 10)
+    assert pins.of(3) == Pin(3, 1, 10)
+    assert [file.name for file in (tmp_path / "pins").iterdir()] == ["0000000003"]
+
+
+def test_of_many_writers_one_wins_and_all_learn_who(tmp_path: Path) -> None:
+    found: list[Pin] = []
+    start = threading.Barrier(8)
+
+    def write(version: int) -> None:
+        start.wait()
+        found.append(Pins(tmp_path).pin(Pin(7, version, 0)))
+
+    threads = [threading.Thread(target=write, args=(version,)) for version in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+
+
+def test_pins_are_found_by_batch_and_forgotten_in_order(tmp_path: Path) -> None:
+    pins = Pins(tmp_path)
+    for batch, version in ((8, 1), (9, 1), (10, 2), (100, 3)):
+        pins.pin(Pin(batch, version, batch))
+    assert pins.newest_before(100) == Pin(10, 2, 10)
+    assert pins.newest_before(8) is None
+    assert pins.versions() == {1, 2, 3}
+    pins.forget_before(10)
+    assert pins.of(9) is None
+    assert pins.versions() == {2, 3}
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"batch": 3}', "\xff", '{"batch": 3, "version": 2, "frontier": 0}'])
+def test_a_damaged_pin_is_an_error_that_names_the_file(tmp_path: Path, damage: str) -> None:
+    pins = Pins(tmp_path)
+    pins.pin(Pin(3, 1, 0))
+    (tmp_path / "0000000003").write_text(damage, "latin-1")
+    with pytest.raises(InvalidFileError, match="0000000003: is damaged: expected the version of the subscribers"):
+        pins.of(3)
+
+
+def test_a_pin_whose_bits_were_changed_is_damaged(tmp_path: Path) -> None:
+    pins = Pins(tmp_path)
+    pins.pin(Pin(3, 1, 0))
+    file = tmp_path / "0000000003"
+    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(InvalidFileError, match="is damaged"):
+        pins.of(3)
+
+
+def test_outside_a_stream_there_is_no_batch() -> None:
+    assert batch_of_task() is None
+
+
+def test_the_watermark_of_a_batch_is_read_from_spark_s_offset_log(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    for batch, watermark in ((0, 0), (1, 1767225591000)):
+        text = "v1\n" + json.dumps({"batchWatermarkMs": watermark, "batchTimestampMs": 5, "conf": {}}) + "\n{}"
+        (tmp_path / "offsets" / str(batch)).write_text(text)
+    assert watermark_of_batch(tmp_path, 0) is None
+    assert watermark_of_batch(tmp_path, 1) == 1767225591000
+    (tmp_path / "offsets" / "2").write_text("v1\n")
+    with pytest.raises(InvalidFileError, match="is damaged or no offset log of Spark"):
+        watermark_of_batch(tmp_path, 2)
+    with pytest.raises(InvalidFileError, match="No such file"):
+        watermark_of_batch(tmp_path, 3)

@@ -8,20 +8,10 @@ Spark starts it as `python -m rankcast.spark.daemon` where `spark.python.daemon.
 
 from __future__ import annotations
 
-import importlib
-
 from pyspark.daemon import manager
 
-_WANTED = ("pyarrow.compute", "rankcast.spark.pipeline")
-
-
-def _prepare() -> None:
-    """Import what tasks need, and have the kernels ready."""
-    for module in _WANTED:
-        importlib.import_module(module)
-    importlib.import_module("rankcast.spark.warming").warm_up_match()
-
+from rankcast.spark.warming import warm_up
 
 if __name__ == "__main__":
-    _prepare()
+    warm_up(deliver=False)
     manager()

@@ -8,6 +8,7 @@ refuses is an InvalidFileError with the path and the reason.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from urllib.parse import urlsplit
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j ships no types
 from pyspark.sql import SparkSession
 
-from rankcast.model.errors import InvalidFileError, Problem
+from rankcast.model.errors import InvalidFileError
+from rankcast.storage.text_files import invalid_file
 
 ASIDE = "_replaced-"
 """Prefix of a folder that is being replaced. Spark reads nothing whose name starts with an underscore."""
@@ -103,6 +105,14 @@ class FileSystem:
         finally:
             stream.close()
 
+    def read_json(self, relative: str) -> dict[str, Any]:
+        """Return the JSON object in a small file; an empty one for anything else."""
+        try:
+            found = json.loads(self.read_text(relative))
+        except json.JSONDecodeError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def create_text(self, relative: str, text: str) -> None:
         """Write a small file. The content is written beside it first: a file that has the name is whole."""
         temporary = _beside(relative, "_new-")
@@ -114,7 +124,7 @@ class FileSystem:
         self._rename(temporary, relative)
 
     def _failed(self, relative: str, what: str) -> InvalidFileError:
-        return InvalidFileError([Problem(self.path(relative), None, what)])
+        return invalid_file(self.path(relative), None, what)
 
 
 def _beside(relative: str, prefix: str) -> str:

@@ -17,13 +17,12 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -131,12 +130,6 @@ class JsonLines:
             stream.write(json.dumps(metrics.to_json(), allow_nan=False) + "\n")
 
 
-@dataclass
-class _Recorded:
-    counts: dict[int, tuple[Counts, SubscriberUpdates | None]] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
 class Metrics(StreamingQueryListener):
     """Tells receivers the metrics of every micro-batch.
 
@@ -147,7 +140,8 @@ class Metrics(StreamingQueryListener):
     def __init__(self, *receivers: Receiver, query: str | None = None) -> None:
         self._receivers = list(receivers)
         self._query = query
-        self._recorded = _Recorded()
+        self._recorded: dict[int, tuple[Counts, SubscriberUpdates | None]] = {}
+        self._lock = threading.Lock()
         self._updates: Callable[[], SubscriberUpdates] | None = None
         self._ended: set[str] = set()
         self._ending = threading.Condition()
@@ -163,8 +157,8 @@ class Metrics(StreamingQueryListener):
     def record(self, batch: int, counts: Counts) -> None:
         """Take what a sink counted in a batch, until Spark reports the batch."""
         updates = None if self._updates is None else self._updates()
-        with self._recorded.lock:
-            self._recorded.counts[batch] = counts, updates
+        with self._lock:
+            self._recorded[batch] = counts, updates
 
     def tell(self, metrics: BatchMetrics) -> None:
         """Tell every receiver."""
@@ -179,12 +173,9 @@ class Metrics(StreamingQueryListener):
         progress = event.progress
         if self._query is not None and str(progress.id) != self._query:
             return
-        with self._recorded.lock:
-            counts, updates = self._recorded.counts.pop(progress.batchId, (Counts(), None))
+        with self._lock:
+            counts, updates = self._recorded.pop(progress.batchId, (Counts(), None))
         self.tell(replace(batch_metrics(json.loads(progress.json), counts), updates=updates))
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 (Spark's name)
-        """Be told that there is nothing to do."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 (Spark's name)
         """Be told that a query has ended: nothing more is reported of it."""
@@ -267,62 +258,34 @@ class QueryProgress:
             self.counts += metrics.counts
             self._newest.append(metrics)
 
-    @property
-    def rows_per_second(self) -> float:
-        """Rows in, per second that batches took."""
-        return self.rows / self.seconds if self.seconds > 0 else 0.0
-
     def table(self) -> Table:
         """Return the newest batches and the sums, to be drawn."""
         made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_footer=self.batches > 0)
         with self._lock:
-            footer = self._sums()
-            for heading, cell in zip(_COLUMNS, footer, strict=True):
-                made.add_column(heading, footer=cell, justify="right", no_wrap=True)
-            for metrics in self._newest:
-                made.add_row(*_cells(metrics))
+            newest = list(self._newest)
+            sums: Sequence[str] = [""] * len(_COLUMNS)
+            if newest:
+                sums = _cells("all", replace(newest[-1], rows=self.rows, counts=self.counts, seconds=self.seconds))
+        for heading, cell in zip(_COLUMNS, sums, strict=True):
+            made.add_column(heading, footer=cell, justify="right", no_wrap=True)
+        for metrics in newest:
+            made.add_row(*_cells(str(metrics.batch), metrics))
         return made
 
-    def _sums(self) -> Sequence[str]:
-        newest = self._newest[-1] if self._newest else None
-        state = "-" if newest is None else shown_state(newest)
-        lag = "-" if newest is None else shown_lag(newest)
-        return (
-            "all",
-            *_counted(self.counts),
-            f"{self.rows_per_second:,.0f}",
-            state,
-            lag,
-            f"{self.seconds:,.1f}",
-        )
 
-
-def _cells(metrics: BatchMetrics) -> Sequence[str]:
+def _cells(heading: str, metrics: BatchMetrics) -> Sequence[str]:
+    """Return a line of the table; a batch is behind by what the source has left, else by its newest event's age."""
+    counts, state, lag = metrics.counts, metrics.state_bytes, metrics.lag_seconds
+    numbers = counts.events, counts.matches, counts.delivered, counts.late, counts.rejected
+    behind = "-" if lag is None else shown_age(lag)
     return (
-        str(metrics.batch),
-        *_counted(metrics.counts),
+        heading,
+        *(f"{number:,}" for number in numbers),
         f"{metrics.rows_per_second:,.0f}",
-        shown_state(metrics),
-        shown_lag(metrics),
+        "-" if state is None else shown_bytes(state),
+        behind if metrics.backlog is None else f"{metrics.backlog:,} left",
         f"{metrics.seconds:,.1f}",
     )
-
-
-def _counted(counts: Counts) -> Sequence[str]:
-    numbers = counts.events, counts.matches, counts.delivered, counts.late, counts.rejected
-    return tuple(f"{number:,}" for number in numbers)
-
-
-def shown_state(metrics: BatchMetrics) -> str:
-    """Return how large the state is."""
-    return "-" if metrics.state_bytes is None else shown_bytes(metrics.state_bytes)
-
-
-def shown_lag(metrics: BatchMetrics) -> str:
-    """Return how far the batch was behind: records left in the source, else the age of the newest event."""
-    if metrics.backlog is not None:
-        return f"{metrics.backlog:,} left"
-    return "-" if metrics.lag_seconds is None else shown_age(metrics.lag_seconds)
 
 
 def shown_bytes(number: int) -> str:

@@ -19,35 +19,31 @@ notifications = Pipeline("subscribers.yaml").transform(events)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
-from pyspark.sql import types as T  # noqa: N812
 
-from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError, InvalidValueError, Problem, shown
+from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError, Problem
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, unique_subscribers
 from rankcast.spark.delivery.live_state import clean
-from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver
-from rankcast.spark.delivery.unpacked_rows import NOTIFICATION, UNPACKED_SCHEMA, UnpackTask
+from rankcast.spark.delivery.stage import INPUT_SCHEMA
+from rankcast.spark.delivery.unpacked_rows import check_carried, notifications_of, outputs_of
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, needs_hub
-from rankcast.spark.matching.packed_rows import PackTask
-from rankcast.spark.matching.shipping import AudienceSource, shipped
+from rankcast.spark.matching.packing import PackTask
+from rankcast.spark.matching.shipping import AudienceSource, give_back, shipped
 from rankcast.spark.matching.top_subscribers import TopSubscribers
-from rankcast.spark.memory import give_back
 from rankcast.spark.session import check_session
-from rankcast.spark.sources.events import CARRIED, EventColumns, carried_columns, prepared
+from rankcast.spark.sources.events import EventColumns, prepared
 from rankcast.spark.subscribers.changing import ChangingSubscribers
-from rankcast.storage.subscribers.files import SubscriberFile, load_subscribers, subscribers_from_document
+from rankcast.spark.subscribers.tables import subscribers_of_rows
+from rankcast.storage.subscribers.files import SubscriberFile, load_subscribers
 
 SHARDS = 4
 """By default: enough for a few cores. Every shard has a copy of the identities of its events."""
-
-NOTIFICATION_COLUMNS = ("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered")
 
 Subscribers: TypeAlias = (
     str
@@ -134,9 +130,7 @@ class Pipeline:
 
     def transform(self, events: DataFrame) -> DataFrame:
         """Return the notifications of events: NOTIFICATION_COLUMNS, and what is carried along."""
-        outputs = self.outputs(events)
-        wanted = [F.col(f"`{name}`") for name in (*NOTIFICATION_COLUMNS, *self.carry)]
-        return outputs.where(F.col("kind") == NOTIFICATION).select(*wanted)
+        return notifications_of(self.outputs(events), self.carry)
 
     def outputs(self, events: DataFrame) -> DataFrame:
         """Return everything that comes of events, in one DataFrame; its column `kind` says what a row is.
@@ -148,36 +142,10 @@ class Pipeline:
         """
         check_session(events.sparkSession)
         clean()
-        for name in self.carry:
-            if name in UNPACKED_SCHEMA.fieldNames():
-                raise InvalidEventError(f"carry: notifications have a column {shown(name)} of their own; rename it")
+        check_carried(self.carry)
         source = self.source(events.sparkSession)
         keep = () if self.top is None or self.top.k_column is None else (self.top.k_column,)
         ready, reader = prepared(events, self.columns, self.schema, carry=self.carry, keep=keep)
         packed = ready.mapInArrow(PackTask(reader, source, self.shards, self.top), INPUT_SCHEMA)
-        delivered = deliver(packed, source, shards=self.shards, lateness=self.lateness)
-        unpacked = delivered.mapInArrow(UnpackTask(source, self.shards), UNPACKED_SCHEMA)
-        if not self.carry:
-            return unpacked.drop(CARRIED)
-        carried = T.StructType([events.schema[name] for name in self.carry])
-        return unpacked.select(
-            *[name for name in UNPACKED_SCHEMA.fieldNames() if name != CARRIED],
-            *carried_columns(F.col(CARRIED), carried),
-        )
-
-
-def subscribers_of_rows(frame: DataFrame) -> SubscriberFile:
-    """Return the subscribers of a DataFrame that has the fields of a subscriber file, one row for each.
-
-    A field that is null is not there. Bad rows are set aside as problems, as they are in a file.
-    """
-    rows = [_without_nulls(row.asDict(recursive=True)) for row in frame.collect()]
-    return subscribers_from_document({"version": 1, "subscribers": rows}, file="<DataFrame>")
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [_without_nulls(inner) for inner in value]
-    return value
+        carried = [events.schema[name] for name in self.carry]
+        return outputs_of(packed, source, shards=self.shards, lateness=self.lateness, carried=carried)

@@ -1,4 +1,4 @@
-"""Spark sessions that fit rankcast: where Java is, and the settings that the pipeline relies on.
+"""Spark sessions that fit rankcast: where Java is, the settings that the pipeline relies on, and why Spark failed.
 
 Any session will do if it has `REQUIRED`; `spark_session()` makes one, and `check_session` says what a session of one's
 own lacks. Each setting stands here with its reason.
@@ -45,6 +45,10 @@ PREFERRED: Mapping[str, str] = {
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 INITIAL_PARTITIONS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+
+_RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
+_OWN = re.compile(r"^rankcast\.[\w.]+: (.+)$", re.MULTILINE)
+_CLASS = re.compile(r"^\[[A-Z_.0-9]+\] ")
 
 _USUAL_FOLDERS = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines")
 
@@ -146,3 +150,31 @@ def _version(home: Path) -> int | None:
         found = re.search(r'version "([^"]*)"', said)
     numbers = re.match(r"(?:1\.)?(\d+)", found[1]) if found else None  # "1.8.0_402" is Java 8
     return int(numbers[1]) if numbers else None
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the reason of a failure in one line, out of the many that Spark gives.
+
+    An error in a worker or in a sink reaches the driver as the text of a traceback, inside the text of another error.
+    What matters is the innermost exception; of an error of rankcast, its message alone, which names place and value.
+
+    >>> reason_of(
+    ...     Exception(
+    ...         "[X_FAILED] no\\nTraceback:\\n  File ...\\nrankcast.model.errors.InvalidFileError: out: is full\\n"
+    ...     )
+    ... )
+    'out: is full'
+    >>> reason_of(Exception("[TABLE_OR_VIEW_NOT_FOUND] The table `x` cannot be found.\\n== Plan ==\\n..."))
+    'The table `x` cannot be found.'
+    """
+    text = str(error)
+    own = _OWN.findall(text)
+    if own:
+        return str(own[0])
+    if "Traceback" in text:
+        raised = _RAISED.findall(text[text.index("Traceback") :])
+        if raised:
+            name, message = raised[0]
+            return f"{name}: {message}"
+    lines = [line for line in text.splitlines() if line.strip()]
+    return _CLASS.sub("", lines[0].strip()) if lines else type(error).__name__

@@ -15,24 +15,15 @@ from rankcast.model.filters import Filter
 from rankcast.model.relevance import Cosine
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.spark.delivery.unpacked_rows import notification_rows
-from rankcast.spark.matching.chunks import UnfilteredRanks, chunks_of
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.stage import ranked
+from rankcast.spark.matching.packing import UnfilteredRanks, chunks_of
+from rankcast.spark.matching.stage import rank_events
 from rankcast.spark.matching.top_subscribers import draws
-from rankcast.spark.sources.event_batches import OpenEvents
+from rankcast.spark.sources.event_reader import OpenEvents
 
 
-def warm_up() -> None:
-    """Match, rank, pack, deliver and unpack an event."""
-    _run(deliver=True)
-
-
-def warm_up_match() -> None:
-    """Match, rank and pack an event, as every job does; delivery takes longer to compile, and not all jobs deliver."""
-    _run(deliver=False)
-
-
-def _run(*, deliver: bool) -> None:
+def warm_up(*, deliver: bool = True) -> None:
+    """Match, rank and pack an event, as every job does; deliver and unpack it, too, which takes longer to compile."""
     warm_up_matching()
     everything = Filter.of(Constant(True))
     plain = Subscription(SubscriptionId("1"), everything)
@@ -41,8 +32,8 @@ def _run(*, deliver: bool) -> None:
     event = Event("1", "/", time=datetime(1970, 1, 1, tzinfo=UTC), data={"v": [1.0]})
     events = OpenEvents(np.zeros(1, np.int64), [event], None)
     table = events.table(audience.queues.wanted_content)
-    rows = ranked(events, audience, *events.matched(audience.reader))
-    apart = UnfilteredRanks(events.features(audience.ranking), events.expires)
+    rows, features = rank_events(events, audience, *events.matched(audience.reader))
+    apart = UnfilteredRanks(features, events.expires)
     chunks = [packed.chunk.to_bytes() for packed in chunks_of(table, rows, audience, 0, 1, 0, apart=apart)]
     if deliver:
         shard = Shard.of(audience.queues.policies_of(0, 1))

@@ -39,16 +39,30 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         if target.exists():
             shutil.copymode(target, temporary)
         temporary.replace(target)
-        _sync_folder(target.parent)
+        sync(target.parent)
     except OSError as error:
         raise invalid_file(str(path), None, f"cannot be written: {error.strerror or error}") from None
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a crash."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def create(path: Path, content: bytes) -> bool:
+    """Make a file that must not exist yet, whole; return whether nobody else was quicker."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with replacing(temporary) as stream:
+        stream.write(content)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk: a new name itself has to survive a crash."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import instant_of
-from rankcast.spark.sources.event_contents import typed_document
+from rankcast.spark.sources.event_reader import typed_document
 from rankcast.testing.arrivals import Arrivals, Arrived, late_by
 from rankcast.testing.conformance import Case
 from rankcast.testing.definitions import ExpectedDelivery

@@ -18,8 +18,7 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.shipping import shipped
-from rankcast.spark.memory import give_back
+from rankcast.spark.matching.shipping import give_back, shipped
 from rankcast_lab.bench.memory import MEGABYTE
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row

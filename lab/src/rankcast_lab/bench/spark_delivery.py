@@ -27,8 +27,8 @@ from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.policies import Policy, Sliding
 from rankcast.model.times import NEVER
-from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver
-from rankcast.spark.delivery.stage_input import MessageKind
+from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver_packed
+from rankcast.spark.delivery.state import MessageKind
 
 MATCHES_PER_EVENT = 43
 POLICY = Sliding(10, 100)
@@ -95,7 +95,7 @@ def measure(spark: SparkSession, work: DeliveryWork, folder: Path, *, warm_up: i
         _write(work, batch, folder / "in")
     plain_seconds, expected = _plain(work)
     source = spark.readStream.schema(INPUT_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
-    writing = deliver(source, work, shards=work.shards).writeStream.format("parquet")
+    writing = deliver_packed(source, work, shards=work.shards).writeStream.format("parquet")
     query = writing.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     running = query.start(str(folder / "out"))
     running.awaitTermination()

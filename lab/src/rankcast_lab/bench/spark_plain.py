@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.delivery.stream.shards import Shard
 from rankcast.spark.delivery.unpacked_rows import notification_rows
-from rankcast.spark.matching.chunks import chunks_of
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, loaded
+from rankcast.spark.matching.packing import chunks_of
 from rankcast.spark.matching.stage import matched_pieces
 from rankcast.spark.sources.event_reader import EventReader, Leaf
 from rankcast.spark.sources.events import DEFAULT_SOURCE, EventColumns

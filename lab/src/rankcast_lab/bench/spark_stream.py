@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from rankcast.spark.delivery.stage import INPUT_SCHEMA
-from rankcast.spark.matching.packed_rows import PackTask
+from rankcast.spark.matching.packing import PackTask
 from rankcast.spark.matching.shipping import AudienceSource
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import spark_session

@@ -32,10 +32,10 @@ from rankcast.cli.run.session import RunError, session_of_command
 from rankcast.model.errors import Problem, counted
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import format_time
-from rankcast.spark.failures import reason_of
 from rankcast.spark.matching.compiled_subscribers import needs_hub
 from rankcast.spark.metrics import BatchMetrics, JsonLines, Metrics, QueryProgress
 from rankcast.spark.pipeline import Pipeline
+from rankcast.spark.session import reason_of
 from rankcast.spark.sinks.databases import is_database, without_password
 from rankcast.spark.sinks.outputs import Batch, Output, Sink
 from rankcast.spark.sinks.sinks import new_run, sink_of, start_outputs, take_for_run, write_outputs

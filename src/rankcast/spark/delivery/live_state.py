@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import mmap
 import os
 import shutil
 import tempfile
@@ -98,6 +97,9 @@ class LiveShard:
     """The live memory of one shard, locked for one user; `taken` and `kept` are the two ends of its use."""
 
     folder: Path
+    _arena: Array | None = None
+    """What is mapped for the shard that was taken or kept last, from the file `_arena_name`."""
+    _arena_name: str = ""
 
     def taken(self, token: bytes) -> Shard | None:
         """Return the live shard if its token is this one. It has no token from now on."""
@@ -111,7 +113,8 @@ class LiveShard:
             return None
         lines = np.fromfile(self.folder / _LINES, np.int64).reshape(-1, len(LINE))
         settings = np.array(about["settings"], np.int64)
-        live = Live(lines, _mapped(self.folder / about["arena"]), about["used"], settings)
+        self._arena_name, self._arena = about["arena"], _mapped(self.folder / about["arena"])
+        live = Live(lines, self._arena, about["used"], settings)
         return Shard.from_live(live, (self.folder / _REST).read_bytes())
 
     def kept(self, shard: Shard, token: bytes) -> None:
@@ -129,18 +132,17 @@ class LiveShard:
 
     def _write(self, shard: Shard, token: bytes) -> None:
         live, rest = shard.to_live()
-        name = _name_of(live.arena)
-        if name is None or not (self.folder / name).exists():
-            name = f"arena-{token.hex()}"
-            arena = _allocated(self.folder / name, len(live.arena))
-            shard.move_to(arena)
+        if self._arena is None or not np.may_share_memory(live.arena, self._arena):
+            self._arena_name = f"arena-{token.hex()}"
+            self._arena = _allocated(self.folder / self._arena_name, len(live.arena))
+            shard.move_to(self._arena)
             for file in self.folder.glob("arena-*"):
-                if file.name != name:
+                if file.name != self._arena_name:
                     file.unlink()
         (self.folder / _LINES).write_bytes(live.queues.tobytes())
         (self.folder / _REST).write_bytes(rest)
         settings = live.settings.tolist()
-        about = {"token": token.hex(), "arena": name, "used": live.used, "settings": settings}
+        about = {"token": token.hex(), "arena": self._arena_name, "used": live.used, "settings": settings}
         (self.folder / "head.new").write_text(json.dumps(about))
         (self.folder / "head.new").rename(self.folder / _HEAD)
 
@@ -155,28 +157,11 @@ def live_shard(folder: Path, shard: int) -> Iterator[LiveShard]:
         yield LiveShard(own)
 
 
-class _MappedFile(mmap.mmap):
-    """The memory of a file, with its name."""
-
-    name: str
-
-
-def _name_of(arena: Array) -> str | None:
-    """Return the file that an arena is mapped from, if it is."""
-    base: Any = arena.base
-    if isinstance(base, memoryview):
-        base = base.obj
-    return base.name if isinstance(base, _MappedFile) else None
-
-
 def _mapped(path: Path) -> Array:
     """Return the words of a file as an array that changes the file."""
     if not path.stat().st_size:
         return np.zeros(0, np.int64)
-    with path.open("r+b") as file:
-        content = _MappedFile(file.fileno(), 0)
-    content.name = path.name
-    return np.frombuffer(content, np.int64)
+    return np.asarray(np.memmap(path, np.int64, "r+"))
 
 
 def _allocated(path: Path, words: int) -> Array:

@@ -1,6 +1,6 @@
 """The delivery stage: packed matches in, packed deliveries out, queues in shards whose state Spark manages.
 
-    delivered = deliver(packed, queues, shards=4, lateness=timedelta(minutes=1))
+    delivered = deliver_packed(packed, queues, shards=4, lateness=timedelta(minutes=1))
 
 `packed` has INPUT_SCHEMA: the shard of a row, the newest event time in it, its kind, and bytes that say the rest. The
 result has OUTPUT_SCHEMA. Rows that are none of this stage's business (`PASSING`) pass through it. The result does not
@@ -8,17 +8,22 @@ depend on micro-batches, partitions or retries: `rankcast.delivery.stream.shards
 
 One call, for one shard and micro-batch:
 
-1. The head of the shard's state is read. The live shard (`state_live`) is taken if it has the head's token, and loses
+1. The head of the shard's state is read. The live shard (`live_state`) is taken if it has the head's token, and loses
    it at once; otherwise the shard is brought back from snapshot and log (`state`).
 2. The shard is given the watermark, changes of queues and rows. What it delivers is the result.
 3. What it was given is appended to the log, or the snapshot is taken again. The head gets a new token.
 4. The live shard gets this token. If the task is committed, the next call finds the same token in both places. If it
    fails at any point, Spark keeps the old head, no live shard has its token, and the next attempt starts from there.
 
+Spark puts a key into the partition that its hash says. Keys of shards depend on the number of shards alone, because
+they are part of a checkpoint, and are spread evenly: shard i gets a key whose hash is i modulo the number of shards, so
+as many partitions as shards get one shard each, and if the number of partitions divides that of shards, all get equally
+many.
+
 Two attempts of one task at a time would write one state twice; sessions with speculative execution are refused.
 
 Time: rows wait until the watermark is past them. Spark would tell so with the next micro-batch; a shard, which is given
-the times of all events, knows it with this one (`delivery_input`). When nothing arrives, an event-time timer calls the
+the times of all events, knows it with this one (`ShardInput`). When nothing arrives, an event-time timer calls the
 shard as soon as it has something to do. Spark itself would drop packed rows whose newest time is behind the watermark,
 unseen; so it is not shown their times, and the shard reports what is late. END completes everything: waiting rows, open
 periods and windows. A DataFrame that is no stream goes through the same shards and is finished at the end of its input.
@@ -26,15 +31,20 @@ periods and windows. A DataFrame that is no stream goes through the same shards 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from functools import lru_cache, partial
+from itertools import count
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     StatefulProcessor,
@@ -48,20 +58,23 @@ from rankcast.model.errors import InvalidValueError
 from rankcast.model.policies import Policy
 from rankcast.model.times import TICK
 from rankcast.spark.delivery.live_state import live_shard, query_folder
-from rankcast.spark.delivery.shard_keys import shard_keys
-from rankcast.spark.delivery.stage_input import (
+from rankcast.spark.delivery.state import (
     MILLISECOND,
+    NO_TIMER,
     PASSING,
+    Head,
     MessageKind,
     ShardAnswer,
     ShardInput,
-    counts_to_bytes,
+    StoredShard,
 )
-from rankcast.spark.delivery.state import NO_TIMER, Head, StoredShard
 from rankcast.spark.session import check_session
 
-INPUT_SCHEMA = "shard int, time timestamp, kind tinyint, data binary"
-OUTPUT_SCHEMA = "shard int, kind tinyint, data binary"
+INPUT = pa.schema(
+    [("shard", pa.int32()), ("time", pa.timestamp("us", "UTC")), ("kind", pa.int8()), ("data", pa.binary())]
+)
+_OUTPUT = INPUT.remove(1)
+INPUT_SCHEMA, OUTPUT_SCHEMA = from_arrow_schema(INPUT), from_arrow_schema(_OUTPUT)
 
 LONGEST_NOTICES = 500_000
 """Deliveries in one packed row of the result."""
@@ -69,7 +82,22 @@ LONGEST_NOTICES = 500_000
 _BEFORE_ALL = "0001-01-01 00:00:00"
 """The time of rows that say nothing of event time."""
 
-_OUTPUT = pa.schema([("shard", pa.int32()), ("kind", pa.int8()), ("data", pa.binary())])
+_WORD = 0xFFFFFFFF
+_SEED = 42
+"""Of Spark's hash for partitioning, Murmur3."""
+
+
+class PackedRow(NamedTuple):
+    """One row of INPUT_SCHEMA; `time` is None for what says nothing of event time."""
+
+    shard: int
+    time: int | None
+    kind: MessageKind
+    data: bytes
+
+    def to_batch(self) -> pa.RecordBatch:
+        """Return the row as Spark takes it."""
+        return pa.RecordBatch.from_pylist([self._asdict()], INPUT)
 
 
 class QueuePolicies(Protocol):
@@ -79,7 +107,9 @@ class QueuePolicies(Protocol):
         """Return the version of the subscribers and, in the order of their numbers there, the policies of queues."""
 
 
-def deliver(packed: DataFrame, queues: QueuePolicies, *, shards: int, lateness: timedelta = timedelta(0)) -> DataFrame:
+def deliver_packed(
+    packed: DataFrame, queues: QueuePolicies, *, shards: int, lateness: timedelta = timedelta(0)
+) -> DataFrame:
     """Return what is delivered, packed by shard; `shards` and `lateness` stay the same for the life of a checkpoint.
 
     Where a step before has set a watermark too, Spark takes the lower one, and shards wait until it tells them.
@@ -105,6 +135,11 @@ def has_watermark(frame: DataFrame) -> bool:
     """Whether a step of a DataFrame's plan sets a watermark; nothing but the plan itself tells."""
     plan: Any = frame._jdf.queryExecution().analyzed()  # a classic session has it
     return "EventTimeWatermark" in plan.toString()
+
+
+def _new_shard(queues: QueuePolicies, shard: int, shards: int, lateness: int) -> Shard:
+    version, policies = queues.policies(shard, shards)
+    return Shard.of(policies, lateness=lateness, version=version)
 
 
 class Delivery(StatefulProcessor):
@@ -151,7 +186,8 @@ class Delivery(StatefulProcessor):
         given = ShardInput(timers.getCurrentWatermarkInMs() * MILLISECOND, rows, self._foresees)
         head = self._state.head()
         with live_shard(query_folder(_query()), number) as live:
-            shard = live.taken(head.token) or self._state.restored(head, lambda: self._new(number))
+            new = partial(_new_shard, self._queues, number, self._shards, self._lateness)
+            shard = live.taken(head.token) or self._state.restored(head, new)
             outcome = given.apply(shard)
             head = self._state.append(head, given, shard, os.urandom(16))
             head = self._timed(head, shard, expired)
@@ -159,10 +195,6 @@ class Delivery(StatefulProcessor):
             live.kept(shard, head.token)
         for kind, data in packed_rows(outcome, number):
             yield Row(shard=number, kind=kind, data=data)
-
-    def _new(self, number: int) -> Shard:
-        version, policies = self._queues.policies(number, self._shards)
-        return Shard.of(policies, lateness=self._lateness, version=version)
 
     def _timed(self, head: Head, shard: Shard, expired: int | None) -> Head:
         """Set the timer to the first watermark at which the shard has something to do; Spark fires it then.
@@ -178,13 +210,13 @@ class Delivery(StatefulProcessor):
         return head._replace(timer=timer)
 
 
+@dataclass(frozen=True, slots=True)
 class BatchDelivery:
     """What a task does with the shards of a DataFrame that is no stream: all their rows, then the end."""
 
-    def __init__(self, queues: QueuePolicies, shards: int, lateness: int) -> None:
-        self._queues = queues
-        self._shards = shards
-        self._lateness = lateness
+    queues: QueuePolicies
+    shards: int
+    lateness: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return what the shards of this task deliver."""
@@ -193,16 +225,15 @@ class BatchDelivery:
             columns = (batch.column(name).to_pylist() for name in ("shard", "kind", "data"))
             for shard, kind, data in zip(*columns, strict=True):
                 if kind in PASSING:
-                    yield _batch([(shard, kind, data)])
+                    yield _output(shard, kind, data)
                 else:
                     given.setdefault(shard, []).append((kind, data or b""))
         for number in sorted(given):
-            version, policies = self._queues.policies(number, self._shards)
-            shard = Shard.of(policies, lateness=self._lateness, version=version)
+            shard = _new_shard(self.queues, number, self.shards, self.lateness)
             rows = [*given.pop(number), (int(MessageKind.END), b"")]
             outcome = ShardInput(shard.watermark, rows).apply(shard)
             for kind, data in packed_rows(outcome, number):
-                yield _batch([(number, kind, data)])
+                yield _output(number, kind, data)
 
 
 def packed_rows(outcome: ShardAnswer, shard: int) -> Iterator[tuple[int, bytes]]:
@@ -214,14 +245,11 @@ def packed_rows(outcome: ShardAnswer, shard: int) -> Iterator[tuple[int, bytes]]
         yield int(MessageKind.LATE), MatchBatch.of_events(outcome.late).to_bytes()
     repeated = outcome.repeated_late + (outcome.repeated if shard == 0 else 0)  # all shards ignore the same ones
     if repeated:
-        yield int(MessageKind.COUNTS), counts_to_bytes(duplicates=repeated)
+        yield int(MessageKind.COUNTS), json.dumps({"duplicates": repeated}).encode()
 
 
-def _batch(rows: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), _OUTPUT, strict=True)],
-        schema=_OUTPUT,
-    )
+def _output(shard: int, kind: int, data: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"shard": shard, "kind": kind, "data": data}], _OUTPUT)
 
 
 def _query() -> str:
@@ -229,3 +257,37 @@ def _query() -> str:
     context = TaskContext.get()
     found = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
     return found or "unnamed"
+
+
+@lru_cache
+def shard_keys(shards: int) -> tuple[int, ...]:
+    """Return a key for each shard.
+
+    >>> [spark_hash(key) % 4 for key in shard_keys(4)]
+    [0, 1, 2, 3]
+    """
+    found: dict[int, int] = {}
+    for key in count():
+        found.setdefault(spark_hash(key) % shards, key)
+        if len(found) == shards:
+            return tuple(found[shard] for shard in range(shards))
+    raise AssertionError("there is always another number")
+
+
+def spark_hash(key: int) -> int:
+    """Return what Spark's `hash` gives for an int column, which is not negative here.
+
+    >>> spark_hash(1)
+    -559580957
+    """
+    mixed = _rotated(key * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
+    mixed = (_rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64) & _WORD
+    mixed ^= 4
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _WORD
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _WORD
+    mixed ^= mixed >> 16
+    return mixed - (1 << 32) if mixed >> 31 else mixed
+
+
+def _rotated(word: int, by: int) -> int:
+    return (word << by | word >> (32 - by)) & _WORD

@@ -1,4 +1,4 @@
-"""What the stateful stage gives, as rows: notifications, late events, rejected rows and counts in one table by kind.
+"""Packed rows through the stateful stage and back to rows: notifications, late events, rejected rows, counts, by kind.
 
 Queues become subscribers and subscriptions, and positions the names of what matched, by the audience of the running
 batch: queues and names are only ever added, so any later version knows those of an earlier one.
@@ -6,60 +6,84 @@ batch: queues and names are only ever added, so any later version knows those of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's documentation has)
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
 from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import Ragged
-from rankcast.delivery.stream.matched_sets import SETS, positions
-from rankcast.spark.delivery.payloads import Payload
-from rankcast.spark.delivery.stage_input import MessageKind, counts_from_bytes
-from rankcast.spark.matching.chunks import MASK_BITS
+from rankcast.delivery.stream.matched_sets import SETS, WIDEST
+from rankcast.model.errors import InvalidEventError, shown
+from rankcast.spark.delivery.rerank import Payload
+from rankcast.spark.delivery.stage import deliver_packed
+from rankcast.spark.delivery.state import MessageKind
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.packed_rows import rejected_from_bytes
 from rankcast.spark.matching.shipping import AudienceSource
 from rankcast.spark.matching.stage import timestamps
-from rankcast.spark.sources.events import CARRIED
+from rankcast.spark.sources.events import CARRIED, carried_columns
 
 NOTIFICATION, LATE, REJECTED, COUNTS = "notification", "late", "rejected", "counts"
 """The kinds of rows."""
 
-UNPACKED_SCHEMA = T.StructType(
+_TIME = pa.timestamp("us", "UTC")
+_UNPACKED = pa.schema(
     [
-        T.StructField("kind", T.StringType(), nullable=False),
-        T.StructField("subscriber", T.StringType()),
-        T.StructField("subscription", T.StringType()),
-        T.StructField("source", T.StringType()),
-        T.StructField("id", T.StringType()),
-        T.StructField("time", T.TimestampType()),
-        T.StructField("rank", T.DoubleType()),
-        T.StructField("matched", T.ArrayType(T.StringType(), containsNull=False)),
-        T.StructField("delivered", T.TimestampType()),
-        T.StructField("reason", T.StringType()),
-        T.StructField("original", T.StringType()),
-        T.StructField("events", T.LongType()),
-        T.StructField("matches", T.LongType()),
-        T.StructField("duplicates", T.LongType()),
-        T.StructField(CARRIED, T.StringType()),
+        pa.field("kind", pa.string(), nullable=False),
+        ("subscriber", pa.string()),
+        ("subscription", pa.string()),
+        ("source", pa.string()),
+        ("id", pa.string()),
+        ("time", _TIME),
+        ("rank", pa.float64()),
+        ("matched", pa.list_(pa.field("item", pa.string(), nullable=False))),
+        ("delivered", _TIME),
+        ("reason", pa.string()),
+        ("original", pa.string()),
+        ("events", pa.int64()),
+        ("matches", pa.int64()),
+        ("duplicates", pa.int64()),
+        (CARRIED, pa.string()),
     ]
 )
+UNPACKED_SCHEMA = from_arrow_schema(_UNPACKED)
 
-_TIME = pa.timestamp("us", "UTC")
-_ARROW = {
-    "string": pa.string(),
-    "timestamp": _TIME,
-    "double": pa.float64(),
-    "bigint": pa.int64(),
-    "array<string>": pa.list_(pa.string()),
-}
-_TYPES = {name: _ARROW[UNPACKED_SCHEMA[name].dataType.simpleString()] for name in UNPACKED_SCHEMA.fieldNames()}
+NOTIFICATION_COLUMNS = ("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered")
+
+
+def outputs_of(
+    packed: DataFrame, source: AudienceSource, *, shards: int, lateness: timedelta, carried: Sequence[T.StructField]
+) -> DataFrame:
+    """Return everything that comes of packed rows (`stage.INPUT_SCHEMA`), with the columns that are carried along."""
+    delivered = deliver_packed(packed, source, shards=shards, lateness=lateness)
+    unpacked = delivered.mapInArrow(UnpackTask(source, shards), UNPACKED_SCHEMA)
+    if not carried:
+        return unpacked.drop(CARRIED)
+    own = [name for name in UNPACKED_SCHEMA.fieldNames() if name != CARRIED]
+    return unpacked.select(*own, *carried_columns(F.col(CARRIED), T.StructType(list(carried))))
+
+
+def notifications_of(outputs: DataFrame, carry: Sequence[str]) -> DataFrame:
+    """Return the notifications among all outputs."""
+    wanted = [F.col(f"`{name}`") for name in (*NOTIFICATION_COLUMNS, *carry)]
+    return outputs.where(F.col("kind") == NOTIFICATION).select(*wanted)
+
+
+def check_carried(carry: Sequence[str]) -> None:
+    """Raise unless notifications can have further columns of these names."""
+    for name in carry:
+        if name in UNPACKED_SCHEMA.fieldNames():
+            raise InvalidEventError(f"carry: notifications have a column {shown(name)} of their own; rename it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +106,24 @@ class UnpackTask:
                 elif kind == MessageKind.LATE:
                     yield _late(MatchBatch.from_bytes(memoryview(data)))
                 elif kind == MessageKind.REJECTED:
-                    rows = rejected_from_bytes(data.to_pybytes())
-                    yield _rows(
-                        REJECTED, len(rows), reason=[one.reason for one in rows], original=[one[1] for one in rows]
-                    )
+                    reasons, originals = zip(*json.loads(data.to_pybytes()), strict=True)
+                    yield _rows(REJECTED, len(reasons), reason=reasons, original=originals)
                 elif kind == MessageKind.COUNTS:
-                    counted = counts_from_bytes(data.to_pybytes())
+                    counted = json.loads(data.to_pybytes())
                     yield _rows(COUNTS, 1, **{name: [count] for name, count in counted.items()})
 
 
 def _rows(kind: str, count: int, **columns: Any) -> pa.RecordBatch:
     """Return rows of one kind with some of the columns; the others are null."""
+    columns["kind"] = pa.array([kind]).take(pa.array(np.zeros(count, np.int64)))
     arrays = []
-    for name, wanted in _TYPES.items():
-        found = columns.get(name)
-        if name == "kind":
-            arrays.append(pa.array([kind]).take(pa.array(np.zeros(count, np.int64))))
-        elif found is None:
-            arrays.append(pa.nulls(count, wanted))
+    for field in _UNPACKED:
+        found = columns.get(field.name)
+        if found is None:
+            arrays.append(pa.nulls(count, field.type))
         else:
-            arrays.append(found if isinstance(found, pa.Array) else pa.array(found, wanted))
-    return pa.RecordBatch.from_arrays(arrays, names=list(_TYPES))
+            arrays.append(found if isinstance(found, pa.Array) else pa.array(found, field.type))
+    return pa.RecordBatch.from_arrays(arrays, names=_UNPACKED.names)
 
 
 def _late(chunk: MatchBatch) -> pa.RecordBatch:
@@ -136,7 +157,7 @@ def _carried(payload: Ragged, event: Any) -> dict[str, Any]:
     """Return what events carry along, for the rows of some events or for all of them."""
     if not len(payload.values):
         return {}
-    texts = [Payload.from_bytes(one).carried or None for one in payload.to_arrow(text=False).to_pylist()]
+    texts = [Payload.from_bytes(packed).carried or None for packed in payload.to_arrow(text=False).to_pylist()]
     kept = pa.array(texts, pa.binary()).cast(pa.string())
     return {CARRIED: kept if event is None else kept.take(event)}
 
@@ -159,37 +180,34 @@ def _ranks(notices: DeliveryBatch, queue: Array, audience: CompiledSubscribers) 
 
 def matched_names(notices: DeliveryBatch, queue: Array, audience: CompiledSubscribers) -> tuple[Array, Array]:
     """Return where the names of each delivery's subscriptions begin, and which of the queues' names they are."""
-    matched = notices.matched.astype(np.int64)
-    first = audience.queues.name_start[queue]
     starts = np.zeros(len(queue) + 1, np.int64)
-    listed = {int(row): list(positions(int(matched[row]), notices.sets)) for row in np.flatnonzero(matched >= SETS)}
-    for row, own in listed.items():
-        starts[row + 1] = len(own)
-    _count_bits(matched, SETS, MASK_BITS, starts)
-    names = np.zeros(int(starts[-1]), np.int64)
-    _write_bits(matched, SETS, MASK_BITS, np.ascontiguousarray(first), starts, names)
-    for row, own in listed.items():
-        names[starts[row] : starts[row + 1]] = first[row] + np.array(own, np.int64)
-    return starts, names
+    first = np.ascontiguousarray(audience.queues.name_start[queue])
+    sets = notices.sets.starts.astype(np.int64), notices.sets.values.astype(np.int64)
+    return starts, _names(notices.matched.astype(np.int64), first, SETS, WIDEST, *sets, starts)
 
 
 @compiled
-def _count_bits(matched: Array, sets: int, bits: int, starts: Array) -> None:
-    """Make the counts of sets, and of the bits of masks, the places where each row's begin."""
+def _names(
+    matched: Array, first: Array, sets: int, bits: int, set_starts: Array, set_values: Array, starts: Array
+) -> Array:
+    """Write where the names of rows begin, and return the names: those of the bits of masks, and those of sets."""
     for row in range(len(matched)):
+        starts[row + 1] = starts[row]
         if matched[row] < sets:
             for bit in range(bits):
                 starts[row + 1] += (matched[row] >> bit) & 1
-        starts[row + 1] += starts[row]
-
-
-@compiled
-def _write_bits(matched: Array, sets: int, bits: int, first: Array, starts: Array, names: Array) -> None:
-    """Write the positions of the bits of masks."""
+        else:
+            starts[row + 1] += set_starts[matched[row] - sets + 1] - set_starts[matched[row] - sets]
+    names = np.empty(starts[len(matched)], np.int64)
     for row in range(len(matched)):
+        at = starts[row]
         if matched[row] < sets:
-            at = starts[row]
             for bit in range(bits):
                 if (matched[row] >> bit) & 1:
                     names[at] = first[row] + bit
                     at += 1
+        else:
+            place = set_starts[matched[row] - sets]
+            for number in range(starts[row + 1] - at):
+                names[at + number] = first[row] + set_values[place + number]
+    return names

@@ -2,14 +2,20 @@
 
 - An index that matches events, and the table that ranks the matches, by the numbers of subscriptions.
 - The delivery queues: key (subscriber, subscription or None), policy, and the names of the subscriptions whose events
-  compete in it. Queues are numbered from 0 and keep their numbers for ever: `changed` only adds. So do the names within
-  a queue; a matching subscription is told by its position among them, whatever version delivers the event later.
+  compete in it. Queues are numbered from 0 and keep their numbers for ever: `changed_audience` only adds. So do the
+  names within a queue; a matching subscription is told by its position among them, whatever version delivers later.
 
 A subscriber may be there several times, as it is in several periods of time, if its subscriptions say when they are
 active and the periods do not overlap.
 
+An audience can be made from the one before: what has changed is compiled, all else is copied or shared. Subscriptions
+keep their numbers. Those of subscribers who change are taken out of the index, and what they are from now on gets the
+next numbers; lines of the rank table that nothing refers to any more stay behind, some 60 bytes each. A queue's policy
+is the one it began with; what it has later is told by the version's changes.
+
 `load` maps the arrays into memory, without reading them; what is loaded stays for the next task of the process. Cost of
-`of`: the building of a matching index. Cost of `changed`: what has changed, and copies of the arrays.
+`of`: the building of a matching index. Cost of `changed_audience`: an index update for each subscription that changes,
+and copies of the other arrays.
 """
 
 from __future__ import annotations
@@ -17,16 +23,17 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rankcast.arrays import Array
 from rankcast.containers.container import Container, prefixed, under
@@ -34,12 +41,12 @@ from rankcast.containers.expectations import Column, Columns, Range, below, chec
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.delivery.stream.event_tables import Ragged
 from rankcast.language.lossless import from_plain, to_plain
-from rankcast.matching.index import Index
-from rankcast.matching.segments.builder import Entry
+from rankcast.matching.entries import Entry
+from rankcast.matching.index import Index, Reader
 from rankcast.model.errors import InvalidMessageError, InvalidValueError, UnknownIdError, shown
 from rankcast.model.policies import AtOnce, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.ranking.batch_table import NONE, RankingTable, RankTable
+from rankcast.ranking.batch_table import COSINE, NONE, RANK_COLUMNS, RankingTable, RankTable
 from rankcast.storage.index_files import index_from_arrays, index_to_arrays, load_arrays, save_arrays
 from rankcast.storage.subscribers.settings import notify_to_document, policy_to_document
 from rankcast.storage.text_files import invalid_file
@@ -80,19 +87,38 @@ class CompiledQueues:
     def __len__(self) -> int:
         return len(self.policy)
 
-    @staticmethod
-    def of(keys: Sequence[QueueKey], policies: Sequence[Policy], names: Sequence[Sequence[str]]) -> CompiledQueues:
-        """Return queues, given the key, the policy and the subscriptions' names of each."""
-        known: dict[Policy, int] = {}
-        numbers = [known.setdefault(policy, len(known)) for policy in policies]
-        return CompiledQueues(
+    def with_queues_of(self, subscribers: Iterable[Subscriber]) -> tuple[CompiledQueues, Array, Array]:
+        """Return these queues with those of more subscribers, and the queue and the position of each subscription.
+
+        The policies are all that the queues have or may get later: some compare what events contain.
+        """
+        keys = {key: number for number, key in enumerate(self.keys)}
+        known = {policy: number for number, policy in enumerate(self.policies)}
+        policy = self.policy.tolist()
+        texts, starts = self.name.texts(), self.name_start.tolist()
+        names = [{name: at for at, name in enumerate(texts[start:end])} for start, end in pairwise(starts)]
+        queue: list[int] = []
+        position: list[int] = []
+        for subscriber in subscribers:
+            policies = subscriber.policies
+            for own, wanted in policies.items():
+                known.setdefault(wanted, len(known))
+                if keys.setdefault(QueueKey(subscriber.id, own), len(keys)) == len(names):
+                    policy.append(known[wanted])
+                    names.append({})
+            for subscription in subscriber.subscriptions:
+                number = keys[QueueKey(subscriber.id, subscription.id if subscription.id in policies else None)]
+                queue.append(number)
+                position.append(names[number].setdefault(subscription.id, len(names[number])))
+        made = CompiledQueues(
             Ragged.of_texts(key.subscriber for key in keys),
             Ragged.of_texts(key.subscription or "" for key in keys),
-            np.array(numbers, np.int32),
+            np.array(policy, np.int32),
             tuple(known),
             np.cumsum([0, *map(len, names)], dtype=np.int64),
             Ragged.of_texts(name for own in names for name in own),
         )
+        return made, np.array(queue, np.int64), np.array(position, np.int32)
 
     def policies_of(self, shard: int, shards: int) -> list[Policy]:
         """Return the policies of the queues of a shard: those whose number is `shard` modulo `shards`, in order."""
@@ -116,13 +142,8 @@ class CompiledQueues:
     @cached_property
     def subscription_texts(self) -> Any:
         """The subscriptions by queue, null for a queue of all of a subscriber's."""
-        texts = self.subscription.to_arrow()
-        empty = np.diff(self.subscription.starts) == 0
-        return (
-            pa.array(texts.to_pylist(), pa.string(), mask=empty)
-            if not empty.all()
-            else pa.nulls(len(self), pa.string())
-        )
+        is_empty = pa.array(np.diff(self.subscription.starts) == 0)
+        return pc.if_else(is_empty, pa.scalar(None, pa.string()), self.subscription.to_arrow())
 
     @cached_property
     def name_texts(self) -> Any:
@@ -151,28 +172,29 @@ class CompiledQueues:
         return WantedContent.of(self.policies)
 
 
+_NO_QUEUES = CompiledQueues(
+    Ragged.of_texts(()), Ragged.of_texts(()), np.zeros(0, np.int32), (), np.zeros(1, np.int64), Ragged.of_texts(())
+)
+
+
+@dataclass(eq=False)
 class CompiledSubscribers:
     """One version of the subscribers; see the module."""
 
-    def __init__(
-        self,
-        index: Index,
-        ranking: RankingTable,
-        position: Array,
-        queues: CompiledQueues,
-        needs_hub: str | None = None,
-        apart: Array | None = None,
-    ) -> None:
-        self.index = index
-        self.apart: Array = np.zeros(0, np.int64) if apart is None else apart
-        """Subscriptions that every event matches, which are not in the index; see `takes_everything`."""
-        self.needs_hub = needs_hub
-        """Why these subscribers can be matched but not notified by a pipeline, if that is so."""
-        self.ranking = ranking
-        self.position = position
-        """By subscription number: the position of its name within its queue."""
-        self.queues = queues
-        self.reader = index.reader()
+    index: Index
+    ranking: RankingTable
+    position: Array
+    """By subscription number: the position of its name within its queue."""
+    queues: CompiledQueues
+    needs_hub: str | None = None
+    """Why these subscribers can be matched but not notified by a pipeline, if that is so."""
+    apart: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Subscriptions that every event matches, which are not in the index; see `takes_everything`."""
+
+    @cached_property
+    def reader(self) -> Reader:
+        """What finds the subscriptions that events match."""
+        return self.index.reader()
 
     @staticmethod
     def of(subscribers: Iterable[Subscriber], *, apart: bool = False) -> CompiledSubscribers:
@@ -180,7 +202,14 @@ class CompiledSubscribers:
 
         With `apart`, subscriptions that every event matches are kept out of the index, if they are many.
         """
-        return _Building(subscribers).audience(apart=apart)
+        subscribers = list(subscribers)
+        queues, queue, position = _NO_QUEUES.with_queues_of(subscribers)
+        kept_out = _apart(subscribers, queue) if apart else np.zeros(0, np.int64)
+        left_out = set(kept_out.tolist())
+        entries = [entry for entry in _entries(subscribers) if entry.number not in left_out]
+        ranking = RankingTable.of(subscribers, queue.tolist())
+        unfit = next(filter(None, map(needs_hub, subscribers)), None)
+        return CompiledSubscribers(Index(entries), ranking, position, queues, unfit, kept_out)
 
     @property
     def subscribers(self) -> int:
@@ -225,10 +254,6 @@ class CompiledSubscribers:
             raise UnknownIdError(f"there is no queue {shown(tuple(key))}")
         return found
 
-    def names_of(self, queue: int) -> list[str]:
-        """Return the names of the subscriptions of a queue."""
-        return self.queues.names_of(queue)
-
     def decays(self, queue: Array) -> Array:
         """Return which queues order events by a decayed rank, at any time."""
         found: Array = self._decaying[queue]
@@ -243,26 +268,11 @@ class CompiledSubscribers:
         return found
 
     @cached_property
-    def _people(self) -> tuple[Array, Array, Array]:
-        """The subscriber of each queue, the first queue of each subscriber, and the order of the subscribers' ids."""
+    def people(self) -> tuple[Array, Array]:
+        """The subscriber of each queue, and the first queue of each subscriber; the numbers are in the order of ids."""
         texts = np.array(self.queues.subscriber.to_arrow(text=False).to_pylist(), object)
-        names, first, owner = np.unique(texts, return_index=True, return_inverse=True)
-        return owner.astype(np.int64), first.astype(np.int64), np.arange(len(names))
-
-    @property
-    def subscriber_of_queue(self) -> Array:
-        """By queue: the number of its subscriber."""
-        return self._people[0]
-
-    @property
-    def first_queue(self) -> Array:
-        """By subscriber: the first of its queues."""
-        return self._people[1]
-
-    @property
-    def subscriber_order(self) -> Array:
-        """By subscriber: its place in the order of ids."""
-        return self._people[2]
+        _, first, owner = np.unique(texts, return_index=True, return_inverse=True)
+        return owner.astype(np.int64), first.astype(np.int64)
 
     def save(self, folder: Path) -> None:
         """Write everything to a file in a folder."""
@@ -372,11 +382,6 @@ def loaded(folder: Path) -> CompiledSubscribers:
     return found
 
 
-def queue_policies(subscriber: Subscriber) -> dict[SubscriptionId | None, Policy]:
-    """Return the delivery queues that a subscriber has, each with its policy."""
-    return dict(subscriber.policies)
-
-
 def needs_hub(subscriber: Subscriber) -> str | None:
     """Return why a subscriber cannot be notified by a pipeline; None when it can."""
     if isinstance(subscriber.notify, AtOnce):
@@ -397,52 +402,72 @@ def takes_everything(subscriber: Subscriber, one: Subscription) -> bool:
     return is_always and one.relevance is not None and subscriber.decay is None and one.filter.accepts_everything
 
 
-class _Building:
-    """Collects subscribers: gives queues and numbers to them."""
+def _entries(subscribers: Iterable[Subscriber], first: int = 0) -> Iterator[Entry]:
+    """Return what the index has of the subscriptions of some subscribers, numbered one by one."""
+    owned = (subscription for subscriber in subscribers for subscription in subscriber.subscriptions)
+    for number, subscription in enumerate(owned, start=first):
+        yield Entry.of(number, subscription.filter, subscription.active_from, subscription.active_until)
 
-    def __init__(self, subscribers: Iterable[Subscriber]) -> None:
-        self._keys: dict[QueueKey, int] = {}
-        self._policies: list[Policy] = []
-        self._names: list[dict[str, int]] = []
-        self._subscribers = list(subscribers)
-        self._entries: list[Entry] = []
-        self._queue: list[int] = []
-        self._position: list[int] = []
-        for subscriber in self._subscribers:
-            self._add(subscriber)
 
-    def _add(self, subscriber: Subscriber) -> None:
-        policies = queue_policies(subscriber)
-        for own, policy in policies.items():
-            key = QueueKey(subscriber.id, own)
-            if key not in self._keys:
-                self._keys[key] = len(self._keys)
-                self._policies.append(policy)
-                self._names.append({})
-        for one in subscriber.subscriptions:
-            queue = self._keys[QueueKey(subscriber.id, one.id if one.id in policies else None)]
-            names = self._names[queue]
-            self._entries.append(Entry.of(len(self._entries), one.filter, one.active_from, one.active_until))
-            self._queue.append(queue)
-            self._position.append(names.setdefault(one.id, len(names)))
+def _apart(subscribers: Iterable[Subscriber], queue: Array) -> Array:
+    """Return the subscriptions that every event matches, each the only one of its queue; none if they are few."""
+    owned = ((subscriber, own) for subscriber in subscribers for own in subscriber.subscriptions)
+    is_alone = (np.bincount(queue)[queue] == 1).tolist() if len(queue) else []
+    pairs = enumerate(zip(owned, is_alone, strict=True))
+    found = [number for number, (pair, alone) in pairs if alone and takes_everything(*pair)]
+    return np.array(found if len(found) >= FEWEST_APART else [], np.int64)
 
-    def audience(self, *, apart: bool) -> CompiledSubscribers:
-        """Return everything collected."""
-        numbers = self._apart() if apart else np.zeros(0, np.int64)
-        kept_out = set(numbers.tolist())
-        entries = [entry for entry in self._entries if entry.number not in kept_out]
-        ranking = RankingTable.of(self._subscribers, self._queue)
-        queues = CompiledQueues.of(list(self._keys), self._policies, [list(names) for names in self._names])
-        unfit = next(filter(None, map(needs_hub, self._subscribers)), None)
-        return CompiledSubscribers(Index(entries), ranking, np.array(self._position, np.int32), queues, unfit, numbers)
 
-    def _apart(self) -> Array:
-        """Return the subscriptions that every event matches, each the only one of its queue; none if they are few."""
-        owned = ((subscriber, one) for subscriber in self._subscribers for one in subscriber.subscriptions)
-        sizes = Counter(self._queue)
-        found = [
-            number
-            for number, ((subscriber, one), queue) in enumerate(zip(owned, self._queue, strict=True))
-            if sizes[queue] == 1 and takes_everything(subscriber, one)
-        ]
-        return np.array(found if len(found) >= FEWEST_APART else [], np.int64)
+def changed_audience(
+    before: CompiledSubscribers | None, changed: Mapping[SubscriberId, Sequence[Subscriber]]
+) -> CompiledSubscribers:
+    """Return an audience in which these subscribers are what is given, for each of their periods, or gone.
+
+    Its index is that of the audience before, which must not be used any more. Nothing is kept apart.
+    """
+    members = [member for periods in changed.values() for member in periods]
+    if before is None:
+        return CompiledSubscribers.of(members)
+    queues, queue, position = before.queues.with_queues_of(members)
+    left = [number for number, key in enumerate(before.queues.keys) if key.subscriber in changed]
+    for number in np.flatnonzero(np.isin(before.ranking.table.queue, left)).tolist():
+        if number in before.index:
+            before.index.remove(number)
+    for entry in _entries(members, first=len(before.ranking.table)):
+        before.index.add(entry)
+    ranking = joined_rankings(before.ranking, RankingTable.of(members, queue.tolist()))
+    return CompiledSubscribers(before.index, ranking, np.concatenate([before.position, position]), queues)
+
+
+def joined_rankings(one: RankingTable, other: RankingTable) -> RankingTable:
+    """Return one ranking for the subscriptions of both; those of the second come after those of the first.
+
+    What one table numbers by itself, as RANK_COLUMNS tells, the other one goes on numbering; queues are those of both.
+    """
+    numbers = tuple(dict.fromkeys((*one.numbers, *other.numbers)))
+    vectors = tuple(dict.fromkeys((*one.vectors, *other.vectors)))
+    arrays, more = one.table.to_arrays(), other.table.to_arrays()
+    more["part_column"] = _columns(other, numbers, vectors)
+    sizes: dict[object, int] = {
+        "subscriptions": len(one.table),
+        "ends of general ones": len(arrays["general"]),
+        "profiles": len(arrays["rank_by"]),
+        "functions": len(arrays["kind"]),
+        "parts": len(arrays["part_value"]),
+    }
+    for name, column in RANK_COLUMNS.items():
+        found = more[name][1:] if column.starts else more[name]
+        if (first := sizes.get(column.starts or (column.values and column.values.high))) is not None:
+            found = np.where(found == NONE, NONE, found + first)
+        arrays[name] = np.concatenate([arrays[name], found.astype(arrays[name].dtype, copy=False)])
+    return RankingTable(RankTable(**arrays), numbers, vectors)
+
+
+def _columns(ranking: RankingTable, numbers: Sequence[str], vectors: Sequence[str]) -> Array:
+    """Return which attribute each part of a relevance function looks at, by its number among more attributes."""
+    table = ranking.table
+    is_cosine = np.repeat(table.kind == COSINE, np.diff(table.part_start))
+    columns: Array = table.part_column.copy()
+    for chosen, own, among in ((is_cosine, ranking.vectors, vectors), (~is_cosine, ranking.numbers, numbers)):
+        columns[chosen] = np.array([among.index(name) for name in own] or [0], np.int32)[columns[chosen]]
+    return columns

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's documentation has)
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import WantedContent
@@ -26,9 +27,8 @@ from rankcast.model.schema import Schema
 from rankcast.model.times import NEVER
 from rankcast.ranking.batch import Features, RankedRows, rank_batch
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.shipping import AudienceSource, shipped
-from rankcast.spark.sources.event_batches import EventBatch
-from rankcast.spark.sources.event_reader import EventReader
+from rankcast.spark.matching.shipping import AudienceSource, source_of
+from rankcast.spark.sources.event_reader import EventBatch, EventReader
 from rankcast.spark.sources.event_values import REJECTED_SCHEMA, RejectedRow
 from rankcast.spark.sources.events import END, KEPT, EventColumns, prepared
 
@@ -38,32 +38,29 @@ MATCHES = 1 << 20
 FIRST_EVENTS, FEWEST_EVENTS = 4096, 64
 """Events of the first piece, before it is known how many matches they have, and of the smallest."""
 
-MATCH_SCHEMA = T.StructType(
+_TIME = pa.timestamp("us", "UTC")
+_TEXTS = pa.list_(pa.field("item", pa.string(), nullable=False))
+_CODES = pa.list_(pa.field("item", pa.struct([("attribute", pa.int64()), ("value", pa.int64())]), nullable=False))
+_MATCHES = pa.schema(
     [
-        T.StructField("source", T.StringType(), nullable=False),
-        T.StructField("id", T.StringType(), nullable=False),
-        T.StructField("time", T.TimestampType(), nullable=False),
-        T.StructField("expires", T.TimestampType()),
-        T.StructField("subscriber", T.StringType(), nullable=False),
-        T.StructField("subscription", T.StringType()),
-        T.StructField("rank", T.DoubleType(), nullable=False),
-        T.StructField("score", T.DoubleType(), nullable=False),
-        T.StructField("matched", T.ArrayType(T.StringType(), containsNull=False), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("time", _TIME, nullable=False),
+        pa.field("expires", _TIME),
+        pa.field("subscriber", pa.string(), nullable=False),
+        pa.field("subscription", pa.string()),
+        pa.field("rank", pa.float64(), nullable=False),
+        pa.field("score", pa.float64(), nullable=False),
+        pa.field("matched", _TEXTS, nullable=False),
     ]
 )
+MATCH_SCHEMA = from_arrow_schema(_MATCHES)
 """One event that a queue wants: the queue's subscriber (and subscription, if the queue is its own), the event's rank
 there, what orders it in the queue (the rank, unless it decays), and the subscriptions that matched."""
 
 CONTENT = "content"
-CONTENT_FIELD = T.StructField(
-    CONTENT,
-    T.ArrayType(
-        T.StructType([T.StructField("attribute", T.LongType()), T.StructField("value", T.LongType())]),
-        containsNull=False,
-    ),
-)
-"""What diverse selection compares of the event: codes of attributes and values (`rankcast.delivery.engine.contents`).
-"""
+CONTENT_FIELD = T.StructField(CONTENT, from_arrow_type(_CODES))
+"""What diverse selection compares of the event: codes of attributes and values (`delivery.engine.contents`)."""
 
 
 def match(
@@ -81,29 +78,23 @@ def match(
     besides: the column `content`, for subscribers who want what they get to be diverse, and, if the events have rows
     that say that they end, a row for them and the column `rankcast_end` in which they are true.
     """
-    more = ([CONTENT_FIELD] if for_delivery else []) + _end_field(events, for_delivery=for_delivery)
+    more = [CONTENT_FIELD] if for_delivery else []
+    if for_delivery and END in events.columns:
+        more.append(T.StructField(END, T.BooleanType()))
     own = [*MATCH_SCHEMA.fields, *more]
     for name in keep:
         if name in {field.name for field in own}:
             raise InvalidEventError(f"keep: matches have a column {shown(name)} of their own; rename the event's")
     ready, reader = prepared(events, columns, schema, keep=keep)
     kept = [events.schema[name] for name in keep]
-    task = MatchTask(reader, _source(audience, events), tuple(keep), tuple(field.name for field in more))
+    task = MatchTask(reader, source_of(audience, events.sparkSession), tuple(keep), tuple(field.name for field in more))
     return ready.mapInArrow(task, T.StructType([*own, *kept]))
-
-
-def _end_field(events: DataFrame, *, for_delivery: bool) -> list[T.StructField]:
-    return [T.StructField(END, T.BooleanType())] if for_delivery and END in events.columns else []
 
 
 def rejected_rows(events: DataFrame, *, columns: EventColumns | None = None, schema: Schema | None = None) -> DataFrame:
     """Return the rows of a DataFrame that are no events, with the reason and the row as JSON."""
     ready, reader = prepared(events, columns, schema)
     return ready.mapInArrow(_RejectTask(reader), REJECTED_SCHEMA)
-
-
-def _source(audience: CompiledSubscribers | AudienceSource, events: DataFrame) -> AudienceSource:
-    return shipped(audience, events.sparkSession) if isinstance(audience, CompiledSubscribers) else audience
 
 
 class MatchedPiece(NamedTuple):
@@ -133,16 +124,17 @@ def matched_pieces(
             offsets, numbers = events.matched(audience.reader)
             if not apart:
                 offsets, numbers = audience.with_apart(offsets, numbers)
-            features = events.features(audience.ranking)
-            rows = rank_batch(audience.ranking, offsets, numbers, events.times, events.expires, features)
+            rows, features = rank_events(events, audience, offsets, numbers)
             yield MatchedPiece(part, events, rows, rejected, features)
             size = max(FEWEST_EVENTS, MATCHES * part.num_rows // max(len(numbers), part.num_rows))
 
 
-def ranked(events: EventBatch, audience: CompiledSubscribers, offsets: Array, numbers: Array) -> RankedRows:
-    """Return the rows of the events that match, given the subscriptions that each satisfies."""
+def rank_events(
+    events: EventBatch, audience: CompiledSubscribers, offsets: Array, numbers: Array
+) -> tuple[RankedRows, Features]:
+    """Return the rows of the events that match, given the subscriptions that each satisfies, and what they look at."""
     features = events.features(audience.ranking)
-    return rank_batch(audience.ranking, offsets, numbers, events.times, events.expires, features)
+    return rank_batch(audience.ranking, offsets, numbers, events.times, events.expires, features), features
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +162,9 @@ class MatchTask:
             yield self._batch(columns)
         if ends and END in self.more:
             kept = [self.reader.named(ends[0]).column(KEPT + name) for name in self.keep]
-            yield self._batch([*_END_ROW, *kept])
+            marks = {CONTENT: _CODES, END: pa.bool_()}
+            own = [*((field.name, field.type) for field in _MATCHES), *((name, marks[name]) for name in self.more)]
+            yield self._batch([*(pa.array([_NOTHING.get(name)], kind) for name, kind in own), *kept])
 
     def _batch(self, columns: list[Any]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(columns, names=[*MATCH_SCHEMA.fieldNames(), *self.more, *self.keep])
@@ -190,20 +184,8 @@ def without_ends(
         yield batch.filter(pc.invert(marked))
 
 
-_CODES = pa.list_(pa.struct([("attribute", pa.int64()), ("value", pa.int64())]))
-_TIME = pa.timestamp("us", "UTC")
-_END_ROW = [
-    *(
-        pa.array([""]),
-        pa.array([""]),
-        pa.array([0], _TIME),
-        pa.nulls(1, _TIME),
-        pa.array([""]),
-        pa.nulls(1, pa.string()),
-    ),
-    *(pa.array([0.0]), pa.array([0.0]), pa.array([[]], pa.list_(pa.string())), pa.nulls(1, _CODES), pa.array([True])),
-]
-"""The columns of the row that says that the input ends."""
+_NOTHING = {"source": "", "id": "", "time": 0, "subscriber": "", "rank": 0.0, "score": 0.0, "matched": [], END: True}
+"""The row that says that the input ends."""
 
 
 def content_column(piece: MatchedPiece, audience: CompiledSubscribers) -> Any:
@@ -240,7 +222,7 @@ def match_columns(piece: MatchedPiece, audience: CompiledSubscribers) -> list[An
 
 def timestamps(micros: Array) -> Any:
     """Return times as Spark takes them, null for NEVER."""
-    return pa.array(micros, pa.int64(), mask=micros == NEVER).cast(pa.timestamp("us", "UTC"))
+    return pa.array(micros, pa.int64(), mask=micros == NEVER).cast(_TIME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,17 +69,18 @@ class TopSubscribers:
         """Return the rows of each event's best subscribers."""
         if not len(rows.event):
             return rows
-        subscriber = audience.subscriber_of_queue[rows.queue]
+        owner, first_queue = audience.people
+        subscriber = owner[rows.queue]
         order = np.lexsort((subscriber, rows.event))
         event, person = rows.event[order], subscriber[order]
         is_first = np.ones(len(order), bool)
         is_first[1:] = (event[1:] != event[:-1]) | (person[1:] != person[:-1])
         first = np.flatnonzero(is_first)
         event, person = event[first], person[first]
-        keys: list[Array] = [audience.subscriber_order[person]]
+        keys: list[Array] = [person]
         if self.by != "relevance":
-            queue = audience.first_queue[person]
-            keys.append(draws(self.seed, events.source, events.id, audience.queues.subscriber, event, queue))
+            subscribers = audience.queues.subscriber
+            keys.append(draws(self.seed, events.source, events.id, subscribers, event, first_queue[person]))
         if self.by != "fairness":
             keys.append(-np.maximum.reduceat(rows.rank[order], first))
         best = np.lexsort((*keys, event))
@@ -143,19 +144,18 @@ _P5 = np.uint64(0x27D4EB2F165667C5)
 
 def draws(seed: int, sources: Ragged, ids: Ragged, subscribers: Ragged, event: Array, subscriber: Array) -> Array:
     """Return `xxhash64(seed, source, id, subscriber)` for pairs of an event and a subscriber, by their positions."""
-    starts = np.empty(len(ids), np.uint64)
-    first = np.array([seed], np.int64).view(np.uint8)
-    _event_hashes(
-        first,
-        np.ascontiguousarray(sources.starts),
-        sources.values.copy(),
-        np.ascontiguousarray(ids.starts),
-        ids.values.copy(),
-        starts,
-    )
-    found = np.empty(len(event), np.uint64)
-    _pair_hashes(starts, np.asarray(subscribers.starts), subscribers.values.copy(), event, subscriber, found)
-    return found.view(np.int64)
+    everyone = np.arange(len(ids))
+    first = Ragged(np.array([0, 8]), np.array([seed], np.int64).view(np.uint8))
+    by_seed = _hashed(first, np.zeros(len(ids), np.int64), np.full(len(ids), SPARK_SEED, np.uint64))
+    by_event = _hashed(ids, everyone, _hashed(sources, everyone, by_seed))
+    return _hashed(subscribers, subscriber, by_event[event]).view(np.int64)
+
+
+def _hashed(texts: Ragged, chosen: Array, seeds: Array) -> Array:
+    """Return the hashes of some texts, each with a seed of its own."""
+    found = np.empty(len(chosen), np.uint64)
+    _hashes(texts.starts.copy(), texts.values.copy(), chosen, seeds, found)  # what is mapped is another type to numba
+    return found
 
 
 @inlined
@@ -213,19 +213,7 @@ def _hash(data: Array, start: int, end: int, seed: np.uint64) -> np.uint64:
 
 
 @compiled
-def _event_hashes(
-    first: Array, source_starts: Array, sources: Array, id_starts: Array, ids: Array, found: Array
-) -> None:
-    seed = _hash(first, 0, 8, np.uint64(SPARK_SEED))
-    for event in range(len(found)):
-        by_source = _hash(sources, source_starts[event], source_starts[event + 1], seed)
-        found[event] = _hash(ids, id_starts[event], id_starts[event + 1], by_source)
-
-
-@compiled
-def _pair_hashes(
-    events: Array, starts: Array, subscribers: Array, event: Array, subscriber: Array, found: Array
-) -> None:
+def _hashes(starts: Array, data: Array, chosen: Array, seeds: Array, found: Array) -> None:
     for at in range(len(found)):
-        own = subscriber[at]
-        found[at] = _hash(subscribers, starts[own], starts[own + 1], events[event[at]])
+        text = chosen[at]
+        found[at] = _hash(data, starts[text], starts[text + 1], seeds[at])

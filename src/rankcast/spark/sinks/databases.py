@@ -20,27 +20,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampType,
-)
+from pyspark.sql import types as T  # noqa: N812 (the name that all of Spark's documentation has)
 
 from rankcast.model.errors import InvalidValueError, RankcastError
 from rankcast.model.times import format_time
@@ -64,7 +53,7 @@ class DatabaseSink:
 
     def open(self, run: str) -> None:
         """Take the query's rows for a run; raise DatabaseError when another run writes them."""
-        columns = {"query": StringType(), "run": StringType()}
+        columns = {"query": T.StringType(), "run": T.StringType()}
         with self._connect() as database:
             database.create(RUNS, columns, ("query",))
             found = database.run_of(self.query)
@@ -84,7 +73,7 @@ class DatabaseSink:
 
     def _write(self, database: Database, output: Output, batch: Batch) -> None:
         table = batch.tables[output]
-        types: dict[str, DataType] = {"query": StringType(), "batch": LongType()}
+        types: dict[str, T.DataType] = {"query": T.StringType(), "batch": T.LongType()}
         types |= {field.name: field.dataType for field in table.schema.fields}
         key = QUEUE_AND_EVENT if output is Output.NOTIFICATIONS else ()
         if output not in self._made:
@@ -133,23 +122,59 @@ class DatabaseError(RankcastError):
     """A database cannot be reached, or refuses what it is given."""
 
 
-class Database(Protocol):
+_TYPES: Sequence[tuple[tuple[type[T.DataType], ...], str, str]] = (
+    ((T.ByteType, T.ShortType, T.IntegerType, T.LongType), "INTEGER", "bigint"),
+    ((T.BooleanType,), "INTEGER", "boolean"),
+    ((T.FloatType, T.DoubleType), "REAL", "double precision"),
+    ((T.TimestampType,), "TEXT", "timestamptz"),
+)
+"""Types of columns in SQLite and in PostgreSQL; all others are texts."""
+
+
+class Database(ABC):
     """What the sink needs of one kind of database, inside one transaction."""
 
-    def create(self, table: str, columns: Mapping[str, DataType], key: Sequence[str]) -> None:
+    place: ClassVar[str]
+    """What stands for a value in a statement."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @abstractmethod
+    def type_of(self, kind: T.DataType) -> str:
+        """Return the type of a column."""
+
+    def create(self, table: str, columns: Mapping[str, T.DataType], key: Sequence[str]) -> None:
         """Make a table unless it is there, and the columns that it lacks."""
+        kinds = {name: self.type_of(kind) for name, kind in columns.items()}
+        declared = [f"{_quoted(name)} {kind}{' NOT NULL' if name in key else ''}" for name, kind in kinds.items()]
+        declared += [f"PRIMARY KEY ({_quoted(*key)})"] if key else []
+        self._connection.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(table)} ({', '.join(declared)})")
+        present = self._connection.execute(f"SELECT * FROM {_quoted(table)} LIMIT 0").description
+        for name in kinds.keys() - {column[0] for column in present}:
+            self._connection.execute(f"ALTER TABLE {_quoted(table)} ADD COLUMN {_quoted(name)} {kinds[name]}")
 
-    def upsert(self, table: str, columns: Sequence[str], key: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
-        """Insert rows; one whose key is there replaces it."""
-
+    @abstractmethod
     def insert(self, table: str, columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
         """Insert rows."""
 
+    @abstractmethod
+    def upsert(self, table: str, columns: Sequence[str], key: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+        """Insert rows; one whose key is there replaces it."""
+
     def remove(self, table: str, query: str, batch: int) -> None:
         """Remove the rows of one batch of a query."""
+        condition = f"query = {self.place} AND batch = {self.place}"
+        self._connection.execute(f"DELETE FROM {_quoted(table)} WHERE {condition}", (query, batch))
 
     def run_of(self, query: str) -> str | None:
         """Return the run that writes a query's rows."""
+        found = self._connection.execute(f"SELECT run FROM {RUNS} WHERE query = {self.place}", (query,)).fetchone()
+        return None if found is None else str(found[0])
+
+
+def _type_of(kind: T.DataType, column: int) -> str:
+    return next((names[column] for types, *names in _TYPES if isinstance(kind, types)), "TEXT")
 
 
 Connect: TypeAlias = Callable[[], AbstractContextManager[Database]]
@@ -187,61 +212,29 @@ def _quoted(*names: str) -> str:
     return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
-def _create_statement(table: str, columns: Mapping[str, str], key: Sequence[str]) -> str:
-    declared = [f"{_quoted(name)} {kind}{' NOT NULL' if name in key else ''}" for name, kind in columns.items()]
-    declared += [f"PRIMARY KEY ({_quoted(*key)})"] if key else []
-    return f"CREATE TABLE IF NOT EXISTS {_quoted(table)} ({', '.join(declared)})"
-
-
 def _conflict_clause(columns: Sequence[str], key: Sequence[str]) -> str:
     changed = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in columns if name not in key)
     return f"ON CONFLICT ({_quoted(*key)}) DO UPDATE SET {changed}"
 
 
-_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+class Sqlite(Database):
+    """A SQLite file."""
 
+    place = "?"
 
-def _sqlite_type(kind: DataType) -> str:
-    if isinstance(kind, (*_INTEGERS, BooleanType)):
-        return "INTEGER"
-    return "REAL" if isinstance(kind, FloatType | DoubleType) else "TEXT"
+    def type_of(self, kind: T.DataType) -> str:
+        """Return the type of a column."""
+        return _type_of(kind, 0)
 
-
-class Sqlite:
-    """A SQLite file, inside a transaction."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def create(self, table: str, columns: Mapping[str, DataType], key: Sequence[str]) -> None:
-        """Make a table unless it is there, and the columns that it lacks."""
-        kinds = {name: _sqlite_type(kind) for name, kind in columns.items()}
-        self._connection.execute(_create_statement(table, kinds, key))
-        present = {row[1] for row in self._connection.execute(f"PRAGMA table_info({_quoted(table)})")}
-        for name in kinds.keys() - present:
-            self._connection.execute(f"ALTER TABLE {_quoted(table)} ADD COLUMN {_quoted(name)} {kinds[name]}")
-
-    def upsert(self, table: str, columns: Sequence[str], key: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
-        """Insert rows; one whose key is there replaces it."""
-        self._insert(table, columns, rows, _conflict_clause(columns, key))
-
-    def insert(self, table: str, columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
-        """Insert rows."""
-        self._insert(table, columns, rows, "")
-
-    def _insert(self, table: str, columns: Sequence[str], rows: Iterator[Sequence[Any]], clause: str) -> None:
+    def insert(self, table: str, columns: Sequence[str], rows: Iterator[Sequence[Any]], clause: str = "") -> None:
+        """Insert rows; a further clause says what to do with those whose key is there."""
         places = ", ".join("?" * len(columns))
         statement = f"INSERT INTO {_quoted(table)} ({_quoted(*columns)}) VALUES ({places}) {clause}"
         self._connection.executemany(statement, (tuple(map(_for_sqlite, row)) for row in rows))
 
-    def remove(self, table: str, query: str, batch: int) -> None:
-        """Remove the rows of one batch of a query."""
-        self._connection.execute(f"DELETE FROM {_quoted(table)} WHERE query = ? AND batch = ?", (query, batch))
-
-    def run_of(self, query: str) -> str | None:
-        """Return the run that writes a query's rows."""
-        found = self._connection.execute(f"SELECT run FROM {RUNS} WHERE query = ?", (query,)).fetchone()
-        return None if found is None else str(found[0])
+    def upsert(self, table: str, columns: Sequence[str], key: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+        """Insert rows; one whose key is there replaces it."""
+        self.insert(table, columns, rows, _conflict_clause(columns, key))
 
 
 def _for_sqlite(value: Any) -> Any:
@@ -275,36 +268,20 @@ def _sqlite(url: str) -> Connect:
     return connect
 
 
-_POSTGRES_TYPES: Sequence[tuple[type[DataType], str]] = (
-    (BooleanType, "boolean"),
-    (FloatType, "double precision"),
-    (DoubleType, "double precision"),
-    (TimestampType, "timestamptz"),
-)
+class Postgres(Database):
+    """A PostgreSQL database."""
 
+    place = "%s"
 
-def _postgres_type(kind: DataType) -> str:
-    if isinstance(kind, _INTEGERS):
-        return "bigint"
-    if isinstance(kind, ArrayType):
-        return f"{_postgres_type(kind.elementType)}[]"
-    return next((name for known, name in _POSTGRES_TYPES if isinstance(kind, known)), "text")
+    def type_of(self, kind: T.DataType) -> str:
+        """Return the type of a column."""
+        return f"{self.type_of(kind.elementType)}[]" if isinstance(kind, T.ArrayType) else _type_of(kind, 1)
 
-
-class Postgres:
-    """A PostgreSQL database, inside a transaction."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    def create(self, table: str, columns: Mapping[str, DataType], key: Sequence[str]) -> None:
+    def create(self, table: str, columns: Mapping[str, T.DataType], key: Sequence[str]) -> None:
         """Make a table unless it is there, and the columns that it lacks."""
         # Two runs that start at once would both find no table, and one would fail: they take turns.
         self._connection.execute("SELECT pg_advisory_xact_lock(7262636173)")
-        kinds = {name: _postgres_type(kind) for name, kind in columns.items()}
-        self._connection.execute(_create_statement(table, kinds, key))
-        for name, kind in kinds.items():
-            self._connection.execute(f"ALTER TABLE {_quoted(table)} ADD COLUMN IF NOT EXISTS {_quoted(name)} {kind}")
+        super().create(table, columns, key)
 
     def upsert(self, table: str, columns: Sequence[str], key: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
         """Insert rows by way of a temporary table; one whose key is there replaces it."""
@@ -325,15 +302,6 @@ class Postgres:
         with self._connection.cursor().copy(f"COPY {_quoted(table)} ({_quoted(*columns)}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
-
-    def remove(self, table: str, query: str, batch: int) -> None:
-        """Remove the rows of one batch of a query."""
-        self._connection.execute(f"DELETE FROM {_quoted(table)} WHERE query = %s AND batch = %s", (query, batch))
-
-    def run_of(self, query: str) -> str | None:
-        """Return the run that writes a query's rows."""
-        found = self._connection.execute(f"SELECT run FROM {RUNS} WHERE query = %s", (query,)).fetchone()
-        return None if found is None else str(found[0])
 
 
 def _postgres(url: str) -> Connect:

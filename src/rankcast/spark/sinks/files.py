@@ -17,9 +17,10 @@ import json
 
 from pyspark.sql import SparkSession
 
-from rankcast.model.errors import InvalidFileError, InvalidValueError, Problem
+from rankcast.model.errors import InvalidFileError, InvalidValueError
 from rankcast.spark.filesystems import FileSystem
 from rankcast.spark.sinks.outputs import Batch, Output
+from rankcast.storage.text_files import invalid_file
 
 FILE_FORMATS = ("parquet", "json")
 MARKER = "_rankcast.json"
@@ -49,23 +50,16 @@ class FileSink:
                 raise self._refused(f"holds {strangers[0]!r}, which is no output of rankcast; choose another folder")
             files.make_folder()
             files.create_text(MARKER, json.dumps({"version": _VERSION, "run": run, "format": self.format}) + "\n")
-        found = self._marker()
+        found = files.read_json(MARKER)
+        if found.get("version") != _VERSION:
+            raise self._refused(f"has a {MARKER} that this version cannot read")
         if found.get("run") != run:
             raise self._refused("holds the output of another run; choose another folder, or resume with its checkpoint")
         if found.get("format") != self.format:
             raise self._refused(f"holds {found.get('format')} files; this run writes {self.format}")
 
-    def _marker(self) -> dict[str, object]:
-        try:
-            found = json.loads(self._files.read_text(MARKER))
-        except json.JSONDecodeError:
-            found = None
-        if not isinstance(found, dict) or found.get("version") != _VERSION:
-            raise self._refused(f"has a {MARKER} that this version cannot read")
-        return found
-
     def _refused(self, why: str) -> InvalidFileError:
-        return InvalidFileError([Problem(self.folder, None, why)])
+        return invalid_file(self.folder, None, why)
 
     def write(self, batch: Batch) -> None:
         """Write the outputs of a batch, the notifications last: who sees them can see the rest."""

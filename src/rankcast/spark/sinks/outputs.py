@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
 from pyspark.storagelevel import StorageLevel
 
+from rankcast.spark.delivery.unpacked_rows import COUNTS, LATE, NOTIFICATION, NOTIFICATION_COLUMNS, REJECTED
 from rankcast.spark.metrics import Counts
 
 KIND = "kind"
@@ -26,9 +27,9 @@ KIND = "kind"
 class Output(Enum):
     """A table that a pipeline writes; the value is what KIND says, the folder or table has the name."""
 
-    NOTIFICATIONS = "notification"
-    LATE = "late"
-    REJECTED = "rejected"
+    NOTIFICATIONS = NOTIFICATION
+    LATE = LATE
+    REJECTED = REJECTED
 
     @property
     def table(self) -> str:
@@ -36,11 +37,8 @@ class Output(Enum):
         return self.name.lower()
 
 
-COUNTS = "counts"
-"""What KIND says in rows that only count."""
-
 COLUMNS: Mapping[Output, Sequence[str]] = {
-    Output.NOTIFICATIONS: ("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered"),
+    Output.NOTIFICATIONS: NOTIFICATION_COLUMNS,
     Output.LATE: ("source", "id", "time"),
     Output.REJECTED: ("reason", "original"),
 }
@@ -105,9 +103,7 @@ def _counts(outputs: DataFrame) -> Counts:
     found = {row[KIND]: row.asDict() for row in outputs.groupBy(KIND).agg(F.count("*").alias("rows"), *sums).collect()}
     counted = found.get(COUNTS, {})
     return Counts(
-        events=counted.get("events") or 0,
-        matches=counted.get("matches") or 0,
-        duplicates=counted.get("duplicates") or 0,
+        **{name: counted.get(name) or 0 for name in COUNTED},
         delivered=found.get(Output.NOTIFICATIONS.value, {}).get("rows", 0),
         late=found.get(Output.LATE.value, {}).get("rows", 0),
         rejected=found.get(Output.REJECTED.value, {}).get("rows", 0),

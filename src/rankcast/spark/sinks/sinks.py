@@ -17,12 +17,13 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from rankcast.model.errors import InvalidFileError, Problem, RankcastError
+from rankcast.model.errors import RankcastError
 from rankcast.spark.filesystems import FileSystem, resolved
 from rankcast.spark.metrics import Counts, Metrics
 from rankcast.spark.sinks.databases import DatabaseSink, is_database
 from rankcast.spark.sinks.files import FileSink
 from rankcast.spark.sinks.outputs import Sink, computed
+from rankcast.storage.text_files import invalid_file
 
 RUN_FILE = "rankcast.json"
 """The file of a checkpoint that names its run."""
@@ -62,27 +63,20 @@ def start_outputs(
     of it is computed, again when it is repeated.
     """
     take_for_run(outputs.sparkSession, sink, checkpoint)
-    writer = outputs.writeStream.foreachBatch(_writer(sink, metrics, before)).option(
-        "checkpointLocation", resolved(checkpoint)
-    )
-    writer = writer.outputMode("append")
-    if name is not None:
-        writer = writer.queryName(name)
-    return (writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=every)).start()
 
-
-def _writer(
-    sink: Sink, metrics: Metrics | None, before: Callable[[int], object] | None
-) -> Callable[[DataFrame, int], None]:
-    def write(outputs: DataFrame, number: int) -> None:
+    def write(found: DataFrame, number: int) -> None:
         if before is not None:
             before(number)
-        with computed(outputs, number) as batch:
+        with computed(found, number) as batch:
             sink.write(batch)
         if metrics is not None:
             metrics.record(number, batch.counts)
 
-    return write
+    writer = outputs.writeStream.foreachBatch(write).option("checkpointLocation", resolved(checkpoint))
+    writer = writer.outputMode("append")
+    if name is not None:
+        writer = writer.queryName(name)
+    return (writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime=every)).start()
 
 
 def take_for_run(spark: SparkSession, sink: Sink, checkpoint: str) -> None:
@@ -109,17 +103,11 @@ def run_of(spark: SparkSession, checkpoint: str) -> str:
     if not files.exists(RUN_FILE):
         # What begins with an underscore may be a file of ours that a crash kept from getting its name.
         if any(not name.startswith(("_", ".")) for name in files.names()):
-            raise _bad_checkpoint(checkpoint, f"holds other things but no {RUN_FILE}; it is no checkpoint of rankcast")
+            what = f"holds other things but no {RUN_FILE}; it is no checkpoint of rankcast"
+            raise invalid_file(checkpoint, None, what)
         files.make_folder()
         files.create_text(RUN_FILE, json.dumps({"version": _VERSION, "run": new_run()}) + "\n")
-    try:
-        found = json.loads(files.read_text(RUN_FILE))
-    except json.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict) or found.get("version") != _VERSION or not isinstance(found.get("run"), str):
-        raise _bad_checkpoint(checkpoint, f"has a {RUN_FILE} that this version cannot read")
+    found = files.read_json(RUN_FILE)
+    if found.get("version") != _VERSION or not isinstance(found.get("run"), str):
+        raise invalid_file(checkpoint, None, f"has a {RUN_FILE} that this version cannot read")
     return str(found["run"])
-
-
-def _bad_checkpoint(checkpoint: str, what: str) -> InvalidFileError:
-    return InvalidFileError([Problem(checkpoint, None, what)])

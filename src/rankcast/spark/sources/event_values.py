@@ -13,6 +13,7 @@ cannot be an event's, to the rejected output, whose columns are those of REJECTE
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import EPOCH, FIRST_INSTANT, LAST_INSTANT, NEVER, TICK, microseconds, parse_time
 from rankcast.model.values import INT_MAX, INT_MIN, Value, ValueType
+
+TIME = pa.timestamp("us", "UTC")
 
 
 class RejectedRow(NamedTuple):
@@ -130,11 +133,11 @@ def as_text(column: Any) -> Any:
 def plain_column(name: str, column: Any, problems: RowProblems) -> Any:
     """Return a column with values of rankcast's types; note the rows whose value cannot be one."""
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         return _utf8(name, column, problems)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         micros = column.cast(pa.timestamp("us")) if pa.types.is_date(kind) else column
-        micros = micros.cast(pa.timestamp("us", "UTC"))
+        micros = micros.cast(TIME)
         ticks = np.asarray(micros.cast(pa.int64()).fill_null(0))
         beyond = (ticks < FIRST_INSTANT) | (ticks > LAST_INSTANT)
         if beyond.any():
@@ -161,8 +164,7 @@ def _from_decimal(name: str, column: Any, problems: RowProblems) -> Any:
     """Return whole numbers where there are no fraction digits, else the nearest floats."""
     kind = column.type
     if kind.scale > 0:
-        # Python rounds once; Arrow's own cast multiplies by a power of ten that is rounded already.
-        return pa.array([None if one is None else float(one) for one in column.to_pylist()], pa.float64())
+        return _floats(column)
     values: list[Decimal | None] = column.to_pylist()
     fits = [one is None or INT_MIN <= one <= INT_MAX for one in values]
     for row in np.flatnonzero(~np.array(fits, bool)).tolist():
@@ -170,11 +172,16 @@ def _from_decimal(name: str, column: Any, problems: RowProblems) -> Any:
     return pa.array([int(one) if fit and one is not None else None for one, fit in zip(values, fits, strict=True)])
 
 
+def _floats(decimals: Any) -> Any:
+    """Return the nearest floats: Python rounds once; Arrow's own cast multiplies by a power of ten that is rounded."""
+    return pa.array([None if value is None else float(value) for value in decimals.to_pylist()], pa.float64())
+
+
 def as_times(name: str, column: Any, problems: RowProblems) -> Any:
     """Return a column of times, which may be written as texts."""
     if pa.types.is_null(column.type):
-        return column.cast(pa.timestamp("us", "UTC"))
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column.cast(TIME)
+    if not is_text(column.type):
         return column
     found: list[int | None] = []
     for row, text in enumerate(column.cast(pa.large_binary()).to_pylist()):
@@ -183,13 +190,13 @@ def as_times(name: str, column: Any, problems: RowProblems) -> Any:
         except InvalidValueError as error:
             problems.add(row, f"{name}: {error}")
             found.append(0)
-    return pa.array(found, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    return pa.array(found, pa.int64()).cast(TIME)
 
 
 def conformed_column(name: str, column: Any, schema: Schema | None, problems: RowProblems) -> Any:
     """Return a column in its declared type; note the rows that cannot be."""
     declared = None if schema is None else schema.attributes.get(name)
-    if declared is None or pa.types.is_null(column.type) or _is_of(column.type, declared):
+    if declared is None or pa.types.is_null(column.type) or _IS_OF[declared](column.type):
         return column
     one = Schema({name: declared})
     found: list[Value | None] = []
@@ -199,27 +206,30 @@ def conformed_column(name: str, column: Any, schema: Schema | None, problems: Ro
         except InvalidEventError as error:
             problems.add(row, str(error))
             found.append(None)
-    return pa.array(found, _ARROW_TYPES[declared])
+    return pa.array(found, ARROW_TYPES[declared])
 
 
-_ARROW_TYPES = {
+ARROW_TYPES: Mapping[ValueType, pa.DataType] = {
     ValueType.BOOL: pa.bool_(),
     ValueType.INT: pa.int64(),
     ValueType.FLOAT: pa.float64(),
     ValueType.STRING: pa.string(),
-    ValueType.TIME: pa.timestamp("us", "UTC"),
+    ValueType.TIME: TIME,
 }
 
 
-def _is_of(kind: Any, declared: ValueType) -> bool:
-    types = pa.types
-    return bool(
-        (declared is ValueType.BOOL and types.is_boolean(kind))
-        or (declared is ValueType.INT and types.is_integer(kind))
-        or (declared is ValueType.FLOAT and types.is_floating(kind))
-        or (declared is ValueType.STRING and (types.is_string(kind) or types.is_large_string(kind)))
-        or (declared is ValueType.TIME and types.is_timestamp(kind))
-    )
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type has texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+_IS_OF: Mapping[ValueType, Callable[[pa.DataType], bool]] = {
+    ValueType.BOOL: pa.types.is_boolean,
+    ValueType.INT: pa.types.is_integer,
+    ValueType.FLOAT: pa.types.is_floating,
+    ValueType.STRING: is_text,
+    ValueType.TIME: pa.types.is_timestamp,
+}
 
 
 def python_values(column: Any) -> list[Any]:
@@ -246,7 +256,7 @@ def payload_key(name: str) -> str:
 
 def as_microseconds(column: Any) -> Array:
     """Return a column of times, NEVER where there is none."""
-    return np.asarray(column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).fill_null(NEVER))
+    return np.asarray(column.cast(TIME).cast(pa.int64()).fill_null(NEVER))
 
 
 def as_datetime(micros: int) -> Any:
@@ -269,7 +279,7 @@ def vector_elements(column: Any) -> tuple[Array, Array]:
     sizes = np.asarray(pc.list_value_length(column).fill_null(0)).astype(np.int64)
     flat = pc.list_flatten(column)
     if pa.types.is_decimal(flat.type):
-        flat = pa.array([None if one is None else float(one) for one in flat.to_pylist()], pa.float64())
+        flat = _floats(flat)
     elements = np.asarray(flat.cast(pa.float64(), safe=False).fill_null(np.nan))
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes))), elements
 
@@ -290,10 +300,5 @@ REASON = "rankcast_reason"
 ORIGINAL = "rankcast_original"
 """The row as its source had it: a line of text, or JSON."""
 
-REJECTED_SCHEMA = StructType(
-    [
-        StructField("reason", StringType()),
-        StructField("original", StringType()),
-    ]
-)
+REJECTED_SCHEMA = StructType([StructField(name, StringType()) for name in RejectedRow._fields])
 """The columns of the rejected output."""

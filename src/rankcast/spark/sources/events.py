@@ -42,21 +42,8 @@ DEFAULT_SOURCE = "/events"
 
 _TEXTS = (T.StringType, T.VarcharType, T.CharType)
 _TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType, *_TEXTS)
-_ATTRIBUTES = (
-    T.BooleanType,
-    T.ByteType,
-    T.ShortType,
-    T.IntegerType,
-    T.LongType,
-    T.FloatType,
-    T.DoubleType,
-    T.DecimalType,
-    T.TimestampType,
-    T.TimestampNTZType,
-    T.DateType,
-    *_TEXTS,
-)
 _NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType)
+_ATTRIBUTES = (T.BooleanType, *_NUMBERS, *_TIMES)
 
 _PLACES = ("id", "source", "time", "expirytime")
 """The envelope names that other columns may stand for."""

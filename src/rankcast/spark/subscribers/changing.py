@@ -10,28 +10,36 @@ must be one that driver and workers see.
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlparse
 
+from pyspark import TaskContext
+
 from rankcast.delivery.stream.queue_changes import QueueChange
-from rankcast.model.errors import InvalidFileError, shown
+from rankcast.model.errors import InvalidFileError, RankcastError, shown
 from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, loaded
-from rankcast.spark.matching.subscriber_changes import AudienceCompiler
 from rankcast.spark.metrics import SubscriberUpdates
-from rankcast.spark.subscribers.batch_versions import Pin, Pins, UnpinnedBatchError, batch_of_task, watermark_of_batch
 from rankcast.spark.subscribers.tables import FolderTable, SubscriberTable
-from rankcast.spark.subscribers.version_files import VersionFolder
-from rankcast.spark.subscribers.versions import VersionCounts, Versions
-from rankcast.storage.text_files import invalid_file
+from rankcast.spark.subscribers.version_files import Pin, Pins, VersionFolder
+from rankcast.spark.subscribers.versions import Versions
+from rankcast.storage.text_files import invalid_file, unreadable
 
 STORE = "subscribers"
 """The folder of a checkpoint that has the versions of its subscribers."""
+
+BATCH_PROPERTY = "streaming.sql.batchId"
+"""What Spark tells the tasks of a micro-batch; nothing in a static query."""
+
+
+class UnpinnedBatchError(RankcastError):
+    """A task asked for the version of a batch for which none was decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,7 @@ class ChangingSubscribers:
         self._checkpoint = local_path(checkpoint)
         if isinstance(table, str | os.PathLike):
             table = FolderTable(table)
-        self._versions = Versions(table, self._checkpoint / STORE, AudienceCompiler(), lateness=lateness, schema=schema)
+        self._versions = Versions(table, self._checkpoint / STORE, lateness=lateness, schema=schema)
 
     @property
     def source(self) -> PinnedAudience:
@@ -114,14 +122,13 @@ class ChangingSubscribers:
         return PinnedAudience(str(self._versions.store))
 
     @property
-    def counts(self) -> VersionCounts:
+    def counts(self) -> SubscriberUpdates:
         """What became of updates so far."""
         return self._versions.counts
 
     def updates(self) -> SubscriberUpdates:
         """Return what became of updates so far, for `Metrics.follow`."""
-        counts = self.counts
-        return SubscriberUpdates(counts.version, counts.updates, counts.rejected_updates, counts.late_changes)
+        return self.counts
 
     def prepare(self, batch: int) -> Pin:
         """Decide the version of a micro-batch that is about to be computed."""
@@ -140,3 +147,25 @@ def local_path(address: str | os.PathLike[str]) -> Path:
             f"{shown(parts.scheme)}",
         )
     return Path(unquote(parts.path) if parts.scheme else text).absolute()
+
+
+def batch_of_task() -> int | None:
+    """Return the micro-batch that the running task belongs to; None in a static query, and outside tasks."""
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
+    return None if found is None else int(found)
+
+
+def watermark_of_batch(checkpoint: Path, batch: int) -> int | None:
+    """Return the watermark, in milliseconds, that Spark wrote down for a batch; None before there was any event."""
+    file = checkpoint / "offsets" / str(batch)
+    try:
+        lines = file.read_text("utf-8").splitlines()
+        found: Any = json.loads(lines[1])["batchWatermarkMs"]
+    except OSError as error:
+        raise unreadable(file, error) from None
+    except (ValueError, LookupError, TypeError) as error:
+        raise invalid_file(str(file), None, f"is damaged or no offset log of Spark: {error!r}") from None
+    if not isinstance(found, int):
+        raise invalid_file(str(file), None, f"batchWatermarkMs: {shown(found)} is not a whole number")
+    return found or None

@@ -1,22 +1,31 @@
-"""One version of the subscribers in a folder: who they are and when, what their delivery queues do, what came too late.
+"""What a stream's checkpoint has of subscribers that change: their versions, and which micro-batch had which.
 
-A folder is written under another name, brought to the disk and then renamed, so a folder with a version's name is whole
-and never changes. `changes.parquet` is what the stateful stage needs: for each queue whose subscriber is not simply
-always there, each instant at which the queue begins or gets another policy (`policy` is its document) or ends (null),
-and how what it holds is ranked from then on.
+A version is a folder: who the subscribers are and when, what their delivery queues do, what came too late. It is
+written under another name, brought to the disk and then renamed, so a folder with a version's name is whole and never
+changes. `changes.parquet` is what the stateful stage needs: for each queue whose subscriber is not simply always there,
+each instant at which the queue begins or gets another policy (`policy` is its document) or ends (null), and how what it
+holds is ranked from then on.
+
+Spark repeats a micro-batch whose result may not have arrived, after a crash or when a task fails. Repeated with other
+subscribers it would give another result, so the version is pinned by the number of the batch, in a file beside Spark's
+own checkpoint: of several writers the first wins, and everybody else uses what it says. A pin is whole or not there.
+Cost: a pin is one small file, one fsync; asking for one is one read.
+
+All files are on a file system that driver and workers share (one machine's disk, NFS).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -25,11 +34,11 @@ from rankcast.model.policies import ALL_MATCHES, Policy
 from rankcast.model.subscriptions import SubscriberId
 from rankcast.spark.subscribers.timelines import Period, Timeline
 from rankcast.storage.subscribers.settings import policy_from_document, policy_to_document
-from rankcast.storage.text_files import invalid_file
-from rankcast.storage.writing import replacing
+from rankcast.storage.text_files import invalid_file, unreadable
+from rankcast.storage.writing import create, replacing, sync
 
 FORMAT = 1
-DIGITS = 8
+VERSION_DIGITS, PIN_DIGITS = 8, 10
 ABOUT, TIMELINES, CHANGES, AUDIENCE = "version.json", "timelines.parquet", "changes.parquet", "audience"
 
 _TIMELINES = pa.schema([("id", pa.string()), ("start", pa.int64()), ("end", pa.int64()), ("document", pa.string())])
@@ -56,8 +65,7 @@ class LateChange(NamedTuple):
     effective: int
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(msgspec.Struct, frozen=True):
     """What a version says of itself; `mark` is that of the table's content, `batch` the first that may use it."""
 
     number: int
@@ -76,7 +84,7 @@ class VersionFolder:
 
     def path(self, number: int) -> Path:
         """Return the folder of a version."""
-        return self.root / f"{number:0{DIGITS}d}"
+        return self.root / f"{number:0{VERSION_DIGITS}d}"
 
     def audience(self, number: int) -> Path:
         """Return where the compiled subscribers of a version are."""
@@ -100,14 +108,18 @@ class VersionFolder:
         made = self.root / f".{target.name}.{secrets.token_hex(8)}"
         try:
             made.mkdir(parents=True)
-            pq.write_table(_timeline_table(timelines), made / TIMELINES)
-            pq.write_table(_change_table(changes), made / CHANGES)
+            periods = [(name, *period) for name, line in timelines.items() for period in line]
+            pq.write_table(_table(periods, _TIMELINES), made / TIMELINES)
+            listed = [(queue, time, _policy_text(policy), ranking) for queue, time, policy, ranking in changes]
+            pq.write_table(_table(listed, _CHANGES), made / CHANGES)
             save_audience(made / AUDIENCE)
             with replacing(made / ABOUT) as stream:
-                stream.write(_about_text(about).encode("ascii"))
-            _sync(made / TIMELINES, made / CHANGES, made)
+                text = json.dumps({"format": FORMAT, **msgspec.structs.asdict(about)}, indent=1)
+                stream.write(text.encode("ascii"))
+            for written in (made / TIMELINES, made / CHANGES, made):
+                sync(written)
             made.rename(target)
-            _sync(self.root)
+            sync(self.root)
         except OSError as error:
             raise invalid_file(str(target), None, f"cannot be written: {error.strerror or error}") from None
         finally:
@@ -120,11 +132,10 @@ class VersionFolder:
             found: Any = json.loads(file.read_text("ascii"))
             if found["format"] != FORMAT:
                 raise invalid_file(str(file), None, f"format {found['format']!r} is unknown; expected {FORMAT}")
-            late = tuple(LateChange(*one) for one in found["late"])
-            return About(found["number"], found["base"], found["batch"], found["frontier"], found["mark"], late)
+            return msgspec.convert(found, About)
         except OSError:
             raise self.missing(number) from None
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, msgspec.ValidationError):
             raise invalid_file(str(file), None, "is damaged: expected what a version says of itself") from None
 
     def timelines(self, number: int) -> dict[SubscriberId, Timeline]:
@@ -170,16 +181,6 @@ class VersionFolder:
         return table
 
 
-def _timeline_table(timelines: Mapping[SubscriberId, Timeline]) -> pa.Table:
-    rows = [(name, *period) for name, periods in timelines.items() for period in periods]
-    return _table(rows, _TIMELINES)
-
-
-def _change_table(changes: Iterable[VersionChange]) -> pa.Table:
-    rows = [(change.queue, change.time, _policy_text(change.policy), change.ranking) for change in changes]
-    return _table(rows, _CHANGES)
-
-
 def _table(rows: list[Any], schema: pa.Schema) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
@@ -202,25 +203,86 @@ def _policy(text: str | None) -> Policy | None:
     return ALL_MATCHES if text == _ALL else policy_from_document(json.loads(text))
 
 
-def _about_text(about: About) -> str:
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "number": about.number,
-            "base": about.base,
-            "batch": about.batch,
-            "frontier": about.frontier,
-            "mark": about.mark,
-            "late": about.late,
-        },
-        indent=1,
-    )
+class Pin(NamedTuple):
+    """The version of a batch, and the first instant that no event had reached when it began."""
+
+    batch: int
+    version: int
+    frontier: int
 
 
-def _sync(*paths: Path) -> None:
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
+class Pins:
+    """The pins in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def pin(self, wanted: Pin) -> Pin:
+        """Decide the version of a batch; return what is decided, by this call or by an earlier one."""
+        target = self._file(wanted.batch)
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            create(
+                target, _pin_text(wanted).encode("ascii")
+            )  # if another attempt or driver was quicker, its pin stands
+        except OSError as error:
+            raise invalid_file(str(target), None, f"cannot be written: {error.strerror or error}") from None
+        return _pin(target, wanted.batch)
+
+    def of(self, batch: int) -> Pin | None:
+        """Return the pin of a batch; None when nothing has been decided."""
+        file = self._file(batch)
+        return _pin(file, batch) if file.exists() else None
+
+    def newest_before(self, batch: int) -> Pin | None:
+        """Return the pin of the last batch before this one that has any."""
+        earlier = max((number for number in self._batches() if number < batch), default=None)
+        return None if earlier is None else self.of(earlier)
+
+    def forget_before(self, batch: int) -> None:
+        """Remove the pins of earlier batches."""
+        for number in list(self._batches()):
+            if number < batch:
+                self._file(number).unlink(missing_ok=True)
+
+    def versions(self) -> set[int]:
+        """Return every version that is pinned."""
+        return {pin.version for number in self._batches() if (pin := self.of(number)) is not None}
+
+    def _batches(self) -> Iterator[int]:
+        if self.folder.is_dir():
+            yield from (int(file.name) for file in self.folder.iterdir() if file.name.isdigit())
+
+    def _file(self, batch: int) -> Path:
+        return self.folder / f"{batch:0{PIN_DIGITS}d}"
+
+
+def _pin_text(pin: Pin) -> str:
+    body = json.dumps(pin._asdict(), sort_keys=True)
+    return json.dumps({**pin._asdict(), "checksum": zlib.crc32(body.encode("ascii"))}, sort_keys=True)
+
+
+def _pin(file: Path, batch: int) -> Pin:
+    try:
+        text = file.read_text("ascii")
+    except OSError as error:
+        raise unreadable(file, error) from None
+    except UnicodeDecodeError:
+        raise _damaged_pin(file) from None
+    try:
+        found: Any = json.loads(text)
+        pin = Pin(found["batch"], found["version"], found["frontier"])
+    except (ValueError, LookupError, TypeError):
+        raise _damaged_pin(file) from None
+    if text != _pin_text(pin) or pin.batch != batch:
+        raise _damaged_pin(file)
+    return pin
+
+
+def _damaged_pin(file: Path) -> InvalidFileError:
+    return invalid_file(
+        str(file),
+        None,
+        "is damaged: expected the version of the subscribers that this micro-batch was matched with; "
+        "bring the file back from a copy of the checkpoint",
+    )

@@ -2,7 +2,7 @@
 
 ```
 store/                     in Spark's checkpoint
-  pins/0000000012          batch 12 was matched with version 3 (see `pins`)
+  pins/0000000012          batch 12 was matched with version 3 (see `version_files`)
   versions/00000003/       one version, never changed once it has its name (see `version_files`)
   rejected/4f3a....txt     what was wrong with an update that was not taken
 ```
@@ -28,19 +28,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from msgspec import structs
 
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
+from rankcast.model.subscriptions import Subscriber, SubscriberId
 from rankcast.model.times import NEVER, format_time
-from rankcast.spark.delivery.rerank import is_ranked_anew, ranking_text
-from rankcast.spark.subscribers.batch_versions import Pin, Pins
-from rankcast.spark.subscribers.rows import RowReader
-from rankcast.spark.subscribers.tables import SubscriberTable
+from rankcast.spark.delivery.rerank import changes_ranks, ranking_text
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, changed_audience
+from rankcast.spark.metrics import SubscriberUpdates
+from rankcast.spark.subscribers.tables import RowReader, SubscriberTable
 from rankcast.spark.subscribers.timelines import ALWAYS, Timeline, missed, moment, spliced, within
-from rankcast.spark.subscribers.version_files import About, LateChange, VersionChange, VersionFolder
+from rankcast.spark.subscribers.version_files import About, LateChange, Pin, Pins, VersionChange, VersionFolder
 from rankcast.storage.writing import replacing
 
 RETAIN = 100
@@ -54,84 +55,38 @@ MILLISECOND = 1_000
 
 log = logging.getLogger(__name__)
 
-QueueKey: TypeAlias = tuple[SubscriberId, SubscriptionId | None]
-
-
-class Compiled(Protocol):
-    """Subscribers as the match stage uses them."""
-
-    def save(self, folder: Path) -> None:
-        """Write all of it to a new folder."""
-
-    def queue_number(self, key: QueueKey) -> int:
-        """Return the number of a delivery queue, the same in every version."""
-
-    def names_of(self, queue: int) -> Sequence[str]:
-        """Return the subscriptions of a queue, by the positions that deliveries name them by."""
-
-
-C = TypeVar("C", bound=Compiled)
-
-
-class Compiler(Protocol[C]):
-    """Makes what the match stage uses."""
-
-    def compiled(self, before: C | None, changed: Mapping[SubscriberId, Sequence[Subscriber]]) -> C:
-        """Return what `before` becomes when these subscribers are what is given: one for each of their periods.
-
-        Whoever has no periods is gone. Queues keep their numbers, and new ones get the next. `before` is used up.
-        """
-
-    def loaded(self, folder: Path) -> C:
-        """Return what was saved."""
-
-    def policies(self, subscriber: Subscriber) -> Mapping[SubscriptionId | None, Policy]:
-        """Return the delivery queues that a subscriber has, each with its policy."""
-
 
 @dataclass(slots=True)
-class VersionCounts:
-    """What became of updates so far, for metrics: this driver's, not those before a restart."""
-
-    version: int = 0
-    updates: int = 0
-    rejected_updates: int = 0
-    late_changes: int = 0
-
-
-@dataclass(slots=True)
-class _State(Generic[C]):
+class _State:
     """The newest version in memory: what the next one is made from."""
 
     number: int
     mark: str
     timelines: dict[SubscriberId, Timeline]
-    compiled: C
+    audience: CompiledSubscribers
 
 
-class Versions(Generic[C]):
+class Versions:
     """The versions of one stream, on its driver. Calls must not overlap; micro-batches do not either."""
 
     def __init__(
         self,
         table: SubscriberTable,
         store: Path,
-        compiler: Compiler[C],
         *,
         lateness: timedelta = timedelta(0),
         schema: Schema | None = None,
         retain: int = RETAIN,
     ) -> None:
-        self.counts = VersionCounts()
+        self.counts = SubscriberUpdates()
         self.store = store
         self.folder = VersionFolder(store / "versions")
         self.pins = Pins(store / "pins")
         self._table = table
-        self._compiler = compiler
         self._lateness = -(-lateness // timedelta(milliseconds=1))
         self._reader = RowReader(schema)
         self._retain = retain
-        self._state: _State[C] | None = None
+        self._state: _State | None = None
         self._refused: str | None = None
         self._reported: Path | None = None
 
@@ -146,7 +101,7 @@ class Versions(Generic[C]):
             pinned = self._decided(batch, watermark)
         if not self.folder.path(pinned.version).is_dir():
             raise self.folder.missing(pinned.version)
-        self.counts.version = pinned.version
+        self.counts = replace(self.counts, version=pinned.version)
         self._clean(batch)
         return pinned
 
@@ -169,10 +124,10 @@ class Versions(Generic[C]):
         if self._state is not None and self._state.number == number:
             return
         about = self.folder.about(number)
-        compiled = self._compiler.loaded(self.folder.audience(number))
-        self._state = _State(number, about.mark, self.folder.timelines(number), compiled)
+        audience = CompiledSubscribers.load(self.folder.audience(number), verify=True)  # the next one is made from it
+        self._state = _State(number, about.mark, self.folder.timelines(number), audience)
 
-    def _updated(self, batch: int, frontier: int) -> _State[C]:
+    def _updated(self, batch: int, frontier: int) -> _State:
         """Return the newest version: a new one if the table has changed to something good."""
         state = self._state
         try:
@@ -193,7 +148,7 @@ class Versions(Generic[C]):
         self._refused = None
         return self._made(About(0, None, batch, frontier, mark), reading.timelines)
 
-    def _made(self, about: About, stated: Mapping[SubscriberId, Timeline]) -> _State[C]:
+    def _made(self, about: About, stated: Mapping[SubscriberId, Timeline]) -> _State:
         """Make a version of what the table states, if it differs from the one before."""
         state, frontier = self._state, about.frontier
         before = {} if state is None else state.timelines
@@ -208,48 +163,48 @@ class Versions(Generic[C]):
         timelines = {name: line for name, line in after.items() if line}
         members = {name: self._members(after[name]) for name in changed}
         self._state = None  # used up: should anything fail from here on, the version before is loaded again
-        compiled = self._compiler.compiled(None if state is None else state.compiled, members)
-        about = replace(
+        audience = changed_audience(None if state is None else state.audience, members)
+        about = structs.replace(
             about,
             number=1 + max(self.folder.numbers(), default=0),
             base=None if state is None else state.number,
             late=_late_changes(before, stated, changed, frontier),
         )
-        self.folder.save(about, timelines, self._changes(timelines, frontier, compiled), compiled.save)
+        self.folder.save(about, timelines, self._changes(timelines, frontier, audience), audience.save)
         self._reader.forget_but(period.document for line in timelines.values() for period in line)
         self._tell(about, len(changed))
-        self._state = _State(about.number, about.mark, timelines, compiled)
+        self._state = _State(about.number, about.mark, timelines, audience)
         return self._state
 
     def _members(self, timeline: Timeline) -> list[Subscriber]:
         return [within(self._reader.subscriber(period.document), period) for period in timeline]
 
     def _changes(
-        self, timelines: Mapping[SubscriberId, Timeline], frontier: int, compiled: C
+        self, timelines: Mapping[SubscriberId, Timeline], frontier: int, audience: CompiledSubscribers
     ) -> Iterator[VersionChange]:
         """Return what happens to queues from the frontier on; one that is always the same has nothing happen to it."""
         for name, line in timelines.items():
             if len(line) == 1 and (line[0].start, line[0].end) == (ALWAYS, NEVER):
                 continue
             people = [self._reader.subscriber(period.document) for period in line]
-            policies = [self._compiler.policies(subscriber) for subscriber in people]
+            policies = [subscriber.policies for subscriber in people]
             for key in dict.fromkeys(key for own in policies for key in own):
                 steps = dict(schedule(line, [own.get(key) for own in policies]))
-                queue = compiled.queue_number((name, key))
+                queue = audience.queue_number((name, key))
                 rankings: dict[int, str] = {}
                 for at in range(1, len(line)):
                     time, policy = line[at].start, policies[at].get(key)
                     is_continued = line[at - 1].end == time and key in policies[at - 1]
-                    if is_continued and policy is not None and is_ranked_anew(people[at - 1], people[at], key):
+                    if is_continued and policy is not None and changes_ranks(people[at - 1], people[at], key):
                         document = self._reader.file_document(line[at].document)
-                        rankings[time] = ranking_text(queue, key, compiled.names_of(queue), document)
+                        rankings[time] = ranking_text(queue, key, audience.queues.names_of(queue), document)
                         steps.setdefault(time, policy)
                 times = sorted(time for time in steps if time >= frontier)
                 yield from (VersionChange(queue, time, steps[time], rankings.get(time, "")) for time in times)
 
     def _tell(self, about: About, changed: int) -> None:
-        self.counts.updates += about.base is not None
-        self.counts.late_changes += len(about.late)
+        updates, late = self.counts.updates + (about.base is not None), self.counts.late_changes + len(about.late)
+        self.counts = replace(self.counts, updates=updates, late_changes=late)
         log.info("%s: version %d: %d subscribers changed", self._table.name, about.number, changed)
         for one in about.late:
             log.warning(
@@ -260,14 +215,14 @@ class Versions(Generic[C]):
                 _shown(one.effective),
             )
 
-    def _reject(self, error: InvalidFileError, state: _State[C]) -> None:
+    def _reject(self, error: InvalidFileError, state: _State) -> None:
         """Say what is wrong with an update, in the log and in a file, once for each content of the table."""
         text = "".join(f"{problem}\n" for problem in error.problems)
         report = self.store / "rejected" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.txt"
         if report == self._reported:
             return
         self._reported = report
-        self.counts.rejected_updates += 1
+        self.counts = replace(self.counts, refused_updates=self.counts.refused_updates + 1)
         report.parent.mkdir(parents=True, exist_ok=True)
         with replacing(report) as stream:
             stream.write(text.encode("utf-8"))
