@@ -100,7 +100,7 @@ def _what_ranks(subscriber: Subscriber, own: SubscriptionId | None) -> Any:
 
 def competing(subscriber: Subscriber, own: SubscriptionId | None) -> list[Subscription]:
     """Return the subscriptions whose events compete in a queue: that of one of them, or of all that have none."""
-    return [one for one in subscriber.subscriptions if (one.deliver is None if own is None else one.id == own)]
+    return [rival for rival in subscriber.subscriptions if (rival.deliver is None if own is None else rival.id == own)]
 
 
 def ranking_text(queue: int, own: SubscriptionId | None, names: Sequence[str], document: Mapping[str, Any]) -> str:

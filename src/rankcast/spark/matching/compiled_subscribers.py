@@ -392,14 +392,14 @@ def needs_hub(subscriber: Subscriber) -> str | None:
     )
 
 
-def takes_everything(subscriber: Subscriber, one: Subscription) -> bool:
+def takes_everything(subscriber: Subscriber, own: Subscription) -> bool:
     """Whether a subscription is matched by every event and only ranks it, so that its rows need not be written down.
 
     It accepts everything at all times and has a relevance function, and its scores do not decay; it also has to be the
     only one of its queue.
     """
-    is_always = one.active_from is None and one.active_until is None
-    return is_always and one.relevance is not None and subscriber.decay is None and one.filter.accepts_everything
+    is_always = own.active_from is None and own.active_until is None
+    return is_always and own.relevance is not None and subscriber.decay is None and own.filter.accepts_everything
 
 
 def _entries(subscribers: Iterable[Subscriber], first: int = 0) -> Iterator[Entry]:
@@ -439,17 +439,17 @@ def changed_audience(
     return CompiledSubscribers(before.index, ranking, np.concatenate([before.position, position]), queues)
 
 
-def joined_rankings(one: RankingTable, other: RankingTable) -> RankingTable:
+def joined_rankings(first: RankingTable, other: RankingTable) -> RankingTable:
     """Return one ranking for the subscriptions of both; those of the second come after those of the first.
 
     What one table numbers by itself, as RANK_COLUMNS tells, the other one goes on numbering; queues are those of both.
     """
-    numbers = tuple(dict.fromkeys((*one.numbers, *other.numbers)))
-    vectors = tuple(dict.fromkeys((*one.vectors, *other.vectors)))
-    arrays, more = one.table.to_arrays(), other.table.to_arrays()
+    numbers = tuple(dict.fromkeys((*first.numbers, *other.numbers)))
+    vectors = tuple(dict.fromkeys((*first.vectors, *other.vectors)))
+    arrays, more = first.table.to_arrays(), other.table.to_arrays()
     more["part_column"] = _columns(other, numbers, vectors)
     sizes: dict[object, int] = {
-        "subscriptions": len(one.table),
+        "subscriptions": len(first.table),
         "ends of general ones": len(arrays["general"]),
         "profiles": len(arrays["rank_by"]),
         "functions": len(arrays["kind"]),
@@ -457,8 +457,8 @@ def joined_rankings(one: RankingTable, other: RankingTable) -> RankingTable:
     }
     for name, column in RANK_COLUMNS.items():
         found = more[name][1:] if column.starts else more[name]
-        if (first := sizes.get(column.starts or (column.values and column.values.high))) is not None:
-            found = np.where(found == NONE, NONE, found + first)
+        if (size := sizes.get(column.starts or (column.values and column.values.high))) is not None:
+            found = np.where(found == NONE, NONE, found + size)
         arrays[name] = np.concatenate([arrays[name], found.astype(arrays[name].dtype, copy=False)])
     return RankingTable(RankTable(**arrays), numbers, vectors)
 

@@ -191,8 +191,8 @@ class _Gathered:
 
     def joined_apart(self) -> UnfilteredRanks:
         """Return what the rows that are not written down are worked out from."""
-        features = Features.joined([one.features for one in self.apart])
-        return UnfilteredRanks(features, np.concatenate([one.expires for one in self.apart]))
+        features = Features.joined([known.features for known in self.apart])
+        return UnfilteredRanks(features, np.concatenate([known.expires for known in self.apart]))
 
     def joined(self) -> tuple[EventTable, RankedRows]:
         """Return all events, and all rows."""

@@ -166,10 +166,11 @@ def _from_decimal(name: str, column: Any, problems: RowProblems) -> Any:
     if kind.scale > 0:
         return _floats(column)
     values: list[Decimal | None] = column.to_pylist()
-    fits = [one is None or INT_MIN <= one <= INT_MAX for one in values]
+    fits = [value is None or INT_MIN <= value <= INT_MAX for value in values]
     for row in np.flatnonzero(~np.array(fits, bool)).tolist():
         problems.add(row, f"{name}: {values[row]} does not fit a 64-bit integer")
-    return pa.array([int(one) if fit and one is not None else None for one, fit in zip(values, fits, strict=True)])
+    pairs = zip(values, fits, strict=True)
+    return pa.array([int(value) if fit and value is not None else None for value, fit in pairs])
 
 
 def _floats(decimals: Any) -> Any:
@@ -198,11 +199,11 @@ def conformed_column(name: str, column: Any, schema: Schema | None, problems: Ro
     declared = None if schema is None else schema.attributes.get(name)
     if declared is None or pa.types.is_null(column.type) or _IS_OF[declared](column.type):
         return column
-    one = Schema({name: declared})
+    alone = Schema({name: declared})
     found: list[Value | None] = []
     for row, value in enumerate(python_values(column)):
         try:
-            found.append(None if value is None or value != value else one.conformed({name: value})[name])
+            found.append(None if value is None or value != value else alone.conformed({name: value})[name])
         except InvalidEventError as error:
             problems.add(row, str(error))
             found.append(None)
@@ -287,7 +288,8 @@ def vector_elements(column: Any) -> tuple[Array, Array]:
 def value_codes(column: Any) -> Array:
     """Return the code of each value, 0 where there is none; each distinct value is coded once."""
     encoded = column.dictionary_encode()
-    codes = np.array([0 if one is None or one != one else value_code(one) for one in python_values(encoded.dictionary)])
+    distinct = python_values(encoded.dictionary)
+    codes = np.array([0 if value is None or value != value else value_code(value) for value in distinct])
     found = np.zeros(len(column), np.int64)
     present = np.asarray(encoded.indices.is_valid())
     found[present] = codes[np.asarray(encoded.indices.fill_null(0))[present]]

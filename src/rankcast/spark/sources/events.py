@@ -75,7 +75,8 @@ class EventColumns:
 
 def with_content_id(events: DataFrame, name: str = "id") -> DataFrame:
     """Add an id that is a digest of everything in the row: equal rows are one event."""
-    return events.withColumn(name, F.sha2(F.to_json(F.struct(*[events[f"`{one}`"] for one in events.columns])), 256))
+    row = F.struct(*[events[f"`{column}`"] for column in events.columns])
+    return events.withColumn(name, F.sha2(F.to_json(row), 256))
 
 
 def prepared(

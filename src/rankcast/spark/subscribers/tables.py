@@ -258,18 +258,20 @@ class RowReader:
         placed: dict[SubscriberId, list[_Placed]] = {}
         for row in rows:
             try:
-                one = _placed(row)
+                said = _placed(row)
             except (InvalidSubscriptionError, InvalidValueError) as error:
                 problems.append(Problem(row.file, row.line, str(error)))
             except InvalidFileError as error:
-                problems += (Problem(row.file, row.line, f"{DOCUMENT}: {one.message}") for one in error.problems)
+                problems += (
+                    Problem(row.file, row.line, f"{DOCUMENT}: {problem.message}") for problem in error.problems
+                )
             else:
-                placed.setdefault(one.id, []).append(one)
+                placed.setdefault(said.id, []).append(said)
         for own in placed.values():
             problems += _ties(own)
         problems += self._read_documents(placed.values())
         problems.sort(key=lambda problem: (problem.file, problem.line or 0))
-        timelines = {name: timeline_of(one.revision for one in own) for name, own in placed.items()}
+        timelines = {name: timeline_of(said.revision for said in own) for name, own in placed.items()}
         return RowReading(timelines, tuple(problems))
 
     def subscriber(self, document: str) -> Subscriber:
@@ -293,7 +295,7 @@ class RowReader:
         """Read the new texts, in rounds in which each subscriber occurs once: a document has no id twice."""
         rounds: list[dict[str, TableRow]] = []
         for own in placed:
-            new = {one.revision.document: one.row for one in reversed(own)}
+            new = {said.revision.document: said.row for said in reversed(own)}
             fresh = [(text, row) for text, row in new.items() if text is not None and text not in self.subscribers]
             for at, (text, row) in enumerate(fresh):
                 if at == len(rounds):
@@ -318,7 +320,7 @@ class RowReader:
             except InvalidFileError as error:
                 problems += (Problem(row.file, row.line, problem.message) for problem in error.problems)
                 continue
-            problems += (Problem(row.file, row.line, one.message, one.warning) for one in alone.problems)
+            problems += (Problem(row.file, row.line, found.message, found.warning) for found in alone.problems)
             problems += (Problem(row.file, row.line, unfit) for unfit in map(needs_hub, alone.subscribers) if unfit)
             self.subscribers.update(zip([text], alone.subscribers, strict=False))
         return problems
@@ -410,16 +412,16 @@ def _ties(placed: list[_Placed]) -> list[Problem]:
     """Return a problem for each row that says something else than another one which counts as much."""
     first: dict[tuple[int, int], _Placed] = {}
     problems = []
-    for one in placed:
-        other = first.setdefault((one.revision.sequence, one.revision.start), one)
-        if other.revision != one.revision:
+    for said in placed:
+        other = first.setdefault((said.revision.sequence, said.revision.start), said)
+        if other.revision != said.revision:
             problems.append(
                 Problem(
-                    one.row.file,
-                    one.row.line,
-                    f"subscriber {shown(one.id)}: {other.row.file}:{other.row.line} says something else from the same "
-                    f"{ACTIVE_FROM} on with the same {SEQUENCE}, {one.revision.sequence}; expected a higher one on the "
-                    "row that counts",
+                    said.row.file,
+                    said.row.line,
+                    f"subscriber {shown(said.id)}: {other.row.file}:{other.row.line} says something else from the same "
+                    f"{ACTIVE_FROM} on with the same {SEQUENCE}, {said.revision.sequence}; expected a higher one on "
+                    "the row that counts",
                 )
             )
     return problems

@@ -58,15 +58,15 @@ def timeline_of(revisions: Iterable[Revision]) -> Timeline:
     >>> timeline_of([Revision("a"), Revision("b", start=10, end=20)])[1:]
     (Period(start=10, end=20, document='b'), Period(start=20, end=9223372036854775807, document='a'))
     """
-    waiting = sorted((one for one in revisions if one.start < one.end), key=lambda one: one.start, reverse=True)
+    waiting = sorted((row for row in revisions if row.start < row.end), key=lambda row: row.start, reverse=True)
     holding: list[tuple[int, int, int, Revision]] = []
     periods: list[Period] = []
     now = ALWAYS
     while waiting or holding:
         while waiting and (waiting[-1].start <= now or not holding):
-            one = waiting.pop()
-            now = max(now, one.start)
-            heapq.heappush(holding, (-one.sequence, -one.start, len(waiting), one))
+            row = waiting.pop()
+            now = max(now, row.start)
+            heapq.heappush(holding, (-row.sequence, -row.start, len(waiting), row))
         while holding and holding[0][-1].end <= now:
             heapq.heappop(holding)
         if not holding:
@@ -130,7 +130,7 @@ def within(subscriber: Subscriber, period: Period) -> Subscriber:
     """
     if period.start == ALWAYS and period.end == NEVER:
         return subscriber
-    return structs.replace(subscriber, subscriptions=tuple(_within(one, period) for one in subscriber.subscriptions))
+    return structs.replace(subscriber, subscriptions=tuple(_within(own, period) for own in subscriber.subscriptions))
 
 
 def _within(subscription: Subscription, period: Period) -> Subscription:

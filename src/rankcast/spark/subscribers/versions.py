@@ -136,7 +136,7 @@ class Versions:
                 return state
             rows, problems, mark = ([], (), "") if content is None else (content.rows, content.problems, content.mark)
             reading = self._reader.read(rows)
-            bad = [one for one in (*problems, *reading.problems) if not one.warning]
+            bad = [problem for problem in (*problems, *reading.problems) if not problem.warning]
             if bad:
                 self._refused = mark
                 raise InvalidFileError(bad)
@@ -206,13 +206,13 @@ class Versions:
         updates, late = self.counts.updates + (about.base is not None), self.counts.late_changes + len(about.late)
         self.counts = replace(self.counts, updates=updates, late_changes=late)
         log.info("%s: version %d: %d subscribers changed", self._table.name, about.number, changed)
-        for one in about.late:
+        for change in about.late:
             log.warning(
                 "%s: subscriber %r: the change at %s came after events of that time; it takes effect at %s",
                 self._table.name,
-                one.subscriber,
-                _shown(one.stated),
-                _shown(one.effective),
+                change.subscriber,
+                _shown(change.stated),
+                _shown(change.effective),
             )
 
     def _reject(self, error: InvalidFileError, state: _State) -> None:
