@@ -37,6 +37,7 @@ NOTIFICATION, LATE, REJECTED, COUNTS = "notification", "late", "rejected", "coun
 """The kinds of rows."""
 
 _TIME = pa.timestamp("us", "UTC")
+_TEXTS = pa.list_(pa.field("item", pa.string(), nullable=False))
 _UNPACKED = pa.schema(
     [
         pa.field("kind", pa.string(), nullable=False),
@@ -46,7 +47,7 @@ _UNPACKED = pa.schema(
         ("id", pa.string()),
         ("time", _TIME),
         ("rank", pa.float64()),
-        ("matched", pa.list_(pa.field("item", pa.string(), nullable=False))),
+        ("matched", _TEXTS),
         ("delivered", _TIME),
         ("reason", pa.string()),
         ("original", pa.string()),
@@ -147,7 +148,7 @@ def notification_rows(notices: DeliveryBatch, shard: int, shards: int, audience:
         id=notices.events.id.to_arrow().take(event),
         time=timestamps(notices.events.time[notices.event]),
         rank=pa.array(_ranks(notices, queue, audience)),
-        matched=pa.ListArray.from_arrays(pa.array(starts, pa.int32()), queues.name_texts.take(pa.array(names))),
+        matched=pa.ListArray.from_arrays(pa.array(starts, pa.int32()), queues.name_texts.take(pa.array(names)), _TEXTS),
         delivered=timestamps(notices.time),
         **_carried(notices.events.payload, event),
     )

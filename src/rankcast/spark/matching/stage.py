@@ -197,7 +197,7 @@ def content_column(piece: MatchedPiece, audience: CompiledSubscribers) -> Any:
     pairs = pa.StructArray.from_arrays(
         [pa.array(table.attributes.values), pa.array(table.values.values)], names=["attribute", "value"]
     )
-    codes = pa.ListArray.from_arrays(pa.array(table.attributes.starts, pa.int32()), pairs)
+    codes = pa.ListArray.from_arrays(pa.array(table.attributes.starts, pa.int32()), pairs, _CODES)
     return codes.take(pa.array(piece.rows.event))
 
 
@@ -207,6 +207,7 @@ def match_columns(piece: MatchedPiece, audience: CompiledSubscribers) -> list[An
     table = piece.events.table(WantedContent())
     event, queue = pa.array(rows.event), pa.array(rows.queue)
     names = queues.name_start[audience.ranking.table.queue[rows.matched]] + audience.position[rows.matched]
+    matched = queues.name_texts.take(pa.array(names))
     return [
         table.source.to_arrow().take(event),
         table.id.to_arrow().take(event),
@@ -216,7 +217,7 @@ def match_columns(piece: MatchedPiece, audience: CompiledSubscribers) -> list[An
         queues.subscription_texts.take(queue),
         pa.array(rows.rank),
         pa.array(rows.score),
-        pa.ListArray.from_arrays(pa.array(rows.matched_start, pa.int32()), queues.name_texts.take(pa.array(names))),
+        pa.ListArray.from_arrays(pa.array(rows.matched_start, pa.int32()), matched, _TEXTS),
     ]
 
 
