@@ -21,8 +21,8 @@ from rankcast.delivery.stream.queue_changes import QueueChange, pack_changes, un
 from rankcast.delivery.stream.shards import Shard
 from rankcast.delivery.stream.unfiltered import UnfilteredRows
 from rankcast.language.parser import parse_filter
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
-from rankcast.matching.segments.builder import Entry
 from rankcast.model.errors import RankcastError
 from rankcast.model.events import Event
 from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow
@@ -97,8 +97,8 @@ class KeptIndex(Kept):
         made.add(Entry.of(1, parse_filter("rent < 500")))
         if 4 in made:
             made.remove(4)
-        whole = Index(segments=[made.frozen()])
-        return found, pieces, [sorted(whole.reader().match_one(one).tolist()) for one in attributes]
+        reader = self.read(self.write(made)).reader()
+        return found, pieces, [sorted(reader.match_one(one).tolist()) for one in attributes]
 
 
 NAMES = ("rent", "rooms", "city", "name", "furnished", "since")

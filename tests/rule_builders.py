@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.language.parser import parse_filter
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate
-from rankcast.matching.segments.builder import Entry
 from rankcast.model.events import Event, Identity
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.matching.reader import Reader
+from rankcast.matching.index import Reader
 from rankcast.model.cloudevents import event_from_json
 from rankcast.model.errors import Problem
 from rankcast.samples.feeds import FEEDS, flats

@@ -10,15 +10,15 @@ KINDS = {"plain": (np.int64, 0), "columns": (np.int32, 2)}
 
 def test_a_table_says_where_arrays_are_and_how_long():
     plain, columns = np.arange(3), np.zeros((5, 2), np.int32)
-    table = KernelArguments.of(KINDS, (plain, columns))
+    table = KernelArguments.of(KINDS, {"plain": plain, "columns": columns})
     assert table.addresses.tolist() == [plain.ctypes.data, 3, columns.ctypes.data, 5]
 
 
 def test_a_table_keeps_its_arrays_alive_and_makes_them_contiguous():
-    table = KernelArguments.of(KINDS, (np.arange(10)[::2], np.zeros((5, 2), np.int32)))
-    assert table.arrays[0].flags.c_contiguous
-    assert table.addresses[0] == table.arrays[0].ctypes.data
-    assert table.arrays[0].tolist() == [0, 2, 4, 6, 8]
+    table = KernelArguments.of(KINDS, {"plain": np.arange(10)[::2], "columns": np.zeros((5, 2), np.int32)})
+    assert table.arrays["plain"].flags.c_contiguous
+    assert table.addresses[0] == table.arrays["plain"].ctypes.data
+    assert table.arrays["plain"].tolist() == [0, 2, 4, 6, 8]
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_a_table_keeps_its_arrays_alive_and_makes_them_contiguous():
 )
 def test_other_types_and_shapes_are_refused(arrays):
     with pytest.raises(ValueError, match="expected"):
-        KernelArguments.of(KINDS, arrays)
+        KernelArguments.of(KINDS, dict(zip(KINDS, arrays, strict=True)))

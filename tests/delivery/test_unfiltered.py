@@ -98,7 +98,7 @@ def test_rows_are_those_of_ranking_every_event(block, batch, data):
 def test_features_are_divided_and_joined(batch, one, other):
     ranking, times, expires, features = batch
     low, high = sorted((min(one, len(times)), min(other, len(times))))
-    parts = [features.part(*bounds) for bounds in ((0, low), (low, high), (high, len(times)))]
+    parts = [features.of_events(slice(*bounds)) for bounds in ((0, low), (low, high), (high, len(times)))]
     joined = UnfilteredRows(ranking.table, np.arange(len(ranking.table)), times, expires, Features.joined(parts))
     assert columns(joined.expanded()) == columns(some(batch, np.arange(len(ranking.table))).expanded())
 

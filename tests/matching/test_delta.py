@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costly import costly
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate
 from rankcast.matching.segments import delta as deltas
-from rankcast.matching.segments.builder import Entry
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
 from rankcast.testing.strategies import attributes, filters
@@ -37,30 +37,6 @@ def intervals(draw):
             whole &= part
         made.append(whole)
     return Filter.of(made[0] if len(made) == 1 else made[0] | made[1])
-
-
-def expected(model, found):
-    return sorted(number for number, one in model.items() if evaluate(one.expression, found) is True)
-
-
-@costly
-@given(
-    st.lists(intervals(), min_size=1, max_size=8),
-    st.sets(st.integers(0, 7)),
-    st.lists(st.dictionaries(st.sampled_from("xyzw"), VALUES, max_size=4), min_size=1, max_size=4),
-)
-def test_intervals_of_numbers_are_exact_in_rows(wanted, removed, published):
-    index = Index(few=0, delta=100)
-    model = dict(enumerate(wanted))
-    for number, one in model.items():
-        index.add(Entry.of(number, one))
-    for number in removed & model.keys():
-        index.remove(number)
-        del model[number]
-    assert index.snapshot.parts == ()
-    reader = index.reader()
-    for found in published:
-        assert sorted(reader.match_one(found).tolist()) == expected(model, found)
 
 
 WORDS = ("", "a", "ab", "abc", "b", "ba", "é", "aé", "\0", "a\0")
@@ -93,35 +69,34 @@ def sets_of_strings(draw):
     return Filter.of(~made if draw(st.booleans()) else made)
 
 
-@costly
-@given(
-    st.lists(sets_of_strings(), min_size=1, max_size=8),
-    st.lists(
-        st.dictionaries(st.sampled_from("st"), st.sampled_from((*WORDS, 7, True, "abab")), max_size=2), min_size=1
+WAYS = {
+    "intervals": (intervals(), st.dictionaries(st.sampled_from("xyzw"), VALUES, max_size=4)),
+    "strings": (
+        sets_of_strings(),
+        st.dictionaries(st.sampled_from("st"), st.sampled_from((*WORDS, 7, True, "abab")), max_size=2),
     ),
-)
-def test_strings_are_exact_in_rows(wanted, published):
-    index = Index(few=0, delta=100)
-    model = dict(enumerate(wanted))
-    for number, one in model.items():
-        index.add(Entry.of(number, one))
-    assert index.snapshot.others == 0
-    reader = index.reader()
-    for found in published:
-        assert sorted(reader.match_one(found).tolist()) == expected(model, found)
+    "anything": (filters(max_leaves=4), attributes()),
+}
 
 
+@pytest.mark.parametrize("way", WAYS)
 @costly
-@given(st.lists(filters(max_leaves=4), min_size=1, max_size=6), st.lists(attributes(), min_size=1, max_size=3))
-def test_whatever_is_asked_for_is_exact_in_the_delta(wanted, published):
+@given(data=st.data(), removed=st.sets(st.integers(0, 7)))
+def test_what_is_in_the_delta_is_exact(way, data, removed):
+    wanted, published = WAYS[way]
     index = Index(few=0, delta=100)
-    model = dict(enumerate(wanted))
+    model = dict(enumerate(data.draw(st.lists(wanted, min_size=1, max_size=8))))
     for number, one in model.items():
         index.add(Entry.of(number, one))
+    for number in removed & model.keys():
+        index.remove(number)
+        del model[number]
     assert index.snapshot.parts == ()
+    assert way == "anything" or index.snapshot.others == 0
     reader = index.reader()
-    for found in published:
-        assert sorted(reader.match_one(found).tolist()) == expected(model, found)
+    for found in data.draw(st.lists(published, min_size=1, max_size=4)):
+        expected = sorted(number for number, one in model.items() if evaluate(one.expression, found) is True)
+        assert sorted(reader.match_one(found).tolist()) == expected
 
 
 def test_batches_see_rows_and_the_rest():

@@ -20,8 +20,9 @@ from rankcast.matching.encoding.cuts import (
     split_integers,
     split_number,
 )
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
-from rankcast.matching.segments.builder import Entry, build_segment
+from rankcast.matching.segments.building import build_segment
 from rankcast.model.errors import InvalidEventError
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter

@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from costly import COSTLY_EXAMPLES, costly
+from rankcast.containers.container import Container
 from rankcast.language.parser import parse_filter
-from rankcast.matching.few import FewSnapshot
+from rankcast.matching.entries import Entry, FewSnapshot
 from rankcast.matching.index import Index
-from rankcast.matching.kernels.search import match_parts, search
 from rankcast.matching.naive import evaluate, matches
-from rankcast.matching.segments.builder import Entry
 from rankcast.matching.segments.compiled_index import SPARE_NAMES
+from rankcast.matching.segments.search import match_parts, search
 from rankcast.matching.warming import warm_up
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
 from rankcast.model.expressions import Constant, attr
 from rankcast.model.filters import Filter
+from rankcast.storage.index_files import index_from_arrays, index_to_arrays
 from rankcast.testing.strategies import attributes, events, filters, subscriptions
 
 NUMBERS = st.integers(0, 11)
@@ -81,8 +82,9 @@ class Updates(RuleBasedStateMachine):
         self.index.use_kernels()
 
     @rule(found=attributes())
-    def freeze(self, found):
-        reader = Index(segments=[self.index.frozen()]).reader()
+    def save(self, found):
+        arrays, about = index_to_arrays(self.index.snapshot)
+        reader = index_from_arrays(Container("index", about, arrays)).reader()
         assert sorted(reader.match_one(found).tolist()) == matching(self.model, found)
 
     @rule()

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from costly import costly
 from rankcast.language.parser import parse_filter
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate
-from rankcast.matching.segments.builder import Entry, build_segment
-from rankcast.matching.segments.merging import merge_segments
+from rankcast.matching.segments.building import build_segment, merge_segments
 from rankcast.matching.segments.segment import Segment
 from rankcast.testing.strategies import attributes, filters
 

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costly import costly
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate, matches
 from rankcast.matching.segments import bitmap_index as wide
+from rankcast.matching.segments import compiled_index
 from rankcast.matching.segments import plan as planning
-from rankcast.matching.segments import searchable as prepared
-from rankcast.matching.segments.builder import Entry, build_segment
+from rankcast.matching.segments.building import build_segment
 from rankcast.matching.segments.segment import Segment
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Conjunction, Filter
@@ -48,7 +49,7 @@ def searching_with(kernel: str) -> Iterator[None]:
             # Few buckets, so that even a few rows have end points inside them.
             patched.setattr(wide, "MAX_BUCKETS", 3)
             per_check = ALWAYS_CHECK if kernel == "checked" else NEVER_CHECK
-            patched.setattr(prepared, "_ends_per_check", lambda segment: per_check)
+            patched.setattr(compiled_index, "_ends_per_check", lambda segment: per_check)
         yield
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 import rankcast as rc
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate, matches
-from rankcast.matching.segments.builder import Entry
 from rankcast.model.cloudevents import event_from_json, event_to_json
 from rankcast.model.errors import FilterTooLargeError, InvalidEventError
 from rankcast.model.events import Identity

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rankcast.containers.container import pack
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
-from rankcast.matching.segments.builder import Entry
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter

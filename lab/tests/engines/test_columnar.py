@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
-from rankcast.matching.segments.builder import Entry, build_segment
+from rankcast.matching.segments.building import build_segment
 from rankcast.model.errors import FilterTypeError
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter

@@ -11,6 +11,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -180,19 +181,24 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(one)
 
 
+@cache
+def _source(module: str) -> bytes:
+    return Path(str(import_module(module).__file__)).read_bytes()
+
+
 def _described(value: object, name: str, seen: set[Kernel]) -> Iterator[bytes]:
     if isinstance(value, Kernel):
         yield from _reached(value, seen)
     elif isinstance(value, Borrowed):
         yield f"{value.module}.{value.name}".encode()
         if value.module.startswith("rankcast."):
-            yield Path(str(import_module(value.module).__file__)).read_bytes()
+            yield _source(value.module)
     elif isinstance(value, ModuleType):
         yield value.__name__.encode()
     elif isinstance(value, int | float | np.generic):
         yield repr((type(value), value)).encode()
     elif isinstance(value, tuple):
-        yield repr(value).encode()
+        yield repr(getattr(value, "_fields", len(value))).encode()
         for at, part in enumerate(value):
             yield from _described(part, f"{name}[{at}]", seen)
     elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):

@@ -18,9 +18,6 @@ count_bits: Callable[[Any], int] = borrowed(_HOME, "count_bits")
 prefetch: Callable[[Any, int], None] = borrowed(_HOME, "prefetch")
 """Start to load the line of an array (its first index); a line outside the array is harmless."""
 
-pointer: Callable[[int], Any] = borrowed(_HOME, "pointer")
-"""An address as what `numba.carray` makes an array of; see `rankcast.compiling.arguments`."""
-
 move_words: Callable[[Any, int, Any, int, int], None] = borrowed(_HOME, "move_words")
 """Copy so many 64-bit words to a place in a contiguous array from a place in another, or in the same, where the two may
 overlap; places are not checked."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from rankcast.compiling.arguments import ANY
 
 
 @intrinsic
@@ -52,14 +57,41 @@ def prefetch(_: Any, array: Any, line: Any) -> Any:
     return numba.types.void(array, numba.types.int64), generate
 
 
-@intrinsic
-def pointer(_: Any, address: Any) -> Any:
-    """Take a number for an address."""
+def array_reader(place: int, kind: type[np.generic], columns: int) -> Any:
+    """Return what makes the array at a place of a table of addresses; see `rankcast.compiling.arguments`."""
+    dtype, word = np.dtype(kind), ir.IntType(64)
+    made = numba.types.Array(numba.from_dtype(dtype), 1 + bool(columns), "C")
 
-    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        table = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address, length = (builder.load(builder.gep(table.data, [word(2 * place + at)])) for at in (0, 1))
+        width = arguments[1:] or [word(columns)]
+        size = word(dtype.itemsize)
+        array = context.make_array(made)(context, builder)
+        populate: Any = populate_array
+        populate(
+            array,
+            data=builder.inttoptr(address, array.data.type),
+            shape=[length, *width] if columns else [length],
+            strides=[builder.mul(size, width[0]), size] if columns else [size],
+            itemsize=size,
+            meminfo=None,
+        )
+        return array._getvalue()
 
-    return numba.types.voidptr(numba.types.int64), generate
+    if columns == ANY:
+
+        @intrinsic
+        def reader(_: Any, table: Any, __: Any) -> Any:
+            return made(table, numba.types.int64), generate
+    else:
+
+        @intrinsic
+        def reader(_: Any, table: Any) -> Any:
+            return made(table), generate
+
+    cpu_target.typing_context.refresh()
+    return reader
 
 
 @intrinsic

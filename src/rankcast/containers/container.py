@@ -22,16 +22,19 @@ import re
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from math import prod
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError, shown
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 MAGIC = b"rcarrays"
 LAYOUT = 1
@@ -55,6 +58,7 @@ _PREFIX = struct.Struct("<8sIIQ")
 _ZEROS = bytes(ALIGNMENT)
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=LARGEST)]
 _Metadata = TypeVar("_Metadata")
+_Held = TypeVar("_Held")
 
 
 class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -108,6 +112,25 @@ def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     ['w.time']
     """
     return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
+def to_arrays(held: DataclassInstance) -> dict[str, Array]:
+    """Return the arrays of a dataclass by the names of its fields, and of dataclasses within it by dotted names."""
+    arrays: dict[str, Array] = {}
+    for field in fields(held):
+        value = getattr(held, field.name)
+        is_nested = is_dataclass(value) and not isinstance(value, type)
+        arrays |= prefixed(f"{field.name}.", to_arrays(value)) if is_nested else {field.name: value}
+    return arrays
+
+
+def from_arrays(kind: type[_Held], arrays: Mapping[str, Array]) -> _Held:
+    """Return the dataclass of which `to_arrays` made these arrays."""
+    given = dict[str, Any]()
+    for name, part in get_type_hints(kind).items():
+        is_nested = isinstance(part, type) and is_dataclass(part)
+        given[name] = from_arrays(part, under(f"{name}.", arrays)) if is_nested else arrays[name]
+    return kind(**given)
 
 
 def pieces(

@@ -20,6 +20,7 @@ from typing import TypeAlias
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.compiling.arguments import Kinds
 from rankcast.model.errors import InvalidValueError
 
 Number: TypeAlias = int | str
@@ -63,6 +64,11 @@ class Column:
 
 
 Columns: TypeAlias = Mapping[str, Column]
+
+
+def kinds_of(columns: Columns) -> Kinds:
+    """Return what kernels are told of arrays that are as expected; see `rankcast.compiling.arguments`."""
+    return {name: (column.dtype, int(column.width or 0)) for name, column in columns.items()}
 
 
 def check(

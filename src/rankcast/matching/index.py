@@ -1,9 +1,9 @@
 """The updatable index: subscriptions by number, matched and updated at the same time.
 
-An index begins with few subscriptions in plain Python (`few`), so that a new program has matched its first events
-before a compiler is loaded. When it holds more than that, or is told to, it goes over to kernels (`compiled_index`):
-these are loaded and the subscriptions compiled in a job, and what changed meanwhile is caught up with when it is done.
-Answers are the same before and after.
+An index begins with few subscriptions in plain Python (`entries.Few`), so that a new program has matched its first
+events before a compiler is loaded. When it holds more than that, or is told to, it goes over to kernels
+(`compiled_index`): these are loaded and the subscriptions compiled in a job, and what changed meanwhile is caught up
+with when it is done. Answers are the same before and after.
 
 Everything that takes long is a job for the `run` that an index was given, such as the `submit` of an executor with one
 thread: neither readers nor writers wait for it. Without a `run` the writer does jobs at once, the same way every time.
@@ -12,18 +12,20 @@ thread: neither readers nor writers wait for it. Without a `run` the writer does
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from rankcast.matching.entries import Entry, check_once
-from rankcast.matching.few import Few, FewSnapshot
-from rankcast.matching.reader import Reader
+from rankcast.arrays import Array
+from rankcast.matching.entries import Entry, Few, FewSnapshot, check_once
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
+from rankcast.model.values import Value
 
 if TYPE_CHECKING:
-    from rankcast.matching.segments.compiled_index import CompiledIndex
+    import pyarrow as pa
+
+    from rankcast.matching.segments.compiled_index import CompiledIndex, Snapshot
+    from rankcast.matching.segments.compiled_reader import CompiledReader
     from rankcast.matching.segments.segment import Segment
-    from rankcast.matching.segments.snapshots import Snapshot
 
 __all__ = ["Entry", "Index", "Job", "Reader", "Run"]
 
@@ -63,7 +65,7 @@ class Index:
         delta: int = DELTA,
     ) -> None:
         self._lock = threading.Lock()
-        self._run, self._few_limit, self._delta_limit = run, few, delta
+        self._run, self._few_limit, self._delta_limit = run or _at_once, few, delta
         self._is_loading = False
         self._compiled: CompiledIndex | None = None
         entries = tuple(entries)
@@ -86,10 +88,6 @@ class Index:
     def reader(self) -> Reader:
         """Return a reader for one thread."""
         return Reader(self)
-
-    def frozen(self) -> Segment:
-        """Return everything that the index holds now as one segment, such as to be saved."""
-        return self.use_kernels().frozen()
 
     def __len__(self) -> int:
         return len(self.snapshot)
@@ -149,7 +147,7 @@ class Index:
 
     def _have_loaded(self) -> None:
         try:
-            (self._run or _at_once)(self._load)
+            self._run(self._load)
         except BaseException:  # such as an executor that was shut down: the next update tries again
             self._is_loading = False
             raise
@@ -180,6 +178,38 @@ class Index:
 
         run, delta = self._run, self._delta_limit
         return CompiledIndex(entries, segments=segments, run=run, delta=delta, sequence=sequence)
+
+
+class Reader:
+    """Matches events, in plain Python or by kernels, whichever the index has come to."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._compiled: CompiledReader | None = None
+
+    def match_one(self, attributes: Mapping[str, Value], snapshot: FewSnapshot | Snapshot | None = None) -> Array:
+        """Return the numbers of the subscriptions that one event satisfies, in no particular order.
+
+        Unless an older snapshot is given, the newest one is used.
+        """
+        if snapshot is None:
+            snapshot = self._index.snapshot
+        if isinstance(snapshot, FewSnapshot):
+            return snapshot.matching(attributes)
+        return (self._compiled or self._by_kernels()).match_one(attributes, snapshot)
+
+    def match_batch(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]].
+
+        Columns are always matched by kernels.
+        """
+        return (self._compiled or self._by_kernels()).match_batch(batch, self._index.use_kernels().snapshot)
+
+    def _by_kernels(self) -> CompiledReader:
+        from rankcast.matching.segments.compiled_reader import CompiledReader  # noqa: PLC0415  # it loads a compiler
+
+        self._compiled = CompiledReader()
+        return self._compiled
 
 
 def _load_kernels(compiled: CompiledIndex) -> None:

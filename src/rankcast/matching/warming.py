@@ -8,10 +8,11 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
-from rankcast.matching.segments.builder import Entry, build_segment
-from rankcast.matching.segments.merging import merge_segments
-from rankcast.matching.segments.searcher import Searcher
+from rankcast.matching.segments.building import build_segment, merge_segments
+from rankcast.matching.segments.compiled_index import Part
+from rankcast.matching.segments.compiled_reader import Searcher
 from rankcast.model.expressions import all_of, attr
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value
@@ -36,9 +37,9 @@ def _match_columns() -> None:
     for names, value in product((("n",), ("n", "m")), (1, 1.5)):
         wanted = Filter.of(all_of(*(attr(name) > 1 for name in names)))
         segment = build_segment([Entry.of(0, wanted)])
-        Searcher(segment).match_batch(pa.RecordBatch.from_pylist([dict.fromkeys(names, value)]))
+        Searcher(Part.of(segment)).match_batch(pa.RecordBatch.from_pylist([dict.fromkeys(names, value)]))
     row: dict[str, Value] = {"s": "aba", "b": True, "t": datetime(1970, 1, 1, tzinfo=UTC), "f": 1.5, "n": 1}
     equal = [attr(name) == value for name, value in row.items()]
     segment = build_segment([Entry.of(0, Filter.of(all_of(*equal, attr("s").contains("a"), attr("s").suffix("a"))))])
     for rows in ([row], [row, {}]):
-        Searcher(segment).match_batch(pa.RecordBatch.from_pylist(rows))
+        Searcher(Part.of(segment)).match_batch(pa.RecordBatch.from_pylist(rows))

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, starts_of, take_lists
+from rankcast.containers.container import from_arrays, to_arrays
 from rankcast.containers.expectations import Column, Columns, Range, below, check, fail_where
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance
 from rankcast.model.subscriptions import RankBy, Subscriber
 from rankcast.model.times import EARLIEST, LATEST, TICK
 from rankcast.ranking.preferences import Preferences
-
-"""What times are counted from, in microseconds."""
 
 LONGEST = (LATEST - EARLIEST) // TICK
 """A refresh time as long as this never comes to pass."""
@@ -123,7 +121,7 @@ class RankTable:
 
     def to_arrays(self) -> dict[str, Array]:
         """Return everything as named arrays."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return to_arrays(self)
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, Array], *, queues: int, numbers: int, vectors: int) -> RankTable:
@@ -135,7 +133,7 @@ class RankTable:
         ends = 1 if general is None else len(general) + 1
         check(RANKS, arrays, RANK_COLUMNS, {"queues": queues, "ends of general ones": ends})
         check_functions(RANKS, arrays, numbers, vectors)
-        return RankTable(**{field.name: np.asarray(arrays[field.name]) for field in fields(RankTable)})
+        return from_arrays(RankTable, arrays)
 
     def chosen(self, numbers: Array) -> RankTable:
         """Return the table of some subscriptions, each the only one of its queue, in the given order.
@@ -144,10 +142,7 @@ class RankTable:
         """
         profiles, profile = np.unique(self.profile[numbers], return_inverse=True)
         functions, relevance = np.unique(self.relevance[numbers], return_inverse=True)
-        starts = self.part_start[functions]
-        sizes = self.part_start[functions + 1] - starts
-        ends = np.cumsum(sizes)
-        parts = np.arange(int(sizes.sum())) + np.repeat(starts - (ends - sizes), sizes)
+        part_start, parts = take_lists(self.part_start, functions)
         return RankTable(
             queue=self.queue[numbers],
             profile=profile.astype(np.int32),
@@ -162,7 +157,7 @@ class RankTable:
             half_life=self.half_life[profiles],
             kind=self.kind[functions],
             reach=self.reach[functions],
-            part_start=np.concatenate((np.zeros(1, np.int64), ends)),
+            part_start=part_start,
             part_column=self.part_column[parts],
             part_value=self.part_value[parts],
             part_scale=self.part_scale[parts],
@@ -189,61 +184,37 @@ class RankingTable:
 
         Raises PriorityCycleError for contradictory priorities.
         """
-        subscriptions = _Subscriptions()
         functions = Functions()
-        for subscriber in subscribers:
-            subscriptions.add(subscriber, functions)
-        return RankingTable(
-            subscriptions.table(np.fromiter(queues, np.int64), functions),
-            tuple(functions.numbers),
-            tuple(functions.vectors),
-        )
-
-
-class _Subscriptions:
-    """Collects the lines of subscriptions and profiles."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[int, float, float, int, int]] = []
-        self.general: list[Array] = [np.zeros(0, np.int64)]
-        self.general_sizes: list[int] = []
-        self.profiles: list[tuple[int, int, int]] = []
-
-    def add(self, subscriber: Subscriber, functions: Functions) -> None:
-        preferences = Preferences.of(subscriber)
-        first = len(self.lines)
-        specificity = preferences.specificity
-        for at, subscription in enumerate(subscriber.subscriptions):
-            refresh = LONGEST if subscription.refresh is None else min(LONGEST, subscription.refresh // TICK)
-            relevance = NONE if subscription.relevance is None else functions.add(subscription.relevance)
-            rank, weight = preferences.ranks[subscription.id], preferences.weights[subscription.id]
-            self.lines.append((len(self.profiles), rank, weight, refresh, relevance))
-            if specificity is None:
-                self.general_sizes.append(0)
-            else:
-                self.general.append(first + specificity.above(at))
-                self.general_sizes.append(len(self.general[-1]))
-        half_life = timedelta(0) if subscriber.decay is None else subscriber.decay.half_life
-        rest = half_life - timedelta(days=half_life.days)
-        self.profiles.append((RANK_BY[subscriber.rank_by], half_life.days, rest // TICK))
-
-    def table(self, queues: Array, functions: Functions) -> RankTable:
-        profile, rank, weight, refresh, relevance = _columns(self.lines, 5)
-        rank_by, days, rest = _columns(self.profiles, 3)
-        return RankTable(
-            queue=queues,
-            profile=np.array(profile, np.int32),
-            rank=np.array(rank, np.float64),
-            weight=np.array(weight, np.float64),
-            refresh=np.array(refresh, np.int64),
-            relevance=np.array(relevance, np.int32),
-            general_start=_starts(self.general_sizes)[:-1],
-            general_end=_starts(self.general_sizes)[1:],
-            general=np.concatenate(self.general),
-            rank_by=np.array(rank_by, np.int8),
-            half_life=np.array((days, rest), np.int64).reshape(2, -1).T.copy(),
+        lines: list[tuple[int, float, float, int, int]] = []
+        general, general_sizes = [np.zeros(0, np.int64)], list[int]()
+        profiles: list[tuple[int, int, int]] = []
+        for profile, subscriber in enumerate(subscribers):
+            preferences, first = Preferences.of(subscriber), len(lines)
+            specificity = preferences.specificity
+            for at, subscription in enumerate(subscriber.subscriptions):
+                refresh = LONGEST if subscription.refresh is None else min(LONGEST, subscription.refresh // TICK)
+                relevance = NONE if subscription.relevance is None else functions.add(subscription.relevance)
+                rank, weight = preferences.ranks[subscription.id], preferences.weights[subscription.id]
+                lines.append((profile, rank, weight, refresh, relevance))
+                general_sizes.append(0)
+                if specificity is not None:
+                    general.append(first + specificity.above(at))
+                    general_sizes[-1] = len(general[-1])
+            half_life = timedelta(0) if subscriber.decay is None else subscriber.decay.half_life
+            rest = half_life - timedelta(days=half_life.days)
+            profiles.append((RANK_BY[subscriber.rank_by], half_life.days, rest // TICK))
+        general_start = starts_of(np.array(general_sizes, np.int64))
+        table = RankTable(
+            queue=np.fromiter(queues, np.int64),
+            **_columns(("profile", "rank", "weight", "refresh", "relevance"), lines),
+            general_start=general_start[:-1],
+            general_end=general_start[1:],
+            general=np.concatenate(general),
+            rank_by=np.array([rank_by for rank_by, *_ in profiles], np.int8),
+            half_life=np.array([half_life for _, *half_life in profiles], np.int64).reshape(-1, 2),
             **functions.arrays(),
         )
+        return RankingTable(table, tuple(functions.numbers), tuple(functions.vectors))
 
 
 class Functions:
@@ -276,8 +247,8 @@ class Functions:
         else:
             self._lines.append((DISTANCE, 0.0) if function.reach is None else (NEARNESS, function.reach))
         return [
-            (self.numbers.setdefault(one.attribute, len(self.numbers)), one.value, one.scale, one.weight)
-            for one in function.targets
+            (self.numbers.setdefault(target.attribute, len(self.numbers)), target.value, target.scale, target.weight)
+            for target in function.targets
         ]
 
     def _cosine(self, function: Cosine) -> list[tuple[int, float, float, float]]:
@@ -289,16 +260,10 @@ class Functions:
 
     def arrays(self) -> dict[str, Array]:
         """Return the functions as the columns of a table."""
-        kind, reach = _columns(self._lines, 2)
-        column, value, scale, weight = _columns(self._parts, 4)
         return {
-            "kind": np.array(kind, np.int8),
-            "reach": np.array(reach, np.float64),
-            "part_start": _starts(self._sizes),
-            "part_column": np.array(column, np.int32),
-            "part_value": np.array(value, np.float64),
-            "part_scale": np.array(scale, np.float64),
-            "part_weight": np.array(weight, np.float64),
+            **_columns(("kind", "reach"), self._lines),
+            "part_start": starts_of(np.array(self._sizes, np.int64)),
+            **_columns(("part_column", "part_value", "part_scale", "part_weight"), self._parts),
         }
 
 
@@ -309,9 +274,7 @@ def _length(scaled: Iterable[float]) -> float:
     return math.sqrt(total)
 
 
-def _columns(lines: Sequence[tuple[Any, ...]], width: int) -> list[tuple[Any, ...]]:
-    return list(zip(*lines, strict=True)) if lines else [()] * width
-
-
-def _starts(sizes: Sequence[int]) -> Array:
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.array(sizes, np.int64))))
+def _columns(names: Sequence[str], lines: Sequence[tuple[float, ...]]) -> dict[str, Array]:
+    """Return lines of numbers as columns, of the types that are expected of them."""
+    columns = zip(*lines, strict=True) if lines else [()] * len(names)
+    return {name: np.array(column, RANK_COLUMNS[name].dtype) for name, column in zip(names, columns, strict=True)}

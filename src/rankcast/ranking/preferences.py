@@ -18,7 +18,9 @@ Paper: Preference-aware publish/subscribe delivery with diversity (PrefSIENA), i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -51,27 +53,19 @@ def winnow(names: Collection[SubscriptionId], priorities: Collection[Priority]) 
     [['a', 'c'], ['b']]
     """
     before: dict[SubscriptionId, set[SubscriptionId]] = {name: set() for name in names}
-    after: dict[SubscriptionId, list[SubscriptionId]] = {name: [] for name in before}
     for priority in priorities:
-        if priority.first not in before[priority.then]:
-            before[priority.then].add(priority.first)
-            after[priority.first].append(priority.then)
+        before[priority.then].add(priority.first)
     place = {name: at for at, name in enumerate(before)}
-    waiting = {name: len(better) for name, better in before.items()}
+    sorter = TopologicalSorter(before)
+    with suppress(CycleError):  # what is in no cycle and behind none is sorted all the same
+        sorter.prepare()
     levels: list[list[SubscriptionId]] = []
-    best = [name for name, count in waiting.items() if not count]
-    while best:
-        levels.append(best)
-        freed: list[SubscriptionId] = []
-        for name in best:
-            del waiting[name]
-            for worse in after[name]:
-                waiting[worse] -= 1
-                if not waiting[worse]:
-                    freed.append(worse)
-        best = sorted(freed, key=place.__getitem__)
-    if waiting:
-        raise PriorityCycleError(_cycle({name: before[name] & waiting.keys() for name in waiting}))
+    while best := sorter.get_ready():
+        levels.append(sorted(best, key=place.__getitem__))
+        sorter.done(*best)
+    left = place.keys() - {name for level in levels for name in level}
+    if left:
+        raise PriorityCycleError(_cycle({name: before[name] & left for name in left}))
     return levels
 
 
@@ -117,7 +111,9 @@ class Preferences(Struct, frozen=True, gc=False):
             preference_ranks(subscriber),
             {subscription.id: float(subscription.weight) for subscription in owned},
             subscriber.rank_by,
-            Specificity({one.id: one.filter for one in owned}) if subscriber.most_specific else None,
+            Specificity({subscription.id: subscription.filter for subscription in owned})
+            if subscriber.most_specific
+            else None,
             {subscription.id: subscription.relevance for subscription in owned if subscription.relevance is not None},
             {subscription.id: subscription.refresh for subscription in owned if subscription.refresh is not None},
             subscriber.decay,
@@ -166,9 +162,8 @@ class Preferences(Struct, frozen=True, gc=False):
 
         Of several matching subscriptions the largest refresh time counts; one without any never needs a refresh.
         """
-        refreshes = [self.refreshes.get(name) for name in matched]
-        largest = None if not refreshes or None in refreshes else max(one for one in refreshes if one is not None)
-        return refreshed(time, stated, largest)
+        refreshes = [refresh for name in matched if (refresh := self.refreshes.get(name)) is not None]
+        return refreshed(time, stated, max(refreshes) if refreshes and len(refreshes) == len(matched) else None)
 
     def _combined(self, ranks: Mapping[SubscriptionId, float]) -> float:
         counted = self.counted(ranks)

@@ -9,8 +9,7 @@ from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
 from rankcast.model.relevance import Closeness, Cosine, Relevance, Target
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.ranking.batch import Features, RankingTable, rank_batch, relevant_events
-from rankcast.ranking.batch_kernels import EVENT_ARRAYS, rank_event
+from rankcast.ranking.batch import EVENT_ARRAYS, Features, RankingTable, rank_batch, rank_event, relevant_events
 
 
 def warm_up() -> None:
@@ -23,6 +22,6 @@ def warm_up() -> None:
     features = Features.of(ranking, 1, {"x": np.zeros(1)}, {"v": (starts, np.ones(1))})
     rank_batch(ranking, np.array([0, 2]), np.arange(2), np.zeros(1, np.int64), np.ones(1, np.int64), features)
     relevant_events(ranking.table, features, 1)
-    arrays = [np.zeros((4, abs(columns)) if columns else 4, kind) for kind, columns in EVENT_ARRAYS.values()]
+    arrays = {name: np.zeros((4, abs(wide)) if wide else 4, kind) for name, (kind, wide) in EVENT_ARRAYS.items()}
     rows = np.zeros((4, 1), np.int64)
     rank_event(KernelArguments.of(EVENT_ARRAYS, arrays).addresses, np.zeros(0, np.int64), 0, 0, 0, rows)

@@ -25,7 +25,7 @@ from rankcast.model.events import Identity
 from rankcast.model.policies import Policy, diversity_of
 from rankcast.model.times import LAST_INSTANT, NEVER, instant_of, microseconds
 from rankcast.model.values import Value
-from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
+from rankcast.ranking.batch import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 
 class ServedRows(Struct):

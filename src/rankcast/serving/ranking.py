@@ -20,13 +20,13 @@ import numpy as np
 from rankcast.arrays import Array, longer
 from rankcast.compiling import loaded
 from rankcast.compiling.arguments import KernelArguments
+from rankcast.containers.container import to_arrays
 from rankcast.delivery.stream.matched_sets import SETS, WIDEST, MatchedSets
 from rankcast.model.events import Event
 from rankcast.model.relevance import Relevance
 from rankcast.model.subscriptions import SubscriptionId
 from rankcast.model.times import NEVER, TICK, instant_of, microseconds
-from rankcast.ranking.batch import Features
-from rankcast.ranking.batch_kernels import EVENT_ARRAYS, ROW_SCORE, rank_event
+from rankcast.ranking.batch import EVENT_ARRAYS, ROW_SCORE, Features, rank_event
 from rankcast.ranking.batch_table import LONGEST, NONE, RANK_BY, Functions
 from rankcast.serving.queues import ServedRows
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberState
@@ -234,7 +234,7 @@ class SubscriptionRanking:
             "rank_by": profiles[:, 0].astype(np.int8),
             "half_life": np.ascontiguousarray(profiles[:, 1:]),
             **self._functions.arrays(),
-            "values": self._values,
+            "numbers": self._values,
             **dict.fromkeys(("general_start", "general_end", "general"), np.zeros(len(self._one_by_one), np.int64)),
         }
         self._without_vectors = self._arguments(NO_VECTORS)
@@ -242,9 +242,7 @@ class SubscriptionRanking:
         self._stale = False
 
     def _arguments(self, vectors: Features) -> KernelArguments:
-        names = ("vector_first", "vector_size", "vector_length", "vector_values")
-        given = {**self._tables, **self._out, **dict(zip(names, vectors.arrays[1:], strict=True))}
-        return KernelArguments.of(EVENT_ARRAYS, [given[name] for name in EVENT_ARRAYS])
+        return KernelArguments.of(EVENT_ARRAYS, {**to_arrays(vectors), **self._tables, **self._out})
 
     def _with_vectors(self, event: Event) -> KernelArguments:
         """Return what the kernel is given for an event with vectors."""

@@ -9,7 +9,7 @@ another version of each kernel for that. A file that is cut while it is mapped e
 end: replace files, do not change them.
 
 Cost of loading: with `verify`, one pass over the bytes, at the speed of the disk; without it, the header. An index is
-also checked to lead no kernel outside its arrays (`matching.segments.expectations`), some 10 ms per 100,000
+also checked to lead no kernel outside its arrays (`matching.segments.segment`), some 10 ms per 100,000
 subscriptions, more where they have many patterns and gaps.
 """
 
@@ -25,12 +25,11 @@ import msgspec
 
 from rankcast.arrays import Array
 from rankcast.containers.container import Container, pieces, prefixed, under, unpack
-from rankcast.matching.few import FewSnapshot
+from rankcast.matching.entries import FewSnapshot
 from rankcast.matching.index import Index, Run
-from rankcast.matching.segments.builder import build_segment
-from rankcast.matching.segments.merging import merge_segments
+from rankcast.matching.segments.building import build_segment, merge_segments
+from rankcast.matching.segments.compiled_index import Snapshot
 from rankcast.matching.segments.segment import Segment
-from rankcast.matching.segments.snapshots import Snapshot
 from rankcast.model.errors import DuplicateIdError, InvalidValueError
 from rankcast.storage.text_files import check_plain, invalid_file, is_folder, unreadable
 from rankcast.storage.writing import replacing

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from rankcast.covering.relation import Relation, relation
 from rankcast.hub import Hub, Notification
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import matches
-from rankcast.matching.segments.builder import Entry
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Gathered, OnDemand
 from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId

@@ -21,8 +21,8 @@ from time import perf_counter, sleep, thread_time
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index, Run
-from rankcast.matching.segments.builder import Entry
 from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.values import Value

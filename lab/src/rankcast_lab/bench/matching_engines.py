@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.matching.encoding.encoder import EncodedEvents
-from rankcast.matching.segments.searcher import Searcher
+from rankcast.matching.encoding.batches import EncodedEvents
+from rankcast.matching.segments.compiled_index import Part
+from rankcast.matching.segments.compiled_reader import Searcher
 from rankcast.matching.segments.segment import Segment
 from rankcast_lab.bench.comparing import Matches
 from rankcast_lab.bench.matching_kernels import (
@@ -46,7 +47,7 @@ class Engine:
 def index_engines(work: Work) -> tuple[Engine, Engine]:
     """Return rankcast's index twice: from Arrow columns to matches, and the search alone, on encoded events."""
     seconds, segment = timed(lambda: build_index(work.source))
-    searcher = Searcher(segment)
+    searcher = Searcher(Part.of(segment))
     batch = work.source.event_batch()
     encoded = searcher.encoder.encode_batch(batch)
     size = megabytes(segment.to_arrays().values())

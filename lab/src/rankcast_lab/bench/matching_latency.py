@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import partial
 
 from rankcast.matching.index import Index
-from rankcast.matching.segments.searcher import Searcher
+from rankcast.matching.segments.compiled_index import Part
+from rankcast.matching.segments.compiled_reader import Searcher
 from rankcast_lab.bench.comparing import Matches, compare, gathered
 from rankcast_lab.bench.matching_engines import build_index, first_events, match_brute_force
 from rankcast_lab.bench.matching_work import Work
@@ -43,7 +44,7 @@ def run(settings: Settings) -> Report:
 
 def _measure(work: Work, settings: Settings, report: Report) -> None:
     segment = build_index(work.source)
-    searcher, reader = Searcher(segment), Index(segments=[segment]).reader()
+    searcher, reader = Searcher(Part.of(segment)), Index(segments=[segment]).reader()
     plain = work.source.event_mappings()
     batch = searcher.encoder.encode_batch(work.source.event_batch())
     ways: dict[str, Callable[[int], Matches]] = {

@@ -8,16 +8,14 @@ equal and number one of its texts: the attribute equals that text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, starts_of
 from rankcast.matching.encoding.byte_tables import ByteTable
 from rankcast.matching.encoding.cuts import split_integers
 from rankcast.matching.encoding.dimensions import Dimensions
-from rankcast.matching.segments.plan import RowSample
-from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows, starts_of
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows
 from rankcast.matching.segments.segment import Residues, Segment, make_segment
 from rankcast.model.errors import FilterTypeError
 
@@ -31,7 +29,6 @@ def segment_of_ranges(
     *,
     vocabularies: Mapping[int, Sequence[str]] | None = None,
     numbers: Array | None = None,
-    sample: RowSample | None = None,
 ) -> Segment:
     """Return the segment of rows given as columns; `numbers` are the rows' subscriptions, ascending, by default 0.."""
     order = np.argsort(np.array(attributes, object), kind="stable")  # attributes are kept sorted by name
@@ -63,8 +60,10 @@ def segment_of_ranges(
     dimensions = _dimensions(names, starts_of(sizes), keys[:count], rests[:count], strings)
     owners = np.arange(len(row_start) - 1, dtype=np.int32)
     numbers = owners.astype(np.int64) if numbers is None else numbers
-    rows = SegmentRows.of(row_start.astype(np.int64), predicates, owners)
-    return make_segment(dimensions, rows, Residues.none(), numbers, sample)
+    no_gaps = np.zeros(0, np.int64), np.zeros((0, 2), np.int32)
+    rows = SegmentRows(row_start.astype(np.int64), predicates, *no_gaps, owners)
+    nothing = np.zeros(0, np.int32)
+    return make_segment(dimensions, rows, Residues(nothing, nothing, np.zeros(0, np.uint8), ByteTable.of(())), numbers)
 
 
 def _split(values: Array) -> tuple[Array, Array]:
@@ -116,8 +115,19 @@ def _equalities(predicates: Array, own: Array, low: Array, high: Array, texts: S
 
 
 def _dimensions(names: list[str], start: Array, keys: Array, rests: Array, strings: list[list[bytes]]) -> Dimensions:
-    return replace(
-        Dimensions.of_numbers(names, start, keys, rests),
+    nothing, no_texts = np.zeros(0, np.int32), ByteTable.of(())
+    return Dimensions(
+        attributes=ByteTable.of_texts(names),
+        number_start=start,
+        number_keys=keys,
+        number_rests=rests,
         string_start=starts_of(np.array([len(own) for own in strings], np.int64)),
         strings=ByteTable.of(cut for own in strings for cut in own),
+        time_start=np.zeros(len(names) + 1, np.int64),
+        times=np.zeros(0, np.int64),
+        reversed_attribute=nothing,
+        reversed_start=np.zeros(1, np.int64),
+        reversed_cuts=no_texts,
+        substring_attribute=nothing,
+        substrings=no_texts,
     )

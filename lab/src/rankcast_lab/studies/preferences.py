@@ -40,8 +40,8 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import MISSING, Contents, value_code
 from rankcast.delivery.engine.queue_table import ArrivalRows, Deliveries, QueueTable
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
-from rankcast.matching.segments.builder import Entry
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.filters import Filter
 from rankcast.model.policies import Continuous, Diversity, Periodic, Policy, Sliding

@@ -262,6 +262,11 @@ DIVERSE_KINDS: Kinds = {
 """What a kernel is given as a table, without the shift."""
 
 
+def diverse_table(contents: tuple[Array, ...], settings: DiversitySettings) -> KernelArguments:
+    """Return contents and settings as kernels are given them; the contents are trusted."""
+    return KernelArguments.of(DIVERSE_KINDS, dict(zip(DIVERSE_KINDS, (*contents, *settings), strict=True)))
+
+
 def diverse_arguments(contents: Contents, settings: DiversitySettings) -> KernelArguments:
     """Return contents and settings as kernels are given them; raise when the contents cannot be any."""
     for name, column in zip(Contents._fields, contents, strict=True):
@@ -277,4 +282,4 @@ def diverse_arguments(contents: Contents, settings: DiversitySettings) -> Kernel
         raise InvalidEventError("contents: the numbers of events do not ascend")
     if starts[0] < 0 or starts[-1] > len(attributes) or (starts[1:] < starts[:-1]).any():
         raise InvalidEventError("contents: starts do not ascend within the attributes")
-    return KernelArguments.of(DIVERSE_KINDS, (*contents, *settings))
+    return diverse_table(contents, settings)

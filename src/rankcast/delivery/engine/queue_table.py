@@ -47,7 +47,6 @@ from rankcast.compiling.arguments import KernelArguments
 from rankcast.containers.container import Buffer, pack, unpack
 from rankcast.containers.expectations import Column, Columns, Range, below, check_types, check_values, fail_where
 from rankcast.delivery.engine.contents import (
-    DIVERSE_KINDS,
     NO_CONTENTS,
     NO_SETTINGS,
     Content,
@@ -55,6 +54,7 @@ from rankcast.delivery.engine.contents import (
     DiversitySettings,
     Setting,
     diverse_arguments,
+    diverse_table,
 )
 from rankcast.delivery.engine.kernels.dispatch import (
     DUE,
@@ -120,7 +120,7 @@ from rankcast.model.policies import (
     diversity_of,
 )
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, instant_of, microseconds
-from rankcast.ranking.batch_kernels import ROW_QUEUE
+from rankcast.ranking.batch import ROW_QUEUE
 
 QUEUE_TABLE, VERSION = "queue table", 5
 """Kind and version of the packed state."""
@@ -257,7 +257,7 @@ class QueueTable:
         if fault != NO_FAULT:
             raise InvalidEventError(self._complaint(rows, row, fault))
         if self._settings.size:
-            self._check_diverse(rows, diverse.arrays[0])
+            self._check_diverse(rows, diverse.arrays["numbers"])
         self._begin(len(rows.queue))
         row, bits = 0, rows.score.view(np.int64)
         while True:
@@ -303,7 +303,7 @@ class QueueTable:
             raise InvalidValueError(f"now: {now} is after the end of time, {LAST_INSTANT} microseconds since 1970")
         diverse = self._diverse(contents)
         if self._settings.size:
-            queue, event = first_due_without_content(self._queues, self._arena, diverse.arrays[0], now, ends)
+            queue, event = first_due_without_content(self._queues, self._arena, diverse.arrays["numbers"], now, ends)
             if event >= 0:
                 raise InvalidEventError(f"queue {queue}: {_without_content(event)}")
         self._begin(0)
@@ -349,7 +349,7 @@ class QueueTable:
         """
         diverse = _NONE_DIVERSE
         if contents is not NO_CONTENTS:
-            diverse = KernelArguments.of(DIVERSE_KINDS, (*contents, *self._settings))
+            diverse = diverse_table(contents, self._settings)
         counters = self._counters
         counters[WRITTEN] = 0
         row = -1
@@ -615,7 +615,7 @@ class QueueTable:
         return f"row {row}: {problems[fault]}"
 
 
-_NONE_DIVERSE = KernelArguments.of(DIVERSE_KINDS, (*NO_CONTENTS, *NO_SETTINGS))
+_NONE_DIVERSE = diverse_table(NO_CONTENTS, NO_SETTINGS)
 
 
 def _without_content(event: int) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
+from rankcast.containers.container import from_arrays, to_arrays
 from rankcast.containers.expectations import Column, Columns, Range, below, check, fail_where
 from rankcast.delivery.stream.event_tables import mixed
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
@@ -30,7 +31,6 @@ BLOCK = 1 << 20
 
 UNFILTERED = "unfiltered rows"
 _TABLE = ("queue", "profile", "rank", "weight", "refresh", "relevance", "rank_by", *FUNCTION_COLUMNS)
-_FEATURES = ("numbers", "first", "size", "length", "values")
 
 UNFILTERED_COLUMNS: Columns = {
     **{name: RANK_COLUMNS[name] for name in _TABLE},
@@ -95,9 +95,7 @@ class UnfilteredRows:
 
     def of_events(self, is_chosen: Array) -> UnfilteredRows:
         """Return the rows of the marked events."""
-        *by_event, values = self.features.arrays
-        numbers, first, size, length = (np.ascontiguousarray(column[:, is_chosen]) for column in by_event)
-        features = Features(numbers, first, size, length, values)
+        features = self.features.of_events(is_chosen)
         return UnfilteredRows(self.table, self.matched, self.times[is_chosen], self.expires[is_chosen], features)
 
     def expanded(self) -> MatchRows:
@@ -118,18 +116,18 @@ class UnfilteredRows:
             times, expires = self.times[first : first + step], self.expires[first : first + step]
             offsets = np.arange(len(times) + 1, dtype=np.int64) * queues
             numbers = np.tile(np.arange(queues), len(times))
-            features = self.features.part(first, first + step)
+            features = self.features.of_events(slice(first, first + step))
             found.append((first, rank_batch(ranking, offsets, numbers, times, expires, features)))
         return found
 
     def to_arrays(self) -> dict[str, Array]:
         """Return everything but the times as named arrays."""
-        table, features = self.table.to_arrays(), self.features.arrays
+        table = self.table.to_arrays()
         return {
             **{name: table[name] for name in _TABLE},
             "matched": self.matched.astype(np.int64, copy=False),
             "expires": self.expires,
-            **dict(zip(_FEATURES, features, strict=True)),
+            **to_arrays(self.features),
         }
 
     @classmethod
@@ -141,7 +139,7 @@ class UnfilteredRows:
         if not arrays:
             return None
         check(UNFILTERED, arrays, UNFILTERED_COLUMNS, {"queues": 2**31, "matched sets": sets, "events": len(times)})
-        features = Features(*(arrays[name] for name in _FEATURES))
+        features = from_arrays(Features, arrays)
         check_functions(UNFILTERED, arrays, len(features.numbers), len(features.size))
         last = len(features.values) - features.size
         leads_out = (features.first < 0) | (features.first > last) | ~(features.length > 0)

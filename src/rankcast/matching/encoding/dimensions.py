@@ -23,7 +23,6 @@ contains keep a residue that is verified on the text itself; what they imply is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,28 +49,6 @@ class Dimensions:
     reversed_cuts: ByteTable
     substring_attribute: Array
     substrings: ByteTable
-
-    @staticmethod
-    def of_numbers(names: Iterable[str], start: Array, keys: Array, rests: Array) -> Dimensions:
-        """Return the dimensions of attributes, sorted by name, that are only compared with numbers."""
-        attributes = ByteTable.of_texts(names)
-        nothing, no_texts = np.zeros(0, np.int32), ByteTable.of(())
-        empty = np.zeros(len(attributes) + 1, np.int64)
-        return Dimensions(
-            attributes=attributes,
-            number_start=start,
-            number_keys=keys,
-            number_rests=rests,
-            string_start=empty,
-            strings=no_texts,
-            time_start=empty,
-            times=np.zeros(0, np.int64),
-            reversed_attribute=nothing,
-            reversed_start=np.zeros(1, np.int64),
-            reversed_cuts=no_texts,
-            substring_attribute=nothing,
-            substrings=no_texts,
-        )
 
     def __len__(self) -> int:
         return len(self.rank_counts)
@@ -111,9 +88,3 @@ class Dimensions:
                 np.full(len(self.substring_attribute), 2, np.int64),
             )
         )
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the large arrays."""
-        held = (self.number_keys, self.number_rests, self.strings.data, self.strings.start, self.times)
-        return sum(array.nbytes for array in held)

@@ -1,4 +1,12 @@
-"""Builds what the selective kernel reads: the cells of every access dimension and the entries in them.
+"""The cell index: rows are found by their most selective predicate, and checked in full when a second one holds.
+
+Every selective row is listed in the cells (small ranges of ranks) of one dimension, its access dimension, that its
+predicate there overlaps. An event looks up one cell per attribute it carries. Each entry repeats the row's second most
+selective predicate, so that most candidates are refused while a cell is read in sequence, without a branch and without
+touching the row; the few survivors are checked exactly.
+
+Cost: entries of the cells an event hits, about rows x selectivity of the access predicate. Dimensions the event lacks
+cost nothing, however many there are.
 
 Cells are as fine as they can be without listing a row more than a few times on average, so equality gets cells of one
 rank and ranges get cells somewhat narrower than themselves.
@@ -10,16 +18,65 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.arrays import Array
-from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows, distinct, starts_of
+from rankcast.arrays import Array, group, starts_of
+from rankcast.compiling import inlined
+from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows, distinct
+from rankcast.matching.segments.tables import AT
 
 COPIES = 6
 """Entries per row, on average at most: finer cells refuse more rows unseen, and cost this much more memory."""
 
 
+# Columns of `access`, one line per dimension; RANKS is negative where no row is found by the dimension.
+RANKS, CELLS = 0, 1
+
+
+@inlined
+def gather(table: Array, dimensions: Array, ranks: Array, values: Array, candidates: Array) -> int:
+    """Write the rows of the event's cells whose second predicate holds; return how many there are."""
+    access, entries = AT.selective_access(table), AT.selective_entries(table)
+    cell_of, cell_start = AT.selective_cell_of(table), AT.selective_cell_start(table)
+    count = 0
+    for i in range(len(dimensions)):
+        first_rank = access[dimensions[i], RANKS]
+        if first_rank < 0:
+            continue
+        cell = access[dimensions[i], CELLS] + cell_of[first_rank + ranks[i]]
+        for k in range(cell_start[cell], cell_start[cell + 1]):
+            rank = values[entries[k, 1]]
+            candidates[count] = entries[k, 0]
+            count += int((rank >= entries[k, 2]) & (rank <= entries[k, 3]))
+    return count
+
+
+@inlined
+def row_holds(row: int, values: Array, row_start: Array, predicates: Array, gap_start: Array, gaps: Array) -> bool:
+    """Whether every predicate of a row holds."""
+    holds = True
+    has_gaps = len(gap_start) > 0
+    for k in range(row_start[row], row_start[row + 1]):
+        rank = values[predicates[k, 0]]
+        if rank < predicates[k, 1] or rank > predicates[k, 2]:
+            holds = False
+            break
+        if has_gaps and gap_start[k] < gap_start[k + 1]:
+            # The last gap that starts at or below the rank is the only one that can hold it.
+            low, high = gap_start[k], gap_start[k + 1]
+            while low < high:
+                middle = (low + high) >> 1
+                if gaps[middle, 0] <= rank:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low > gap_start[k] and gaps[low - 1, 1] >= rank:
+                holds = False
+                break
+    return holds
+
+
 @dataclass(frozen=True, slots=True)
-class Selective:
-    """The arrays of the selective kernel; see `rankcast.matching.kernels.cells`."""
+class CellIndex:
+    """The arrays of the selective kernel; see the module."""
 
     access: Array
     cell_of: Array
@@ -27,11 +84,10 @@ class Selective:
     entries: Array
 
 
-def build_selective(rows: SegmentRows, first_row: int, pivots: Array, seconds: Array, rank_counts: Array) -> Selective:
+def build_cell_index(rows: SegmentRows, first_row: int, pivots: Array, seconds: Array, rank_counts: Array) -> CellIndex:
     """Return the kernel's arrays; `pivots` and `seconds` are the two most selective predicates of every row."""
     dimensions = rows.predicates[pivots, DIMENSION]
-    order = np.argsort(dimensions, kind="stable")
-    starts = np.searchsorted(dimensions[order], np.arange(len(rank_counts) + 1))
+    starts, order = group(dimensions, len(rank_counts))
     access = np.full((len(rank_counts), 2), -1, np.int64)
     tables: list[Array] = []
     cell_counts: list[Array] = []
@@ -52,18 +108,15 @@ def build_selective(rows: SegmentRows, first_row: int, pivots: Array, seconds: A
     entries[:, 1:] = rows.predicates[seconds[members]]
     counts = np.concatenate(cell_counts) if cell_counts else np.zeros(0, np.int64)
     cell_of = np.concatenate(tables) if tables else np.zeros(0, np.int32)
-    return Selective(access, cell_of, starts_of(counts), entries)
+    return CellIndex(access, cell_of, starts_of(counts), entries)
 
 
 def _pieces(rows: SegmentRows, predicates: Array, members: Array) -> tuple[Array, Array, Array]:
     """Return the ranges between gaps of some predicates as (low, high, row)."""
     low, high = rows.predicates[predicates, LOW], rows.predicates[predicates, HIGH]
-    if not len(rows.gap_start):
+    owner, gaps = rows.gaps_of(predicates)
+    if not len(gaps):
         return low, high, members
-    sizes = rows.gap_start[predicates + 1] - rows.gap_start[predicates]
-    at = np.arange(int(sizes.sum())) + np.repeat(rows.gap_start[predicates] - starts_of(sizes)[:-1], sizes)
-    gaps = rows.gaps[at]
-    owner = np.repeat(np.arange(len(members)), sizes)
     lows = np.concatenate((low, gaps[:, 1] + 1))
     highs = np.concatenate((high, gaps[:, 0] - 1))
     low_owner = np.concatenate((np.arange(len(members)), owner))

@@ -7,27 +7,27 @@ only has memory of its own to work in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, starts_of
 from rankcast.compiling import loaded
+from rankcast.matching.encoding.batches import EncodedEvents, Encoder
 from rankcast.matching.encoding.cuts import split_number
 from rankcast.matching.entries import checked
-from rankcast.matching.kernels.delta import BOOL, TIME
-from rankcast.matching.kernels.search import WORK, match_parts, scratch
-from rankcast.matching.segments.rows import starts_of
-from rankcast.matching.segments.searchable import Needs
-from rankcast.matching.segments.snapshots import Part, Parts, Snapshot
+from rankcast.matching.segments.building import build_segment
+from rankcast.matching.segments.compiled_index import Needs, Part, Parts, Snapshot
+from rankcast.matching.segments.delta import BOOL, TIME
+from rankcast.matching.segments.search import match_parts, scratch, search
 from rankcast.model.times import microseconds
 from rankcast.model.values import Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from rankcast.matching.segments.searcher import Searcher
 
 MORE_ATTRIBUTES = 64
 """Room for attributes beyond those there are, so that a new one seldom needs other memory."""
@@ -50,6 +50,8 @@ class CompiledReader:
         self._together: Parts | None = None
         self._room = Needs(rows=-1)
         self._searchers: dict[Part, Searcher] = {}
+        self._newest: list[Searcher] = []
+        self._batched_last: Snapshot | None = None
         self._asked_last: Snapshot | None = None
         self._any = np.zeros(0, np.int64)
 
@@ -75,7 +77,7 @@ class CompiledReader:
                     numbers[at] = value  # type: ignore[assignment]
                 else:
                     others.append((name, at, value))
-        extra = _told_apart(others, numbers, words) if others else {}
+        extra = _sort_by_kind(others, numbers, words) if others else {}
         data = _bytes(words, snapshot) if words else NO_DATA
         table = np.array(list(extra.values()), np.int64) if extra else NO_EXTRA
         count = self._search(snapshot, numbers, (*words, *extra), data, table)
@@ -139,8 +141,9 @@ class CompiledReader:
         if snapshot.together.have_residues:
             seen = set(found.tolist())
             bounds = self._open_offsets.tolist()
-            for at, part in enumerate(snapshot.parts):
-                more += _verified(part, self._opened[bounds[at] : bounds[at + 1]], attributes, seen)
+            for part, (first, last) in zip(snapshot.parts, pairwise(bounds), strict=True):
+                text_of = partial(_value, attributes, part.names)
+                more += _verify(part, self._opened[first:last], text_of, seen)
         return np.concatenate((found, np.array(more, np.int64))) if more else found
 
     def _make_room(self, snapshot: Snapshot) -> None:
@@ -156,26 +159,24 @@ class CompiledReader:
         self._room = room._replace(rows=room.rows * 3 // 2, attributes=room.attributes + MORE_ATTRIBUTES)
         self._memory = scratch(*self._room)
         self._work = self._memory.addresses
-        self._found, self._opened = self._memory.arrays[WORK.found], self._memory.arrays[WORK.opened]
+        self._found, self._opened = self._memory.arrays["found"], self._memory.arrays["opened"]
 
     def match_batch(self, batch: pa.RecordBatch, snapshot: Snapshot) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""
-        from rankcast.matching.segments.builder import build_segment  # noqa: PLC0415
-        from rankcast.matching.segments.searcher import Searcher  # noqa: PLC0415
-
         if snapshot.together is not self._together:
             self._make_room(snapshot)
         for part in snapshot.parts:
             if part not in self._searchers:
-                self._searchers[part] = Searcher(part.prepared)
-        found = [self._searchers[part].match_batch(batch, snapshot.sequence) for part in snapshot.parts]
-        newest = snapshot.delta
-        if newest:
-            found.append(Searcher(build_segment(newest)).match_batch(batch))
-        return _interleaved(found, batch.num_rows)
+                self._searchers[part] = Searcher(part)
+        if snapshot is not self._batched_last:
+            newest = snapshot.delta
+            self._newest = [Searcher(Part.of(build_segment(newest)))] if newest else []
+            self._batched_last = snapshot
+        searchers = [self._searchers[part] for part in snapshot.parts] + self._newest
+        return _interleave([searcher.match_batch(batch, snapshot.sequence) for searcher in searchers], batch.num_rows)
 
 
-def _told_apart(
+def _sort_by_kind(
     others: list[tuple[str, int, Value]], numbers: dict[int, int | float], words: dict[int, str]
 ) -> dict[int, tuple[int, int]]:
     """Add values whose types are not just int, float or str to the others of their kind; return bools and times."""
@@ -227,20 +228,26 @@ def _name(snapshot: Snapshot, number: int) -> str:
     return next(name for name, at in list(snapshot.names.items()) if at == number)
 
 
-def _verified(part: Part, rows: Array, attributes: Mapping[str, Value], seen: set[int]) -> Iterable[int]:
-    """Yield the subscriptions of rows whose residues hold, and note them as seen; those seen before are left out."""
-    names = part.prepared.names
+def _value(attributes: Mapping[str, Value], names: Sequence[str], at: int) -> Value | None:
+    return attributes.get(names[at])
+
+
+def _verify(part: Part, rows: Array, text_of: Callable[[int], Value | None], seen: set[int]) -> Iterator[int]:
+    """Yield the subscriptions of rows whose residues hold, and note them as seen; those seen before are left out.
+
+    `text_of` returns what the event has for an attribute of the segment.
+    """
     for row in rows.tolist():
-        number = int(part.prepared.number_of[row])
+        number = int(part.number_of[row])
         if number not in seen and all(
-            not isinstance(text := attributes.get(names[at]), str) or pattern.matches(text) != negated
-            for at, pattern, negated in part.prepared.patterns[row]
+            not isinstance(text := text_of(at), str) or pattern.matches(text) != negated
+            for at, pattern, negated in part.patterns[row]
         ):
             seen.add(number)
             yield number
 
 
-def _interleaved(found: list[tuple[Array, Array]], events: int) -> tuple[Array, Array]:
+def _interleave(found: list[tuple[Array, Array]], events: int) -> tuple[Array, Array]:
     """Return the results of several segments as one, event by event."""
     if len(found) == 1:
         return found[0]
@@ -252,3 +259,62 @@ def _interleaved(found: list[tuple[Array, Array]], events: int) -> tuple[Array, 
         numbers[np.arange(len(own)) + np.repeat(first - offsets[:-1], size)] = own
         first += size
     return total, numbers
+
+
+FIRST_ROOM = 1 << 12
+"""Results that fit beyond one per row, when space has to grow."""
+
+
+class Searcher:
+    """Finds the subscriptions of a segment that events satisfy; not to be shared between threads."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self.encoder = Encoder(part.segment.dimensions, part.texts, part.segment.residues.attribute.tolist())
+        self._memory = scratch(*part.needs)
+        self._work = self._memory.addresses
+        self._found, self._opened = self._memory.arrays["found"], self._memory.arrays["opened"]
+
+    def match_batch(self, events: pa.RecordBatch | EncodedEvents, sequence: int = 0) -> tuple[Array, Array]:
+        """Return (offsets, numbers): the subscriptions of event i are numbers[offsets[i]:offsets[i+1]]."""
+        encoded = events if isinstance(events, EncodedEvents) else self.encoder.encode_batch(events)
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        open_offsets = np.zeros(len(encoded) + 1, np.int64)
+        done = 0
+        while True:
+            done = search(
+                done,
+                encoded.start,
+                encoded.dimensions,
+                encoded.ranks,
+                self._part.table.addresses,
+                sequence,
+                self._work,
+                offsets,
+                self._found,
+                open_offsets,
+                self._opened,
+            )
+            if done == len(encoded):
+                break
+            self._found = _wider(self._found, int(offsets[done]))
+            self._opened = _wider(self._opened, int(open_offsets[done]))
+        numbers = self._found[: offsets[-1]]
+        if not open_offsets[-1]:
+            return offsets, numbers.copy()
+        verified: list[int] = []
+        counts = np.zeros(len(encoded), np.int64)
+        for event in np.flatnonzero(np.diff(open_offsets)).tolist():
+            rows = self._opened[open_offsets[event] : open_offsets[event + 1]]
+            seen = set(numbers[offsets[event] : offsets[event + 1]].tolist())
+            verified += _verify(self._part, rows, partial(encoded.text, event), seen)
+            counts[event] = len(verified)
+        ends = np.maximum.accumulate(counts)
+        more = np.concatenate((np.zeros(1, np.int64), ends)), np.array(verified, np.int64)
+        return _interleave([(offsets, numbers), more], len(encoded))
+
+
+def _wider(array: Array, used: int) -> Array:
+    wider = np.empty(2 * len(array) + FIRST_ROOM, array.dtype)
+    wider[:used] = array[:used]
+    return wider

@@ -1,7 +1,7 @@
 """Decides which kernel finds which row, from measured survival.
 
-For every predicate we estimate the share of events that satisfy it: on a sample of events where one is given, else on
-the end points of the subscriptions themselves (what many ask for is what many events carry). A row whose most selective
+For every predicate we estimate the share of events that satisfy it, on the end points of the subscriptions themselves
+(what many ask for is what many events carry). A row whose most selective
 predicate lets few events pass is cheap to find by that predicate; any other row is cheaper as one bit of the wide
 kernel, whose cost per row hardly depends on what the row says.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, group
 from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows
 
 ENTRY_COST, SURVIVOR_COST, WIDE_COST = 1.5, 25.0, 0.0075
@@ -23,7 +23,7 @@ CHUNK_ROWS = 2048
 """Rows that the wide kernel treats alike: it looks at every dimension that any of them constrains."""
 
 CARRIED = 32
-"""Attributes that an event is assumed to carry, when there are more and no sample says otherwise."""
+"""Attributes that an event is assumed to carry, when there are more."""
 
 SCANNED_ROWS = 256
 """Segments up to this size have no kernel: checking every row takes a microsecond or two, and building takes none."""
@@ -46,23 +46,14 @@ class SegmentPlan:
     seconds: Array
 
 
-@dataclass(frozen=True, slots=True)
-class RowSample:
-    """Encoded events: (dimension, rank) pairs and the number of events they come from."""
-
-    dimensions: Array
-    ranks: Array
-    events: int
-
-
-def plan(rows: SegmentRows, dimension_count: int, sample: RowSample | None = None) -> SegmentPlan:
+def plan(rows: SegmentRows, dimension_count: int) -> SegmentPlan:
     """Return which kernel each row goes to."""
     sizes = np.diff(rows.start)
     if len(rows) <= SCANNED_ROWS:
         nothing = np.zeros(0, np.int64)
         return SegmentPlan(nothing, nothing, np.arange(len(rows)), nothing, nothing)
     scanned = np.flatnonzero(sizes == 0)
-    share = survival(rows, dimension_count, sample)
+    share = survival(rows, dimension_count)
     row = rows.row_of_predicate
     order = np.lexsort((share, row))
     some = np.flatnonzero(sizes > 0)
@@ -79,36 +70,24 @@ def _wide_cost(rows: SegmentRows) -> float:
     return WIDE_COST * float(np.sum(-np.expm1(-CHUNK_ROWS * uses / len(rows))))
 
 
-def survival(rows: SegmentRows, dimension_count: int, sample: RowSample | None) -> Array:
+def survival(rows: SegmentRows, dimension_count: int) -> Array:
     """Return the estimated share of events that satisfy each predicate."""
     dimensions = rows.predicates[:, DIMENSION]
-    order = np.argsort(dimensions, kind="stable")
-    starts = np.searchsorted(dimensions[order], np.arange(dimension_count + 1))
+    starts, order = group(dimensions, dimension_count)
     share = np.empty(len(dimensions))
     used = np.flatnonzero(np.diff(starts))
-    carried = 1.0 if sample is not None else min(1.0, CARRIED / max(len(used), 1))
+    carried = min(1.0, CARRIED / max(len(used), 1))
     for dimension in used:
         own = order[starts[dimension] : starts[dimension + 1]]
         low, high = rows.predicates[own, LOW], rows.predicates[own, HIGH]
-        mass, total = _mass(low, high, int(dimension), sample)
-        share[own] = _within(mass, low, high) / total
-        if len(rows.gap_start):
-            sizes = rows.gap_start[own + 1] - rows.gap_start[own]
-            owner = np.repeat(own, sizes)
-            at = np.arange(int(sizes.sum())) + np.repeat(rows.gap_start[own] - (np.cumsum(sizes) - sizes), sizes)
-            np.subtract.at(share, owner, _within(mass, rows.gaps[at, 0], rows.gaps[at, 1]) / total)
+        step = max(1, 2 * len(low) // MASS_PER_DIMENSION)
+        mass = np.sort(np.concatenate((low[::step], high[::step])))  # ranks that stand for the events
+        share[own] = _within(mass, low, high) / len(mass)
+        owner, gaps = rows.gaps_of(own)
+        np.subtract.at(share, own[owner], _within(mass, gaps[:, 0], gaps[:, 1]) / len(mass))
         share[own] *= carried
         share[own[low == 0]] = NEVER
     return share
-
-
-def _mass(low: Array, high: Array, dimension: int, sample: RowSample | None) -> tuple[Array, int]:
-    """Return sorted ranks that stand for the events, and how many events they stand for."""
-    if sample is not None and sample.events:
-        return np.sort(sample.ranks[sample.dimensions == dimension]), sample.events
-    step = max(1, 2 * len(low) // MASS_PER_DIMENSION)
-    mass = np.sort(np.concatenate((low[::step], high[::step])))
-    return mass, len(mass)
 
 
 def _within(mass: Array, low: Array, high: Array) -> Array:

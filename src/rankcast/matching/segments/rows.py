@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, take_lists
 
 DIMENSION, LOW, HIGH = 0, 1, 2
 """Columns of `predicates`."""
@@ -27,11 +27,6 @@ class SegmentRows:
     gap_start: Array
     gaps: Array
     subscription: Array
-
-    @staticmethod
-    def of(start: Array, predicates: Array, subscription: Array) -> SegmentRows:
-        """Return rows without gaps."""
-        return SegmentRows(start, predicates, np.zeros(0, np.int64), np.zeros((0, 2), np.int32), subscription)
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -48,22 +43,20 @@ class SegmentRows:
             return np.zeros(0, np.int64)
         return np.repeat(np.arange(len(self.predicates)), np.diff(self.gap_start))
 
+    def gaps_of(self, predicates: Array) -> tuple[Array, Array]:
+        """Return the gaps of some predicates, and of each gap to which of these it belongs."""
+        if not len(self.gap_start):
+            return np.zeros(0, np.int64), self.gaps
+        start, at = take_lists(self.gap_start, predicates)
+        return np.repeat(np.arange(len(predicates)), np.diff(start)), self.gaps[at]
+
     def take(self, order: Array) -> SegmentRows:
         """Return some rows in another order."""
-        start, chosen = taken(self.start, order)
+        start, chosen = take_lists(self.start, order)
         if not len(self.gap_start):
             return SegmentRows(start, self.predicates[chosen], self.gap_start, self.gaps, self.subscription[order])
-        gap_start, gaps = taken(self.gap_start, chosen)
+        gap_start, gaps = take_lists(self.gap_start, chosen)
         return SegmentRows(start, self.predicates[chosen], gap_start, self.gaps[gaps], self.subscription[order])
-
-
-def taken(start: Array, order: Array) -> tuple[Array, Array]:
-    """Return the starts of some lists in another order, and the positions of their items."""
-    lengths = np.diff(start)[order]
-    new_start = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(lengths, out=new_start[1:])
-    shift = np.repeat(start[:-1][order] - new_start[:-1], lengths)
-    return new_start, np.arange(new_start[-1], dtype=np.int64) + shift
 
 
 def distinct(ordered: Array) -> Array:
@@ -72,10 +65,3 @@ def distinct(ordered: Array) -> Array:
     np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
     found: Array = ordered[fresh]
     return found
-
-
-def starts_of(sizes: Array) -> Array:
-    """Return where each of some consecutive lists starts, and where the last one ends."""
-    start = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=start[1:])
-    return start

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
-from rankcast.matching.segments.builder import Entry
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
 from rankcast.overlay.messages import Interest

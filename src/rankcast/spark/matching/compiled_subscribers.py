@@ -364,8 +364,9 @@ def _from_arrays(saved: Container) -> CompiledSubscribers:
 def _check_numbers(index: Index, subscriptions: int) -> None:
     """Raise when the index has a subscription that the rank table has not."""
     for part in index.snapshot.parts:
-        if part.lowest < 0 or part.highest >= subscriptions:
-            raise InvalidValueError(f"{KIND}: subscription {part.highest} in the index; there are {subscriptions:,}")
+        lowest, highest = part.ends
+        if lowest < 0 or highest >= subscriptions:
+            raise InvalidValueError(f"{KIND}: subscription {highest} in the index; there are {subscriptions:,}")
 
 
 _kept: dict[tuple[str, int], CompiledSubscribers] = {}

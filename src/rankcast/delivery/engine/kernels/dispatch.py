@@ -30,7 +30,7 @@ from rankcast.delivery.engine.kernels.policies import (
 )
 from rankcast.delivery.engine.layout import ALL, CONTINUOUS, COUNT_WINDOW, LINE, PERIODIC, SLIDING, SLOT, TIME_WINDOW
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
-from rankcast.ranking.batch_kernels import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
+from rankcast.ranking.batch import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 NO_FAULT, UNKNOWN_QUEUE, UNSORTED_QUEUE, NEGATIVE_EVENT, TIME_OUT_OF_RANGE, LATE, SCORE_NOT_A_NUMBER = range(7)
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, inlined
-from rankcast.compiling.arguments import float64s, int64s, positions
+from rankcast.compiling.arguments import readers
 from rankcast.delivery.engine.contents import DIVERSE_KINDS, MISSING, Diverse
 from rankcast.delivery.engine.kernels.held import DONE, FOUND_FULL, Arrival, has_room, list_of, number_of
 from rankcast.delivery.engine.kernels.policies import (
@@ -43,7 +43,7 @@ from rankcast.delivery.engine.layout import GONE, HELD, LINE, PERIODIC, SLIDING,
 NO_DIVERSE_FAULT, SCORE_IS_NO_RANK, NO_CONTENT = range(3)
 
 
-AT = positions(DIVERSE_KINDS)
+AT = readers(DIVERSE_KINDS)
 
 
 @inlined
@@ -51,15 +51,15 @@ def diverse_of(diversities: Array, shift: int) -> Diverse:
     """Return what diverse selection needs, made where it is used: as a tuple it is dear to pass on."""
     return Diverse(
         shift,
-        int64s(diversities, AT.numbers),
-        int64s(diversities, AT.starts),
-        int64s(diversities, AT.attributes),
-        int64s(diversities, AT.values),
-        float64s(diversities, AT.sigmas),
-        float64s(diversities, AT.totals),
-        int64s(diversities, AT.weight_starts),
-        int64s(diversities, AT.weight_attributes),
-        float64s(diversities, AT.weights),
+        AT.numbers(diversities),
+        AT.starts(diversities),
+        AT.attributes(diversities),
+        AT.values(diversities),
+        AT.sigmas(diversities),
+        AT.totals(diversities),
+        AT.weight_starts(diversities),
+        AT.weight_attributes(diversities),
+        AT.weights(diversities),
     )
 
 

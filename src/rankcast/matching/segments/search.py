@@ -16,24 +16,11 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
-from rankcast.compiling.arguments import (
-    KernelArguments,
-    Kinds,
-    float64s,
-    int16s,
-    int32_columns,
-    int32s,
-    int64_columns,
-    int64s,
-    positions,
-    uint8s,
-    uint16s,
-    uint64s,
-)
+from rankcast.compiling.arguments import KernelArguments, Kinds, readers
 from rankcast.compiling.intrinsics import count_bits, lowest_bit
 from rankcast.matching.encoding.cuts import are_common, place_of_text, rank_numbers, reversed_items, split_texts
 from rankcast.matching.encoding.texts import follow
-from rankcast.matching.kernels.bitmaps import (
+from rankcast.matching.segments.bitmap_index import (
     BITS_START,
     and_chunks,
     check_rows,
@@ -42,60 +29,9 @@ from rankcast.matching.kernels.bitmaps import (
     pick_rows,
     restore_rows,
 )
-from rankcast.matching.kernels.cells import gather, row_holds
-from rankcast.matching.kernels.delta import BOOL, scan_delta
-
-SEGMENT_KINDS: Kinds = {
-    "row_start": (np.int64, 0),
-    "predicates": (np.int32, 3),
-    "gap_start": (np.int64, 0),
-    "gap_ranges": (np.int32, 2),
-    "subscription_of": (np.int32, 0),
-    "number_of": (np.int64, 0),
-    "residue": (np.uint8, 0),
-    "layout": (np.int64, 4),
-    "bucket_of": (np.uint16, 0),
-    "bits": (np.uint64, 0),
-    "chunks": (np.int64, 2),
-    "parts": (np.int64, 2),
-    "ends_start": (np.int64, 3),
-    "low_ends": (np.int32, 2),
-    "high_ends": (np.int32, 2),
-    "gaps": (np.int32, 3),
-    "access": (np.int64, 2),
-    "cell_of": (np.int32, 0),
-    "cell_start": (np.int64, 0),
-    "entries": (np.int32, 4),
-    "number_start": (np.int64, 0),
-    "number_keys": (np.float64, 0),
-    "number_rests": (np.int16, 0),
-    "facts": (np.int64, 0),
-    "died": (np.int64, 0),
-    "dimension_of": (np.int32, 0),
-    "string_start": (np.int64, 0),
-    "string_keys": (np.uint64, 0),
-    "string_at": (np.int64, 0),
-    "string_data": (np.uint8, 0),
-    "time_start": (np.int64, 0),
-    "times": (np.int64, 0),
-    "reversed_of": (np.int32, 0),
-    "reversed_start": (np.int64, 0),
-    "reversed_keys": (np.uint64, 0),
-    "reversed_at": (np.int64, 0),
-    "reversed_data": (np.uint8, 0),
-    "group_of": (np.int32, 0),
-    "roots": (np.int32, 0),
-    "child_start": (np.int64, 0),
-    "child_byte": (np.uint8, 0),
-    "child_node": (np.int32, 0),
-    "fail": (np.int32, 0),
-    "ends": (np.int32, 0),
-    "next_end": (np.int32, 0),
-}
-"""What a kernel is given of a segment, in the order of its table. By attribute, `reversed_of` and `group_of` have its
-list of reversed cuts and its automaton, or -1."""
-
-AT = positions(SEGMENT_KINDS)
+from rankcast.matching.segments.cell_index import gather, row_holds
+from rankcast.matching.segments.delta import BOOL, scan_delta
+from rankcast.matching.segments.tables import AT, DEAD, ENDS_PER_CHECK, FIRST_SCANNED, HAS_SEVERAL
 
 WORK_KINDS: Kinds = {
     "words": (np.uint64, 0),
@@ -106,17 +42,12 @@ WORK_KINDS: Kinds = {
 }
 """The memory of one thread; see `scratch`."""
 
-WORK = positions(WORK_KINDS)
+WORK = readers(WORK_KINDS)
 
 WORDS_AT_ONCE, USUAL_ROWS = 32, 4
 """Words whose rows are listed before they are emitted, and bits of a word that are listed without a look."""
 
 ROWS_AT_ONCE = 64 * WORDS_AT_ONCE + USUAL_ROWS
-
-# Positions in `facts`: the first row that is checked one by one, whether some subscription has several rows, how many
-# subscriptions have died (changed in place; `died` says when each did), and how many end points could be visited in the
-# time that it takes to check a wide row: 0 where the rows are too many to be in the cache.
-FIRST_SCANNED, HAS_SEVERAL, DEAD, ENDS_PER_CHECK = 0, 1, 2, 3
 
 # Positions in `state`, the head of `large`: the stamp of the current event, how much was written, and the most
 # dimensions, and attributes of an index, that there is room for.
@@ -135,51 +66,45 @@ def scratch(width: int, words: int, listed: int, stamps: int, attributes: int, r
     large = np.zeros(STATE + 3 * width + stamps, np.int64)
     large[WIDTH], large[ATTRIBUTES] = width, attributes
     small = np.zeros(3 * width + attributes + listed, np.int32)
-    arrays = (np.zeros(words, np.uint64), small, large, np.empty(rows, np.int64), np.empty(rows, np.int32))
-    return KernelArguments.of(WORK_KINDS, arrays)
+    held: dict[str, Array] = {"words": np.zeros(words, np.uint64), "small": small, "large": large}
+    return KernelArguments.of(
+        WORK_KINDS, {**held, "found": np.empty(rows, np.int64), "opened": np.empty(rows, np.int32)}
+    )
 
 
 @inlined
-def _emit(
-    row: int,
-    subscription_of: Array,
-    number_of: Array,
-    residue: Array,
-    died: Array,
-    sequence: int,
-    stamps: Array,
-    state: Array,
-    found: Array,
-    opened: Array,
-) -> None:
-    subscription = subscription_of[row]
-    if len(died) and died[subscription] <= sequence:
+def _emit(table: Array, rows: Array, sequence: int, work: Array, found: Array, opened: Array) -> None:
+    """Write the subscriptions of rows that were found, or the rows that have residues."""
+    number_of, residue, facts, large = AT.number_of(table), AT.has_residue(table), AT.facts(table), WORK.large(work)
+    if not (len(residue) or facts[DEAD] or facts[HAS_SEVERAL]):
+        first = large[FOUND]
+        for k in range(len(rows)):
+            found[first + k] = number_of[np.uint64(rows[k])]
+        large[FOUND] += len(rows)
         return
-    if len(residue) and residue[row]:
-        opened[state[OPEN]] = row
-        state[OPEN] += 1
-        return
-    if len(stamps):
-        if stamps[subscription] == state[STAMP]:
-            return
-        stamps[subscription] = state[STAMP]
-    found[state[FOUND]] = number_of[row]
-    state[FOUND] += 1
+    subscription_of, died = AT.rows_subscription(table), AT.died(table)
+    stamps = large[STATE + 3 * large[WIDTH] :]
+    has_dead, has_several = facts[DEAD] > 0, facts[HAS_SEVERAL] > 0
+    for k in range(len(rows)):
+        row = rows[k]
+        subscription = subscription_of[row]
+        if has_dead and died[subscription] <= sequence:
+            continue
+        if len(residue) and residue[row]:
+            opened[large[OPEN]] = row
+            large[OPEN] += 1
+            continue
+        if has_several:
+            if stamps[subscription] == large[STAMP]:
+                continue
+            stamps[subscription] = large[STAMP]
+        found[large[FOUND]] = number_of[row]
+        large[FOUND] += 1
 
 
 @inlined
 def _emit_words(
-    subscription_of: Array,
-    number_of: Array,
-    residue: Array,
-    died: Array,
-    sequence: int,
-    stamps: Array,
-    state: Array,
-    words: Array,
-    occupied: Array,
-    found: Array,
-    opened: Array,
+    table: Array, words: Array, occupied: Array, sequence: int, work: Array, found: Array, opened: Array
 ) -> None:
     """Emit every set bit. Words that are not zero are listed first, then, some words at a time, the rows of their bits.
 
@@ -187,7 +112,6 @@ def _emit_words(
     rows at once. `occupied` has room for every word and `ROWS_AT_ONCE` more.
     """
     one = np.uint64(1)
-    plain = len(residue) == 0 and len(died) == 0 and len(stamps) == 0
     listed = 0
     for word in range(len(words)):
         occupied[listed] = word
@@ -206,20 +130,13 @@ def _emit_words(
                 rows[held + i] = first_row + lowest_bit(rest)
                 rest &= rest - one
             held += count
-        if plain:
-            first = state[FOUND]
-            for k in range(held):
-                found[first + k] = number_of[np.uint64(rows[k])]
-            state[FOUND] += held
-        else:
-            for k in range(held):
-                _emit(rows[k], subscription_of, number_of, residue, died, sequence, stamps, state, found, opened)
+        _emit(table, rows[:held], sequence, work, found, opened)
 
 
 @inlined
 def _point_at_missing(table: Array, work: Array) -> None:
     """Point every dimension of a segment at the bitset of events that lack it."""
-    layout, large = int64_columns(table, AT.layout, 4), int64s(work, WORK.large)
+    layout, large = AT.wide_layout(table), WORK.large(work)
     for dimension in range(len(layout)):
         large[STATE + dimension] = layout[dimension, BITS_START]
 
@@ -229,53 +146,43 @@ def _search_segment(
     table: Array, dimensions: Array, ranks: Array, sequence: int, work: Array, found: Array, opened: Array
 ) -> None:
     """Search one segment for one event, from where `_point_at_missing` left the memory; leave that as it was."""
-    words, small, large = uint64s(work, WORK.words), int32s(work, WORK.small), int64s(work, WORK.large)
+    words, small, large = WORK.words(work), WORK.small(work), WORK.large(work)
     width = large[WIDTH]
-    state, stamps = large[:STATE], large[STATE + 3 * width :]
     values, listed = small[:width], small[3 * width + large[ATTRIBUTES] :]
     picked, located = large[STATE : STATE + width], large[STATE + width : STATE + 2 * width]
-    row_start, predicates = int64s(table, AT.row_start), int32_columns(table, AT.predicates, 3)
-    gap_start, gap_ranges = int64s(table, AT.gap_start), int32_columns(table, AT.gap_ranges, 2)
-    subscription_of, number_of = int32s(table, AT.subscription_of), int64s(table, AT.number_of)
-    residue, chunks, facts = uint8s(table, AT.residue), int64_columns(table, AT.chunks, 2), int64s(table, AT.facts)
-    entries = int32_columns(table, AT.entries, 4)
-    died = int64s(table, AT.died)[: len(int64s(table, AT.died)) if facts[DEAD] else 0]
-    own_stamps = stamps[: len(stamps) if facts[HAS_SEVERAL] else 0]
-    has_gaps = len(gap_start) > 0
-    state[STAMP] += 1
+    chunks, facts = AT.wide_chunks(table), AT.facts(table)
+    large[STAMP] += 1
     for i in range(len(dimensions)):
         values[dimensions[i]] = ranks[i]
     if len(chunks) > 1:
-        layout, ends_start = int64_columns(table, AT.layout, 4), int64_columns(table, AT.ends_start, 3)
-        low_ends, high_ends = int32_columns(table, AT.low_ends, 2), int32_columns(table, AT.high_ends, 2)
-        chunk_words = chunks[len(chunks) - 1, 1]
-        own_words = words[: (len(chunks) - 1) * chunk_words]
-        bucket_of, gaps = uint16s(table, AT.bucket_of), int32_columns(table, AT.gaps, 3)
+        own_words = words[: (len(chunks) - 1) * chunks[len(chunks) - 1, 1]]
         per_check = facts[ENDS_PER_CHECK]
-        ends = pick_rows(
-            dimensions, ranks, layout, bucket_of, ends_start, low_ends, high_ends, picked, located, per_check == 0
-        )
-        parts, bits = int64_columns(table, AT.parts, 2), uint64s(table, AT.bits)
-        and_chunks(values, picked, chunks, parts, bits, own_words, chunk_words)
+        ends = pick_rows(table, dimensions, ranks, picked, located, per_check == 0)
+        and_chunks(table, values, picked, own_words)
         if per_check and count_rows(own_words) * per_check < ends:
-            check_rows(values, row_start, predicates, gap_start, gap_ranges, own_words, listed)
+            check_rows(table, values, own_words, listed)
         else:
-            correct(located, ranks, ends_start, low_ends, high_ends, gaps, own_words)
-        restore_rows(dimensions, layout, picked)
-        _emit_words(
-            subscription_of, number_of, residue, died, sequence, own_stamps, state, own_words, listed, found, opened
-        )
-    if len(entries):
-        access, cell_of = int64_columns(table, AT.access, 2), int32s(table, AT.cell_of)
-        cell_start = int64s(table, AT.cell_start)
-        count = gather(dimensions, ranks, values, access, cell_of, cell_start, entries, listed)
-        for k in range(count):
+            correct(table, located, ranks, own_words)
+        restore_rows(table, dimensions, picked)
+        _emit_words(table, own_words, listed, sequence, work, found, opened)
+    row_start, predicates = AT.rows_start(table), AT.rows_predicates(table)
+    gap_start, gaps = AT.rows_gap_start(table), AT.rows_gaps(table)
+    if len(AT.selective_entries(table)):
+        held = 0
+        for k in range(gather(table, dimensions, ranks, values, listed)):
             row = listed[k]
-            if row_holds(row, values, row_start, predicates, gap_start, gap_ranges, has_gaps):
-                _emit(row, subscription_of, number_of, residue, died, sequence, own_stamps, state, found, opened)
-    for row in range(facts[FIRST_SCANNED], len(row_start) - 1):
-        if row_holds(row, values, row_start, predicates, gap_start, gap_ranges, has_gaps):
-            _emit(row, subscription_of, number_of, residue, died, sequence, own_stamps, state, found, opened)
+            if row_holds(row, values, row_start, predicates, gap_start, gaps):
+                listed[held] = row
+                held += 1
+        _emit(table, listed[:held], sequence, work, found, opened)
+    rows = len(row_start) - 1
+    for first in range(facts[FIRST_SCANNED], rows, ROWS_AT_ONCE):
+        held = 0
+        for row in range(first, min(first + ROWS_AT_ONCE, rows)):
+            if row_holds(row, values, row_start, predicates, gap_start, gaps):
+                listed[held] = row
+                held += 1
+        _emit(table, listed[:held], sequence, work, found, opened)
     for i in range(len(dimensions)):
         values[dimensions[i]] = 0
 
@@ -299,9 +206,8 @@ def search(
     The subscription numbers of event i are found[offsets[i]:offsets[i+1]], and its rows with residues are
     opened[open_offsets[i]:open_offsets[i+1]]. An event is only begun when there is room for every row.
     """
-    state = int64s(work, WORK.large)
-    rows = table[2 * AT.row_start + 1] - 1
-    has_residues = table[2 * AT.residue + 1] > 0
+    state = WORK.large(work)
+    rows, has_residues = len(AT.rows_start(table)) - 1, len(AT.has_residue(table)) > 0
     _point_at_missing(table, work)
     state[FOUND] = offsets[event]
     state[OPEN] = open_offsets[event]
@@ -335,11 +241,11 @@ def _rank_texts(
     `attributes` are those of the texts, `turned` has every text of `data` reversed. `values` is zero; substrings that
     were found are marked there, so that each is listed once.
     """
-    dimension_of, number_start = int32s(table, AT.dimension_of), int64s(table, AT.number_start)
-    start, keys = int64s(table, AT.string_start), uint64s(table, AT.string_keys)
-    item_at, item_data = int64s(table, AT.string_at), uint8s(table, AT.string_data)
-    reversed_of, group_of = int32s(table, AT.reversed_of), int32s(table, AT.group_of)
-    reversed_start = int64s(table, AT.reversed_start)
+    dimension_of, number_start = AT.dimension_of(table), AT.dimensions_number_start(table)
+    start, keys = AT.dimensions_string_start(table), AT.string_keys(table)
+    item_at, item_data = AT.dimensions_strings_start(table), AT.dimensions_strings_data(table)
+    reversed_of, group_of = AT.reversed_of(table), AT.group_of(table)
+    reversed_start = AT.dimensions_reversed_start(table)
     first_substring = len(group_of) + len(reversed_start) - 1
     for i in range(len(attributes)):
         at = dimension_of[attributes[i]] if attributes[i] < len(dimension_of) else -1
@@ -353,16 +259,16 @@ def _rank_texts(
         turn = reversed_of[at]
         if turn >= 0:
             first, last = reversed_start[turn], reversed_start[turn + 1]
-            reversed_keys = uint64s(table, AT.reversed_keys)
-            cut_at, cut_data = int64s(table, AT.reversed_at), uint8s(table, AT.reversed_data)
+            reversed_keys = AT.reversed_keys(table)
+            cut_at, cut_data = AT.dimensions_reversed_cuts_start(table), AT.dimensions_reversed_cuts_data(table)
             dimensions[count] = len(group_of) + turn
             ranks[count] = 1 + place_of_text(reversed_keys, cut_at, cut_data, first, last, turned, begin, end) - first
             count += 1
         root = int(group_of[at])
         if root >= 0:
-            roots, child_start = int32s(table, AT.roots), int64s(table, AT.child_start)
-            child_byte, child_node = uint8s(table, AT.child_byte), int32s(table, AT.child_node)
-            fail, ends, next_end = int32s(table, AT.fail), int32s(table, AT.ends), int32s(table, AT.next_end)
+            roots, child_start = AT.automaton_roots(table), AT.automaton_child_start(table)
+            child_byte, child_node = AT.automaton_child_byte(table), AT.automaton_child_node(table)
+            fail, ends, next_end = AT.automaton_fail(table), AT.automaton_ends(table), AT.automaton_next_end(table)
             node = root
             for k in range(begin, end):
                 node = follow(root, node, data[k], roots, child_start, child_byte, child_node, fail)
@@ -381,9 +287,9 @@ def _rank_texts(
 @inlined
 def _rank_extra(table: Array, attributes: Array, extra: Array, dimensions: Array, ranks: Array, count: int) -> int:
     """Append the ranks of an event's bools and times in one segment; return how many ranks there are now."""
-    dimension_of, number_start = int32s(table, AT.dimension_of), int64s(table, AT.number_start)
-    string_start = int64s(table, AT.string_start)
-    time_start, times = int64s(table, AT.time_start), int64s(table, AT.times)
+    dimension_of, number_start = AT.dimension_of(table), AT.dimensions_number_start(table)
+    string_start = AT.dimensions_string_start(table)
+    time_start, times = AT.dimensions_time_start(table), AT.dimensions_times(table)
     for i in range(len(attributes)):
         at = dimension_of[attributes[i]] if attributes[i] < len(dimension_of) else -1
         if at < 0:
@@ -432,8 +338,8 @@ def match_parts(
     """
     if not len(rests) and not are_common(keys):
         return -1
-    small, large = int32s(work, WORK.small), int64s(work, WORK.large)
-    found, opened = int64s(work, WORK.found), int32s(work, WORK.opened)
+    small, large = WORK.small(work), WORK.large(work)
+    found, opened = WORK.found(work), WORK.opened(work)
     width = large[WIDTH]
     places = large[STATE + 2 * width : STATE + 3 * width]
     text_count = len(attributes) - len(keys) - len(extra)
@@ -463,7 +369,7 @@ def match_parts(
             )
     for part in range(len(tables)):
         table = tables[part]
-        dimension_of = int32s(table, AT.dimension_of)
+        dimension_of = AT.dimension_of(table)
         dimensions, ranks = small[width : 2 * width], small[2 * width : 3 * width]
         count = 0
         for i in range(len(keys)):
@@ -471,11 +377,11 @@ def match_parts(
                 dimensions[count] = dimension_of[attributes[i]]
                 ranks[count] = i
                 count += 1
-        start, cuts = int64s(table, AT.number_start), float64s(table, AT.number_keys)
-        cut_rests = int16s(table, AT.number_rests)
+        start, cuts = AT.dimensions_number_start(table), AT.dimensions_number_keys(table)
+        cut_rests = AT.dimensions_number_rests(table)
         rank_numbers(start, cuts, cut_rests, dimensions[:count], keys, rests, ranks, places)
         if text_count:
-            if len(int64s(table, AT.reversed_start)) > 1 and not len(turned):
+            if len(AT.dimensions_reversed_start(table)) > 1 and not len(turned):
                 turned = reversed_items(text_start, text_end, data)
             count = _rank_texts(
                 table, of_texts, text_start, text_end, data, turned, small[:width], dimensions, ranks, count
