@@ -38,7 +38,8 @@ def _reader(spark, ddl, columns=None, schema=None):
 
 def _reading(spark, ddl, columns=None, schema=None):
     """What reads rows of a DataFrame with these columns: it gives the events, and the rows that are none."""
-    reader, fields = _reader(spark, ddl, columns, schema), to_arrow_schema(spark.createDataFrame([], ddl).schema)
+    reader = _reader(spark, ddl, columns, schema)
+    fields = to_arrow_schema(spark.createDataFrame([], ddl).schema, timezone="UTC")
     return lambda rows: reader.read(pa.RecordBatch.from_pylist(rows, fields))
 
 
