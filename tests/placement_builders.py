@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.boxes import UNIFORM, Density
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem, limits_of_delay
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree

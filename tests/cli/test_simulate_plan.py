@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from rankcast.cli.main import app
 from rankcast.cli.simulate.plan import chance_of_alarm, map_of, run_plan, traffic_of
 from rankcast.placement.named.plan import PlacementPlan
-from rankcast.storage.placement_plans import load_placement_plan
+from rankcast.storage.placement_files import load_placement_plan
 
 PROBLEM = """\
 publisher: [0, 0]

@@ -8,14 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_builders import interests, problems
-from rankcast.placement.kernels.boxes import savings
-from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.boxes import UNIFORM, Density
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem
 from rankcast.placement.problem.tree import BrokerTree
-from rankcast.placement.programme.assignment import Loads, assigned
-from rankcast.placement.programme.assignment_step import Stage
-from rankcast.placement.programme.fitting import merged
+from rankcast.placement.programme.assignment import Loads, Stage, assigned
+from rankcast.placement.programme.fitting import merged, savings
 from rankcast.placement.programme.flow import classes_of, largest_flow
 
 
@@ -101,4 +99,4 @@ def test_boxes_are_merged_where_they_grow_least(wanted, most, sampled):
     alone = [merged(np.delete(boxes, at, axis=0), most, density) for at in range(len(boxes))] if len(boxes) > 1 else []
     expected = [density.measures(found).sum() - density.measures(left).sum() for left in alone]
     if alone:
-        assert savings(boxes, most, density.rows).tolist() == pytest.approx(expected)
+        assert savings(boxes, most, density).tolist() == pytest.approx(expected)

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from placement_builders import line_problem
 from rankcast.model.errors import PlacementError
 from rankcast.placement.problem.audit import Rule, lies_within, union_measure, verify
-from rankcast.placement.problem.boxes import corners, sides_of
-from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.boxes import UNIFORM, Density, corners, sides_of
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.problem.tree import BrokerTree
 
 

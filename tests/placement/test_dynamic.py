@@ -13,7 +13,7 @@ from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.dynamic.improvement import improve
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.audit import verify
-from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.boxes import UNIFORM, Density
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.flow import largest_flow
 

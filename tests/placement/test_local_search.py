@@ -20,16 +20,15 @@ from rankcast.placement.greedy import (
     greedy_without_latency,
 )
 from rankcast.placement.problem.audit import Rule, union_measure, verify
-from rankcast.placement.problem.density import UNIFORM
+from rankcast.placement.problem.boxes import UNIFORM
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem
 from rankcast.placement.problem.tree import BrokerTree
-from rankcast.placement.programme import coarsening as thinning
-from rankcast.placement.programme.assignment_step import Stage
-from rankcast.placement.programme.coarsening import Thinned
+from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.flow import feasible_factor
+from rankcast.placement.search import local_search as thinning
 from rankcast.placement.search.exchanges import exchanged
-from rankcast.placement.search.local_search import improved, improved_within, mended
+from rankcast.placement.search.local_search import Thinned, improved, improved_within, mended
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
 from rankcast_lab.engines.exhaustive import least_traffic
 

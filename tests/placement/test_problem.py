@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from placement_builders import line_problem, problems
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidValueError, PlacementError
-from rankcast.placement.problem.boxes import corners, sides_of
-from rankcast.placement.problem.density import Density
+from rankcast.placement.problem.boxes import Density, corners, sides_of
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem, distinct_sites, limits_of_delay
 from rankcast.placement.problem.tree import BrokerTree

@@ -11,19 +11,24 @@ from hypothesis import strategies as st
 
 from placement_builders import interests, problems
 from rankcast.model.errors import PlacementError
-from rankcast.placement.kernels.boxes import contained
+from rankcast.placement.kernels import contained
 from rankcast.placement.problem.audit import Rule, verify
-from rankcast.placement.problem.boxes import corners
-from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.boxes import UNIFORM, Density, corners
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme import linear_programme
-from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.filter_assignment import Sampling, assign_filters
-from rankcast.placement.programme.filter_candidates import Candidates, Products, intervals, superinterests
 from rankcast.placement.programme.flow import feasible_factor
-from rankcast.placement.programme.linear_programme import Programme, solved
+from rankcast.placement.programme.linear_programme import (
+    Candidates,
+    Products,
+    Programme,
+    intervals,
+    solved,
+    superinterests,
+)
 from rankcast.placement.programme.slp import placed_by_programme
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
 from rankcast_lab.engines.exhaustive import least_traffic

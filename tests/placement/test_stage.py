@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_builders import interests, problems
-from rankcast.placement.kernels.boxes import shrunk
-from rankcast.placement.kernels.coverage import units_inside
+from rankcast.placement.kernels import units_inside
 from rankcast.placement.problem.tree import PUBLISHER
-from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.programme.assignment import Stage
+from rankcast.placement.programme.linear_programme import shrunk
 
 
 def are_held(parts, boxes):

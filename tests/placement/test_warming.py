@@ -11,7 +11,7 @@ import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from rankcast.placement.algorithms import Algorithm, place
-from rankcast.placement.problem.density import Density
+from rankcast.placement.problem.boxes import Density
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem, limits_of_delay
 from rankcast.placement.problem.tree import BrokerTree

@@ -18,7 +18,7 @@ from rankcast.placement.problem.boxes import corners
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem, distinct_sites, limits_of_delay
 from rankcast.placement.problem.tree import PUBLISHER
-from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.filter_assignment import Sampling
 from rankcast.placement.programme.slp import placed_by_programme
 from rankcast.spark.placement.placement import _Cover, _PackBlocks, place_table

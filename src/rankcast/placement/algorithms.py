@@ -14,8 +14,7 @@ from rankcast.placement.greedy import (
     greedy_online,
     greedy_without_latency,
 )
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.programme.slp import placed_by_programme
 from rankcast.placement.search.exchanges import MOST_TRIES, exchanged
 from rankcast.placement.search.local_search import Progress, improved

@@ -26,10 +26,9 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled, constant, inner
-from rankcast.placement.kernels.boxes import NOWHERE, Filters, empty_filters, growth, holds_all, let_in, used_boxes
+from rankcast.placement.kernels import NOWHERE, Filters, empty_filters, growth, holds_all, let_in, used_boxes
 from rankcast.placement.problem.boxes import hull
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.programme.fitting import fitted
 from rankcast.placement.programme.flow import best_factor, classes_of, drawn_members
 
@@ -70,7 +69,7 @@ def _greedy(problem: Problem, candidates: Array, *, offline: bool) -> Placement:
         decisions = Decisions(
             np.full(len(problem), -1), np.zeros(len(problem.tree.leaves), np.int64), problem.rooms(float(factor))
         )
-        if not place_all(demands, choices, decisions, filters, tolerance, offline):
+        if not place_all(tolerance, offline, demands, choices, decisions, filters):
             break
     kept = tuple(used_boxes(filters, broker).copy() for broker in range(len(problem.tree)))
     return Placement(problem.tree.leaves[decisions.column_of], kept)
@@ -146,33 +145,31 @@ class Decisions(NamedTuple):
 
 @inner
 def _best_column(
-    first: int,
-    last: int,
-    group: int,
+    subscriber: int,
     heeds_rooms: bool,
     tolerance: float,
-    sides: Array,
+    demands: Demands,
     choices: Choices,
-    loads: Array,
-    rooms: Array,
+    decisions: Decisions,
     filters: Filters,
 ) -> int:
     """Return the column where filters grow least: those that need no change first, then the least loaded; else -1."""
-    boxes, most, parents, events, common = filters
+    interest, group = demands.interest_of[subscriber], demands.group_of[subscriber]
+    first, last, sides = demands.offsets[interest], demands.offsets[interest + 1], demands.sides
+    loads, rooms, shares = decisions.loads, decisions.rooms, choices.shares
     best, best_growth, best_load = NOWHERE, np.inf, np.inf
     for place in range(choices.starts[group], choices.starts[group + 1]):
         column = choices.columns[place]
         if heeds_rooms and loads[column] >= rooms[column]:
             continue
-        load = loads[column] / choices.shares[column] if choices.shares[column] > 0 else np.inf
+        load = loads[column] / shares[column] if shares[column] > 0 else np.inf
         leaf = choices.leaves[column]
-        if holds_all(boxes, leaf, sides, first, last):
+        if holds_all(filters.boxes, leaf, sides, first, last):
             grown = -1.0  # before any other of no growth: nothing has to change
         elif best_growth < 0:
             continue
         else:
-            bound = best_growth + tolerance
-            grown = growth(leaf, sides, first, last, bound, boxes, most, parents, events, common)
+            grown = growth(leaf, sides, first, last, best_growth + tolerance, filters)
         if grown < best_growth - tolerance or (grown <= best_growth + tolerance and load < best_load):
             best, best_growth, best_load = column, grown, load
     return best
@@ -180,20 +177,18 @@ def _best_column(
 
 @inner
 def _place(
-    subscriber: int, demands: Demands, choices: Choices, decisions: Decisions, filters: Filters, tolerance: float
+    subscriber: int, tolerance: float, demands: Demands, choices: Choices, decisions: Decisions, filters: Filters
 ) -> int:
     """Place one subscriber; return 1 when it had to go to a broker without room."""
-    interest, group = demands.interest_of[subscriber], demands.group_of[subscriber]
-    first, last = demands.offsets[interest], demands.offsets[interest + 1]
-    loads, rooms, sides = decisions.loads, decisions.rooms, demands.sides
     column, overflow = NOWHERE, -1
     while column == NOWHERE and overflow < 1:
         overflow += 1
-        column = _best_column(first, last, group, overflow == 0, tolerance, sides, choices, loads, rooms, filters)
-    boxes, most, parents, events, common = filters
-    let_in(choices.leaves[column], sides, first, last, np.inf, boxes, most, parents, events, common)
+        column = _best_column(subscriber, overflow == 0, tolerance, demands, choices, decisions, filters)
+    interest = demands.interest_of[subscriber]
+    first, last = demands.offsets[interest], demands.offsets[interest + 1]
+    let_in(choices.leaves[column], demands.sides, first, last, np.inf, filters)
     decisions.column_of[subscriber] = column
-    loads[column] += 1
+    decisions.loads[column] += 1
     return overflow
 
 
@@ -214,7 +209,7 @@ def _scarcest(queues: Array, heads: Array, queue_starts: Array, live: Array) -> 
 
 @compiled
 def place_all(
-    demands: Demands, choices: Choices, decisions: Decisions, filters: Filters, tolerance: float, scarcest_first: bool
+    tolerance: float, scarcest_first: bool, demands: Demands, choices: Choices, decisions: Decisions, filters: Filters
 ) -> int:
     """Place subscribers, in the order of their numbers or those with the fewest live candidates first.
 
@@ -238,7 +233,7 @@ def place_all(
         heads[group] += 1
         if heads[group] < queue_starts[group + 1]:
             heapq.heappush(heap, (queues[heads[group]], group))
-        overflows += _place(subscriber, demands, choices, decisions, filters, tolerance)
+        overflows += _place(subscriber, tolerance, demands, choices, decisions, filters)
         filled = decisions.column_of[subscriber]
         if scarcest_first and decisions.loads[filled] == decisions.rooms[filled]:
             heap.clear()

@@ -22,12 +22,10 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
 from rankcast.placement.greedy import greedy_offline
-from rankcast.placement.kernels.boxes import measure
-from rankcast.placement.problem.problem import TOLERANCE, Latency, Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.kernels import measure
+from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, Problem
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
-from rankcast.placement.programme.clusters import k_means
-from rankcast.placement.programme.fitting import fit_inner_filters, merged
+from rankcast.placement.programme.fitting import fit_inner_filters, k_means, merged
 from rankcast.placement.search.local_search import improved
 
 WORTHWHILE = 1e-9

@@ -7,5 +7,5 @@ Where to look: `subscribers.files` and `events.files` (what callers use), `check
 below them `documents` (YAML and JSON with line numbers), `document_schema` (whether they have their shape),
 `subscribers.settings` (how policies and the like are written), `events.json_lines`, `events.csv`, `events.parquet` and
 `events.rows` (one format each, and what tables share), `text_files`, `durations` and `writing`. Beside them are
-`placement_plans`, `index_files` and `hub_log`.
+`placement_files`, `index_files` and `hub_log`.
 """

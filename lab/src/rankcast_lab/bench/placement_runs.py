@@ -12,8 +12,7 @@ from rankcast.model.errors import UnknownIdError, shown
 from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.audit import Audit, Rule, verify
-from rankcast.placement.problem.problem import TOLERANCE, Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import TOLERANCE, Placement, Problem
 from rankcast.placement.programme.filter_assignment import Yardstick
 from rankcast.placement.programme.flow import feasible_factor
 from rankcast.placement.programme.slp import placed_by_programme

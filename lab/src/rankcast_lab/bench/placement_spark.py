@@ -18,9 +18,8 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from rankcast.arrays import Array
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
-from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.slp import ProgrammedPlacement, placed_by_programme
 from rankcast.samples.placement import Workload
 from rankcast.spark.placement.placement import LEAST_DEMANDS, SparkStage, fitted_by_spark, stage_of

@@ -17,8 +17,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.placement.dynamic.filters import LivingFilters
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.programme.fitting import fitted
 
 

@@ -20,8 +20,7 @@ from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.dynamic.improvement import improve
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.boxes import corners
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.search.local_search import improved
 from rankcast.plotting import BLUE, GREEN, ORANGE, tidy

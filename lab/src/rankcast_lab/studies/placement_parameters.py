@@ -18,8 +18,8 @@ from rankcast.placement.problem.audit import Audit, verify
 from rankcast.placement.problem.problem import Latency, Problem, limits_of_delay
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.filter_assignment import Sampling
-from rankcast.placement.programme.filter_candidates import Products, superinterests
 from rankcast.placement.programme.flow import feasible_factor
+from rankcast.placement.programme.linear_programme import Products, superinterests
 from rankcast.placement.programme.slp import placed_by_programme
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from rankcast.samples.placement import DELAY, Network, Workload, network, problem_on

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from rankcast.cli.output.streams import complain, write_json
 from rankcast.cli.output.terminal import console, progress, shown_amount, table
 from rankcast.cli.place.pictures import draw_results
-from rankcast.cli.place.problem_files import read_problem
-from rankcast.model.errors import InvalidValueError, counted, shown
+from rankcast.model.errors import (
+    InvalidFileError,
+    InvalidPartsError,
+    InvalidValueError,
+    PlacementError,
+    Problem,
+    counted,
+    shown,
+)
+from rankcast.model.events import Event
 from rankcast.placement.algorithms import FEWEST_MOVES, MOVES_PER_SUBSCRIBER, Algorithm, place
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.named.plan import plan_of
-from rankcast.placement.named.problem import NamedProblem
+from rankcast.placement.named.problem import (
+    NamedDemand,
+    NamedProblem,
+    check_magnitudes,
+    deployed_demand,
+    listed_demand,
+    named_problem,
+)
 from rankcast.placement.problem.audit import Audit, Rule, verify
-from rankcast.placement.problem.problem import TOLERANCE
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.boxes import corners, hull
+from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement
 from rankcast.placement.programme.flow import feasible_factor
 from rankcast.placement.search.exchanges import exchanged
 from rankcast.placement.search.local_search import improved_within
 from rankcast.placement.tree_design import designed, most_children, starting_point
 from rankcast.placement.warming import warm_up
-from rankcast.storage.placement_plans import save_placement_plan
+from rankcast.samples.placement import DELAY, Workload, placement_problem
+from rankcast.storage.document_schema import refuse
+from rankcast.storage.events.files import read_events
+from rankcast.storage.placement_files import load_placement_problem, save_placement_plan
+from rankcast.storage.subscribers.files import load_subscribers
 
 DEFAULT = (Algorithm.GREEDY_OFFLINE, Algorithm.LOCAL_SEARCH)
 """What runs when nothing is asked for: the quick one, and the best one."""
@@ -118,6 +138,52 @@ def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, a
         for picture in pictures:
             complain(f"wrote {picture}")
     return 0 if best.audit.is_feasible else 1
+
+
+def read_problem(path: Path) -> NamedProblem:
+    """Read a problem file; raise InvalidFileError with everything that is wrong with it."""
+    document = load_placement_problem(
+        path, [latency.value for latency in Latency], [workload.value for workload in Workload]
+    )
+    value = document.value
+    try:
+        if "workload" in value:
+            return _drawn(value)
+        check_magnitudes(value)
+        is_deployed = isinstance(value["subscribers"], str)
+        return named_problem(value, _deployed(value, path.parent) if is_deployed else listed_demand(value), DELAY)
+    except InvalidPartsError as error:
+        refuse(document, error.parts)
+        raise
+    except (PlacementError, InvalidValueError) as error:
+        raise InvalidFileError([Problem(str(path), None, str(error))]) from None
+
+
+def _drawn(value: Mapping[str, Any]) -> NamedProblem:
+    random = np.random.default_rng(value.get("seed", 0))
+    made = placement_problem(
+        Workload(value["workload"]), value["subscribers"], value["brokers"], random, value.get("delay", DELAY)
+    )
+    names = tuple(f"broker {number}" for number in range(len(made.tree)))
+    low, high = corners(hull(made.interests.sides))
+    ranges = zip(low.tolist(), high.tolist(), strict=True)
+    return NamedProblem(made, names, {f"x{axis}": ends for axis, ends in enumerate(ranges, 1)})
+
+
+def _deployed(value: Mapping[str, Any], folder: Path) -> NamedDemand:
+    """Return the subscribers of the file that a problem file names, and how the events of the other one are spread."""
+    loaded = load_subscribers(folder / value["subscribers"])
+    remarks = [str(problem) for problem in loaded.problems]
+    events = _events(folder / value["events"], remarks) if "events" in value else None
+    return deployed_demand(value, loaded.subscribers, events, remarks)
+
+
+def _events(path: Path, remarks: list[str]) -> Iterator[Event]:
+    for one in read_events(path):
+        if isinstance(one, Problem):
+            remarks.append(str(one))
+        else:
+            yield one
 
 
 def _placed(named: NamedProblem, algorithm: Algorithm, wishes: Wishes, *, quiet: bool) -> Result:

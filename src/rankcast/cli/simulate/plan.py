@@ -39,7 +39,7 @@ from rankcast.overlay.messages import Advertise
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import Link, Topology
 from rankcast.placement.named.plan import Box, PlacementPlan, wrong_plan
-from rankcast.storage.placement_plans import load_placement_plan
+from rankcast.storage.placement_files import load_placement_plan
 
 STANDARD_ERRORS = 3.0
 
@@ -213,10 +213,10 @@ def _neutral_names(plan: PlacementPlan) -> tuple[str, ...]:
 
 
 def _filter(plan: PlacementPlan, boxes: tuple[Box, ...]) -> Filter:
-    names = _neutral_names(plan)
+    names = dict(zip(plan.attributes, _neutral_names(plan), strict=True))
 
     def within(box: Box) -> Expression:
-        return all_of(*(attr(name).between(*ends) for name, ends in zip(names, box, strict=True)))
+        return all_of(*(attr(neutral).between(*box[name]) for name, neutral in names.items()))
 
     return Filter.of(any_of(*map(within, boxes)))
 

@@ -16,10 +16,9 @@ import numpy as np
 from rankcast.model.errors import InvalidValueError
 from rankcast.placement.dynamic.dynamic import DynamicPlacement, Snapshot
 from rankcast.placement.problem.audit import verify
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.problem.tree import PUBLISHER
-from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.filter_assignment import Sampling, Yardstick, yardstick_of
 
 Planner = Callable[[Problem, np.random.Generator], Placement]

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,19 +27,18 @@ from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError, PlacementError, UnknownIdError, shown
 from rankcast.placement.dynamic.filters import LivingFilters
 from rankcast.placement.problem.audit import verify
-from rankcast.placement.problem.boxes import hull, sides_of
-from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.boxes import UNIFORM, Density, hull, sides_of
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.numeric_limits import LARGEST_FACTOR, MOST_EVENTS, UTMOST, wrong_place
 from rankcast.placement.problem.problem import (
     TOLERANCE,
+    Placement,
     Problem,
     allowed_boxes,
     attribute_count,
     check_density,
     volume_around,
 )
-from rankcast.placement.problem.solution import Placement
 from rankcast.placement.problem.tree import BrokerTree
 
 LOOKED_AT = 12
@@ -54,12 +54,16 @@ SAME = 1e-12
 """Growth less than that share of the traffic is none: it comes from rounding."""
 
 
+Moved: TypeAlias = tuple[tuple[str, int, int], ...]
+"""Who was moved: name, from, to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Where a newcomer went, and who else was moved for it: name, from, to."""
+    """Where a newcomer went, and who else was moved for it."""
 
     broker: int
-    moved: tuple[tuple[str, int, int], ...] = ()
+    moved: Moved = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,12 +122,7 @@ class DynamicPlacement:
     """Subscribers by name on the leaves of a tree; `rooms` says how many each leaf may have, in the order of leaves."""
 
     def __init__(
-        self,
-        tree: BrokerTree,
-        rooms: ArrayLike,
-        attributes: int,
-        alpha: ArrayLike = 3,
-        density: Density = UNIFORM,
+        self, tree: BrokerTree, rooms: ArrayLike, attributes: int, alpha: ArrayLike = 3, density: Density = UNIFORM
     ) -> None:
         self.tree = tree
         self.rooms = _checked_rooms(rooms, len(tree.leaves))
@@ -179,7 +178,7 @@ class DynamicPlacement:
         else:
             moved, column = self._by_moving_one(group, costs) or self._by_chain(group, name)
         self._put(name, group, column)
-        return Arrived(int(self.tree.leaves[column]), moved)
+        return Arrived(self.broker_of(name), moved)
 
     def leave(self, name: str) -> None:
         """Let a subscriber go."""
@@ -314,7 +313,7 @@ class DynamicPlacement:
             self._candidates[at.tobytes(), limit] = found
         return found
 
-    def _with_room(self, group: Group, costs: Array, is_open: Array) -> tuple[tuple[tuple[str, int, int], ...], int]:
+    def _with_room(self, group: Group, costs: Array, is_open: Array) -> tuple[Moved, int]:
         """Return the leaf where a newcomer costs least, with room or with room made."""
         ratios = self.loads[group.columns] / self.rooms[group.columns]
         order = np.lexsort((ratios, costs))
@@ -324,10 +323,10 @@ class DynamicPlacement:
                 break
             moved = self._best_move_from(int(group.columns[place]))
             if moved is not None and moved.cost == 0:
-                return self._made(moved), int(group.columns[place])
+                return self._make(moved), int(group.columns[place])
         return (), int(group.columns[best])
 
-    def _by_moving_one(self, newcomer: Group, costs: Array) -> tuple[tuple[tuple[str, int, int], ...], int] | None:
+    def _by_moving_one(self, newcomer: Group, costs: Array) -> tuple[Moved, int] | None:
         """Make room by moving one subscriber to where there is some, where that and the newcomer cost least."""
         found: list[tuple[float, Move]] = []
         for place in np.argsort(costs, kind="stable"):
@@ -338,8 +337,8 @@ class DynamicPlacement:
                 break
         if not found:
             return None
-        best = min(found, key=lambda one: one[0])[1]
-        return self._made(best), best.source
+        best = min(found, key=lambda priced: priced[0])[1]
+        return self._make(best), best.source
 
     def _best_move_from(self, column: int) -> Move | None:
         """Return the cheapest way, of those looked at, to move somebody from a leaf to one with room."""
@@ -368,19 +367,19 @@ class DynamicPlacement:
         costs[costs <= SAME * self.traffic] = 0.0
         return costs
 
-    def _made(self, move: Move) -> tuple[tuple[str, int, int], ...]:
+    def _make(self, move: Move) -> Moved:
         name = next(iter(move.group.members[move.source]))
         self.move(name, move.target)
         return ((name, int(self.tree.leaves[move.source]), int(self.tree.leaves[move.target])),)
 
-    def _by_chain(self, newcomer: Group, name: str) -> tuple[tuple[tuple[str, int, int], ...], int]:
+    def _by_chain(self, newcomer: Group, name: str) -> tuple[Moved, int]:
         """Make room by moving one subscriber from leaf to leaf along a shortest chain that ends where there is room."""
         came_from: dict[int, tuple[int, Group] | None] = {int(column): None for column in newcomer.columns}
         waiting = deque(came_from)
         while waiting:
             column = waiting.popleft()
             if self.loads[column] < self.rooms[column]:
-                return self._moved_along(came_from, column)
+                return self._move_along(came_from, column)
             for columns, groups in self._by_candidates[column].items():
                 for target in columns:
                     if target not in came_from:
@@ -390,14 +389,12 @@ class DynamicPlacement:
             f"no broker has room for {name}: all {len(came_from):,} that it or those in its way may have are full"
         )
 
-    def _moved_along(
-        self, came_from: dict[int, tuple[int, Group] | None], last: int
-    ) -> tuple[tuple[tuple[str, int, int], ...], int]:
+    def _move_along(self, came_from: dict[int, tuple[int, Group] | None], last: int) -> tuple[Moved, int]:
         moved: list[tuple[str, int, int]] = []
         column = last
         while (step := came_from[column]) is not None:
             before, group = step
-            moved += self._made(Move(group, before, column))
+            moved += self._make(Move(group, before, column))
             column = before
         return tuple(moved), column
 

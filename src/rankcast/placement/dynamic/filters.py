@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.kernels.boxes import empty_filters, growths, let_in, measure, used_boxes
-from rankcast.placement.problem.density import Density
+from rankcast.placement.kernels import empty_filters, growths, let_in, measure, used_boxes
+from rankcast.placement.problem.boxes import Density
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 from rankcast.placement.programme.fitting import hulls
 
@@ -61,7 +61,7 @@ class LivingFilters:
 
     def let_in(self, broker: int, parts: Array) -> None:
         """Let parts into the filters from a leaf up."""
-        let_in(broker, parts, 0, len(parts), np.inf, *self._filters)
+        let_in(broker, parts, 0, len(parts), np.inf, self._filters)
         while broker != PUBLISHER:
             self.measures[broker] = self.measure(self.of(broker))
             broker = int(self.tree.parents[broker])

@@ -9,63 +9,64 @@ into a broker is its traffic over `PlacementPlan.everything`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import isclose
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 
 from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError, shown
 from rankcast.placement.named.problem import NamedProblem, volume_of
 from rankcast.placement.problem.audit import Audit, union_measure
-from rankcast.placement.problem.boxes import corners, sides_of
-from rankcast.placement.problem.density import UNIFORM, Density
-from rankcast.placement.problem.interests import Range
+from rankcast.placement.problem.boxes import UNIFORM, Density, corners, sides_of
 from rankcast.placement.problem.numeric_limits import wrong_measure, wrong_place, wrong_range, wrong_values
-from rankcast.placement.problem.problem import MAX_ALPHA, TOLERANCE
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import MAX_ALPHA, TOLERANCE, Placement
 from rankcast.placement.problem.tree import PUBLISHER
 
-Box: TypeAlias = tuple[Range, ...]
-"""A range for each attribute of the plan, in its order."""
+Number: TypeAlias = int | float
+"""As a file has it: what is told of a plan tells numbers as they were written."""
+
+Ends: TypeAlias = tuple[Number, Number]
+
+Box: TypeAlias = Mapping[str, Ends]
+"""A range for each attribute of the plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedBroker:
+class PlannedBroker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A broker: where it is and below whom (None: the publisher), its filter, and whom it serves.
 
     `wants` has the number of an interest of the plan for each of `subscribers`.
     """
 
     name: str
-    at: tuple[float, ...]
-    below: str | None
-    traffic: float
+    at: tuple[Number, ...]
+    below: str | None = None
+    traffic: Number
     filter: tuple[Box, ...]
     subscribers: tuple[str, ...]
     wants: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementPlan:
+class PlacementPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A placement by name; `events` and `weights` are empty where events are spread evenly.
 
     Attributes that are words have coordinates from i to i + 1 for word i of `words`, and one cell more for all others.
     """
 
     algorithm: str
-    traffic: float
-    load_factor: float
-    rms_delay: float
+    traffic: Number
+    load_factor: Number
+    rms_delay: Number
     violations: tuple[str, ...]
-    publisher: tuple[float, ...]
-    attributes: Mapping[str, Range]
-    interests: tuple[tuple[Box, ...], ...]
+    publisher: tuple[Number, ...]
+    attributes: Mapping[str, Ends]
+    words: Mapping[str, tuple[str, ...]] = {}
+    events: tuple[tuple[Number, ...], ...] = ()
+    weights: tuple[Number, ...] = ()
     brokers: tuple[PlannedBroker, ...]
-    events: tuple[tuple[float, ...], ...] = ()
-    weights: tuple[float, ...] = ()
-    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    interests: tuple[tuple[Box, ...], ...]
 
     @property
     def everything(self) -> float:
@@ -73,77 +74,19 @@ class PlacementPlan:
         return sum(self.weights) if self.events else volume_of(self.attributes)
 
     def document(self) -> dict[str, object]:
-        """Return the plan as plain data; boxes are written by attribute."""
-        names = tuple(self.attributes)
-
-        def boxes(found: Sequence[Box]) -> list[dict[str, Sequence[float]]]:
-            return [dict(zip(names, map(list, box), strict=True)) for box in found]
-
-        brokers = [
-            {
-                "name": one.name,
-                "at": list(one.at),
-                **({} if one.below is None else {"below": one.below}),
-                "traffic": one.traffic,
-                "filter": boxes(one.filter),
-                "subscribers": list(one.subscribers),
-                "wants": list(one.wants),
-            }
-            for one in self.brokers
-        ]
-        return {
-            "algorithm": self.algorithm,
-            "traffic": self.traffic,
-            "load_factor": self.load_factor,
-            "rms_delay": self.rms_delay,
-            "violations": list(self.violations),
-            "publisher": list(self.publisher),
-            "attributes": {name: list(ends) for name, ends in self.attributes.items()},
-            **({"words": {name: list(words) for name, words in self.words.items()}} if self.words else {}),
-            **({"events": list(map(list, self.events)), "weights": list(self.weights)} if self.events else {}),
-            "brokers": brokers,
-            "interests": [boxes(found) for found in self.interests],
-        }
+        """Return the plan as plain data."""
+        document: dict[str, object] = msgspec.to_builtins(self)
+        return document
 
     @staticmethod
     def from_document(value: Mapping[str, Any]) -> PlacementPlan:
         """Return the plan that `document` gave, or that a file has which was checked."""
-        names = tuple(value["attributes"])
-
-        def boxes(found: Sequence[Mapping[str, Sequence[float]]]) -> tuple[Box, ...]:
-            return tuple(tuple((box[name][0], box[name][1]) for name in names) for box in found)
-
-        brokers = tuple(
-            PlannedBroker(
-                one["name"],
-                tuple(one["at"]),
-                one.get("below"),
-                one["traffic"],
-                boxes(one["filter"]),
-                tuple(one["subscribers"]),
-                tuple(one["wants"]),
-            )
-            for one in value["brokers"]
-        )
-        return PlacementPlan(
-            value["algorithm"],
-            value["traffic"],
-            value["load_factor"],
-            value["rms_delay"],
-            tuple(value["violations"]),
-            tuple(value["publisher"]),
-            {name: (low, high) for name, (low, high) in value["attributes"].items()},
-            tuple(boxes(found) for found in value["interests"]),
-            brokers,
-            tuple(tuple(event) for event in value.get("events", ())),
-            tuple(value.get("weights", ())),
-            {name: tuple(words) for name, words in value.get("words", {}).items()},
-        )
+        return msgspec.convert(value, PlacementPlan)
 
 
 def plan_of(named: NamedProblem, algorithm: str, placement: Placement, audit: Audit) -> PlacementPlan:
     """Return a placement by name, with all that is needed to run it."""
-    problem = named.problem
+    problem, names = named.problem, tuple(named.attributes)
     order = np.argsort(placement.brokers, kind="stable")
     ends = np.searchsorted(placement.brokers[order], np.arange(len(problem.tree) + 1))
     brokers = []
@@ -152,35 +95,35 @@ def plan_of(named: NamedProblem, algorithm: str, placement: Placement, audit: Au
         parent = int(problem.tree.parents[broker])
         brokers.append(
             PlannedBroker(
-                name,
-                tuple(problem.tree.positions[broker].tolist()),
-                None if parent == PUBLISHER else named.brokers[parent],
-                float(audit.bandwidths[broker]),
-                _boxes(placement.filters[broker]),
-                tuple(problem.name(one) for one in members.tolist()),
-                tuple(problem.interest_of[members].tolist()),
+                name=name,
+                at=tuple(problem.tree.positions[broker].tolist()),
+                below=None if parent == PUBLISHER else named.brokers[parent],
+                traffic=float(audit.bandwidths[broker]),
+                filter=_boxes(placement.filters[broker], names),
+                subscribers=tuple(map(problem.name, members.tolist())),
+                wants=tuple(problem.interest_of[members].tolist()),
             )
         )
     density = problem.density
     return PlacementPlan(
-        algorithm,
-        audit.bandwidth,
-        audit.load_factor,
-        audit.rms_delay,
-        tuple(violation.message for violation in audit.violations),
-        tuple(problem.tree.publisher.tolist()),
-        named.attributes,
-        tuple(_boxes(problem.interests.parts(number)) for number in range(len(problem.interests))),
-        tuple(brokers),
-        () if density.is_uniform else tuple(map(tuple, corners(density.samples)[1].tolist())),
-        tuple(density.weights.tolist()),
-        named.words,
+        algorithm=algorithm,
+        traffic=audit.bandwidth,
+        load_factor=audit.load_factor,
+        rms_delay=audit.rms_delay,
+        violations=tuple(violation.message for violation in audit.violations),
+        publisher=tuple(problem.tree.publisher.tolist()),
+        attributes=named.attributes,
+        words=named.words,
+        events=() if density.is_uniform else tuple(map(tuple, corners(density.samples)[1].tolist())),
+        weights=tuple(density.weights.tolist()),
+        brokers=tuple(brokers),
+        interests=tuple(_boxes(problem.interests.parts(at), names) for at in range(len(problem.interests))),
     )
 
 
-def _boxes(sides: Array) -> tuple[Box, ...]:
-    low, high = corners(sides)
-    return tuple(tuple(zip(*ends, strict=True)) for ends in zip(low.tolist(), high.tolist(), strict=True))
+def _boxes(sides: Array, names: Sequence[str]) -> tuple[Box, ...]:
+    ends = np.stack(corners(sides), axis=-1).tolist()
+    return tuple(dict(zip(names, map(tuple, box), strict=True)) for box in ends)
 
 
 def wrong_plan(plan: PlacementPlan) -> list[str]:
@@ -211,8 +154,8 @@ def _too_large(plan: PlacementPlan) -> Iterator[str]:
 
 def _too_large_boxes(whose: str, boxes: tuple[Box, ...], plan: PlacementPlan) -> Iterator[str]:
     for box in boxes:
-        for name, ends in zip(plan.attributes, box, strict=True):
-            if wrong := wrong_values(*ends):
+        for name in plan.attributes:
+            if wrong := wrong_values(*box[name]):
                 yield f"{whose}: {name} from {wrong}"
 
 
@@ -231,7 +174,7 @@ def _wrong_numbers(plan: PlacementPlan) -> Iterator[str]:
 def _wrong_traffic(plan: PlacementPlan) -> Iterator[str]:
     density, total = _density(plan), 0.0
     for broker in plan.brokers:
-        traffic = union_measure(_sides(broker.filter, len(plan.attributes)), density)
+        traffic = union_measure(_sides(broker.filter, tuple(plan.attributes)), density)
         total += traffic
         if not _is_same(broker.traffic, traffic, plan.everything):
             stated = shown(broker.traffic)
@@ -248,6 +191,6 @@ def _density(plan: PlacementPlan) -> Density:
     return Density.sampled(plan.events, plan.weights) if plan.events else UNIFORM
 
 
-def _sides(boxes: tuple[Box, ...], attributes: int) -> Array:
-    ends = np.array(boxes, np.float64).reshape(-1, attributes, 2)
+def _sides(boxes: Sequence[Box], names: Sequence[str]) -> Array:
+    ends = np.array([[box[name] for name in names] for box in boxes], np.float64).reshape(-1, len(names), 2)
     return sides_of(ends[:, :, 0], ends[:, :, 1])

@@ -19,9 +19,8 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.errors import FilterError, InvalidPartsError, PlacementError, shown
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber
-from rankcast.placement.named.axes import Numbers, Words
-from rankcast.placement.named.interests import NamedInterests, Wanted, named_interests, without_axis
-from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.named.interests import NamedInterests, Numbers, Wanted, Words, named_interests, without_axis
+from rankcast.placement.problem.boxes import UNIFORM, Density
 from rankcast.placement.problem.interests import Interests, Range, parts_within
 from rankcast.placement.problem.numeric_limits import wrong_measure, wrong_place, wrong_range
 from rankcast.placement.problem.problem import NAMED, Latency, Problem, distinct_sites, limits_of_delay

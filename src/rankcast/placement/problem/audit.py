@@ -16,11 +16,9 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.problem.boxes import corners
-from rankcast.placement.problem.density import Density
+from rankcast.placement.problem.boxes import Density, corners
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import TOLERANCE, Latency, Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, Problem
 from rankcast.placement.problem.tree import PUBLISHER
 
 
@@ -210,7 +208,7 @@ def _nesting_of_subscribers(problem: Problem, placement: Placement, leaf_of: Arr
 def _surely_within(wanted: Interests, boxes: Array) -> Array:
     """Return of which interests every part lies in one box: nearly all of them, found many at a time.
 
-    Algorithms ask `kernels.coverage`; an audit finds out for itself.
+    Algorithms ask `kernels`; an audit finds out for itself.
     """
     inside = np.zeros(len(wanted.sides), bool)
     for box in boxes:

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError, shown
-from rankcast.placement.problem.boxes import hull, volumes
-from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.boxes import UNIFORM, Density, hull, volumes
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.numeric_limits import LARGEST_FACTOR, LEAST_SHARE, MOST_EVENTS, UTMOST
 from rankcast.placement.problem.tree import BrokerTree, check_places
@@ -177,6 +176,17 @@ class Problem:
             f"no broker is near enough to {named}{more}: {who} has a latency limit of {self.limits[site]:g} and "
             f"the nearest leaf with any capacity gives {nearest:g}"
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """What every algorithm returns: the broker of each subscriber, and each broker's filter, boxes as rows of sides.
+
+    Nothing is promised here: `audit.verify` says what a placement is worth.
+    """
+
+    brokers: Array
+    filters: tuple[Array, ...]
 
 
 def candidates_of(tree: BrokerTree, latency: Latency, sites: Array, limits: Array) -> Array:

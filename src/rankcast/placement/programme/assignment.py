@@ -1,36 +1,131 @@
-"""The members of a stage at leaves whose filters cover them: by maximum flow, and shifted as filters change.
+"""One decision of the linear programme: who goes to which of some sibling brokers, given what their filters cover.
 
-The flow is always one to the leaves, whatever the stage, so that whoever goes below a child finds room at some leaf
-there, within the limit of latency.
+In a tree of one level there is one *stage*, and its brokers are the leaves. In a deeper tree there is a stage for every
+inner broker, from the top down: a child may serve a subscriber when some leaf below it may, and has the room of all
+leaves below it. The flow is always one to the leaves, whatever the stage, so that whoever goes below a child finds room
+at some leaf there, within the limit of latency.
 
-A member may be at any leaf that covers its demand, and leaves have room for so many. When a demand is no more covered
-at some leaves, its members there go to others that cover it; where these are full, along a shortest chain of leaves
-each of which passes somebody on to the next, up to one with room. So the question whether a filter can do without a box
-is answered exactly, for all members, at the cost of those few whom it concerns.
+Subscribers with the same interest and the same candidates are one *demand*: nothing here tells them apart. A member of
+a stage may be at any leaf that covers its demand, and leaves have room for so many. When a demand is no more covered at
+some leaves, its members there go to others that cover it; where these are full, along a shortest chain of leaves each
+of which passes somebody on to the next, up to one with room. So the question whether a filter can do without a box is
+answered exactly, for all members, at the cost of those few whom it concerns.
 
-In the kernels `could[a, b]` counts the members at a who are covered at b; none in the list of a before `firsts[a, b]`
-is. Cost: O(leaves) per member shifted and O(leaves^2) per chain, and lists are gone through only as far as `firsts`
-move on.
+Cost of shifting: O(leaves) per member shifted and O(leaves^2) per chain, and lists are gone through only as far as
+`firsts` move on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, constant, inner
-from rankcast.placement.kernels.boxes import NOWHERE
+from rankcast.placement.kernels import NOWHERE, covering_brokers
 from rankcast.placement.problem.problem import Problem
-from rankcast.placement.programme.assignment_step import Stage
-from rankcast.placement.programme.flow import Flow, cheapest_flow, classes_of, drawn_members, largest_flow
+from rankcast.placement.programme.flow import (
+    Classes,
+    cheapest_flow,
+    classes_of,
+    drawn_members,
+    first_full_flow,
+    largest_flow,
+)
 
 PLACE, LEAF, DEMAND = range(3)
 """Columns of `members`: where in its leaf's list it is, the leaf, and the demand. NOWHERE is the leaf of those left out
 from the start, for whom there is no room."""
 
 _COVERED, _NOT_COVERED = constant(True), constant(False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """The subscribers `members` and the `brokers` among which to divide them; `below` says which leaves each one has.
+
+    By demand: its interest, a site of it, how many members it has, and its class, the row of `classes` that says which
+    brokers it may have.
+    """
+
+    problem: Problem
+    members: Array
+    brokers: Array
+    below: Array
+    demand_of: Array
+    interests: Array
+    sites: Array
+    sizes: Array
+    classes: Array
+    class_of: Array
+
+    @staticmethod
+    def of(problem: Problem, members: Array, brokers: Array) -> Stage:
+        """Return the stage at which members are divided among sibling brokers."""
+        below = problem.tree.leaves_below()[brokers]
+        groups = classes_of(problem.candidates & below.any(axis=0), problem.site_of[members])
+        codes = problem.interest_of[members] * len(groups.allowed) + groups.members
+        found, first, demand_of, sizes = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
+        interests, class_of = np.divmod(found, len(groups.allowed))
+        sites = problem.site_of[members][first]
+        classes = classes_at(groups, below)
+        return Stage(
+            problem, members, brokers, below, demand_of.reshape(-1), interests, sites, sizes, classes, class_of
+        )
+
+    @property
+    def most(self) -> Array:
+        """How many boxes the filter of each broker may have."""
+        found: Array = self.problem.boxes_of_brokers[self.brokers]
+        return found
+
+    def allowed_of(self, demands: Array | slice = slice(None)) -> Array:
+        """Return which brokers some demands may have, or all of them: a row per demand."""
+        found: Array = self.classes[self.class_of[demands]]
+        return found
+
+    def allowed_at(self, broker: int) -> Array:
+        """Return which demands may have a broker."""
+        found: Array = self.classes[:, broker][self.class_of]
+        return found
+
+    def rooms(self, factor: float) -> Array:
+        """Return how many subscribers each broker has room for at a load factor."""
+        found: Array = self.below @ self.problem.rooms(factor)
+        return found
+
+    def held(self, demands: Array, boxes: Array) -> Array:
+        """Return which of some demands have every part of their interest in one of some boxes."""
+        interests, anywhere = self.problem.interests, np.zeros(len(demands), np.int64)
+        all_boxes = np.array([0, len(boxes)])
+        one_class = np.ones((1, 1), bool)
+        found: Array = covering_brokers(
+            self.interests[demands], anywhere, one_class, interests.offsets, interests.sides, all_boxes, boxes, False
+        )
+        return found[:, 0]
+
+    def covers(self, demands: Array, starts: Array, boxes: Array, *, only_first: bool = False) -> Array:
+        """Return by which brokers some demands are covered, given the boxes of each broker: a row per demand."""
+        sides, offsets = self.problem.interests.sides, self.problem.interests.offsets
+        wanted, class_of = self.interests[demands], self.class_of[demands]
+        return covering_brokers(wanted, class_of, self.classes, offsets, sides, starts, boxes, only_first)
+
+    def all_covers(self, starts: Array, boxes: Array) -> Array:
+        """Return by which brokers all demands are covered: a row per demand."""
+        return self.covers(np.arange(len(self.sizes)), starts, boxes)
+
+    def uncovered(self, starts: Array, boxes: Array) -> Array:
+        """Return which demands no broker covers."""
+        found: Array = ~self.covers(np.arange(len(self.sizes)), starts, boxes, only_first=True).any(axis=1)
+        return found
+
+
+def classes_at(groups: Classes, below: Array) -> Array:
+    """Return which brokers classes may have, given which leaves they may have, and those below each broker."""
+    found: Array = (groups.allowed.astype(np.float32) @ below.T.astype(np.float32)) > 0
+    return found
 
 
 def assigned(stage: Stage, covers: Array, random: np.random.Generator) -> Array:
@@ -47,9 +142,9 @@ def assigned(stage: Stage, covers: Array, random: np.random.Generator) -> Array:
     rows[:, :leaves] = _at_leaves(stage, covers, possible)
     classes = classes_of(rows, stage.demand_of)
     within, anywhere = classes.allowed[:, :leaves], classes.allowed[:, leaves:]
-    flow, _ = _first_full(problem, len(stage.members), lambda rooms: largest_flow(within, classes.sizes, rooms))
+    flow, _ = first_full_flow(problem, len(stage.members), lambda rooms: largest_flow(within, classes.sizes, rooms))
     if flow.total < len(stage.members):
-        flow, _ = _first_full(
+        flow, _ = first_full_flow(
             problem, len(stage.members), lambda rooms: cheapest_flow(anywhere, ~within, classes.sizes, rooms)
         )
     columns = drawn_members(flow, classes.members, random)
@@ -61,6 +156,30 @@ def assigned(stage: Stage, covers: Array, random: np.random.Generator) -> Array:
     return columns
 
 
+class LoadTables(NamedTuple):
+    """Who is where, and who could go where, as kernels keep it.
+
+    Where it is `allowed` demands may be covered at leaves, and where it is in `covers` they are. Members of demand d
+    are `by_demand[starts[d] : starts[d + 1]]`. The members at leaf a are the first `loads[a]` in row a of `lists`;
+    `could[a, b]` counts those of them who are covered at b, and none in the list before `firsts[a, b]` is. `log`,
+    `before` and `queue` are working space.
+    """
+
+    allowed: Array
+    covers: Array
+    starts: Array
+    by_demand: Array
+    members: Array
+    lists: Array
+    loads: Array
+    rooms: Array
+    could: Array
+    firsts: Array
+    log: Array
+    before: Array
+    queue: Array
+
+
 class Loads:
     """Everybody at a leaf that covers them, at the least load factor that allows it; ready to be shifted.
 
@@ -69,52 +188,41 @@ class Loads:
 
     def __init__(self, stage: Stage, covers: Array, random: np.random.Generator) -> None:
         self._stage = stage
-        self._allowed = _possible(stage)
-        self._covers = _at_leaves(stage, covers, self._allowed)
-        classes = classes_of(self._covers, stage.demand_of)
-        flow, self._rooms = _first_full(
+        allowed = _possible(stage)
+        covered = _at_leaves(stage, covers, allowed)
+        classes = classes_of(covered, stage.demand_of)
+        flow, rooms = first_full_flow(
             stage.problem, len(stage.members), lambda rooms: largest_flow(classes.allowed, classes.sizes, rooms)
         )
-        leaves = len(self._rooms)
-        self._members = np.zeros((len(stage.members), 3), np.int64)
-        self._members[:, LEAF] = drawn_members(flow, classes.members, random)
-        self._members[:, DEMAND] = stage.demand_of
-        self._by_demand = np.argsort(stage.demand_of, kind="stable")
-        self._starts = np.concatenate([[0], np.cumsum(stage.sizes)])
-        self._lists = np.zeros((leaves, int(self._rooms.max()) + 1), np.int64)
-        self._loads = np.zeros(leaves, np.int64)
-        self._could, self._firsts = (np.zeros((leaves, leaves), np.int64) for _ in range(2))
-        self._log = np.zeros((2 * len(stage.members) + leaves, 2), np.int64)
-        self._count()
+        leaves = len(rooms)
+        members = np.zeros((len(stage.members), 3), np.int64)
+        members[:, LEAF] = drawn_members(flow, classes.members, random)
+        members[:, DEMAND] = stage.demand_of
+        self._tables = LoadTables(
+            allowed,
+            covered,
+            starts=np.concatenate([[0], np.cumsum(stage.sizes)]),
+            by_demand=np.argsort(stage.demand_of, kind="stable"),
+            members=members,
+            lists=np.zeros((leaves, int(rooms.max()) + 1), np.int64),
+            loads=np.zeros(leaves, np.int64),
+            rooms=rooms,
+            could=np.zeros((leaves, leaves), np.int64),
+            firsts=np.zeros((leaves, leaves), np.int64),
+            log=np.zeros((2 * len(members) + leaves, 2), np.int64),
+            before=np.zeros(leaves, np.int64),
+            queue=np.zeros(leaves, np.int64),
+        )
+        count_all(self._tables)
 
     def cover(self, covers: Array) -> None:
         """Let demands be covered by other brokers: all that did before, and more."""
-        self._covers = _at_leaves(self._stage, covers, self._allowed)
-        self._count()
+        self._tables.covers[:] = _at_leaves(self._stage, covers, self._tables.allowed)
+        count_all(self._tables)
 
     def can_do_without(self, demands: Array, broker: int) -> bool:
         """Let a broker of the stage not cover some demands any more, if everybody still finds a place."""
-        leaves = len(self._loads)
-        return shift_away(
-            demands,
-            self._stage.below[broker],
-            self._allowed,
-            self._starts,
-            self._by_demand,
-            self._members,
-            self._covers,
-            self._lists,
-            self._loads,
-            self._rooms,
-            self._could,
-            self._firsts,
-            self._log,
-            np.zeros(leaves, np.int64),
-            np.zeros(leaves, np.int64),
-        )
-
-    def _count(self) -> None:
-        count_all(self._members, self._covers, self._lists, self._loads, self._could, self._firsts)
+        return shift_away(demands, self._stage.below[broker], self._tables)
 
 
 def _possible(stage: Stage) -> Array:
@@ -131,27 +239,18 @@ def _at_leaves(stage: Stage, covers: Array, possible: Array) -> Array:
     return found
 
 
-def _first_full(problem: Problem, members: int, flow_within: Callable[[Array], Flow]) -> tuple[Flow, Array]:
-    """Return the flow at the least load factor at which all have a place, or else at the largest, and the rooms."""
-    for factor in problem.load_factors.tolist():
-        rooms = problem.rooms(factor)
-        flow = flow_within(rooms)
-        if flow.total == members:
-            break
-    return flow, rooms
-
-
 @compiled
-def count_all(members: Array, covers: Array, lists: Array, loads: Array, could: Array, firsts: Array) -> None:
+def count_all(tables: LoadTables) -> None:
     """List members by leaf, and count who could go where."""
+    members, covers, loads, could = tables.members, tables.covers, tables.loads, tables.could
     loads[:] = 0
     could[:] = 0
-    firsts[:] = 0
+    tables.firsts[:] = 0
     for member in range(len(members)):
         leaf = members[member, LEAF]
         if leaf == NOWHERE:
             continue
-        lists[leaf, loads[leaf]] = member
+        tables.lists[leaf, loads[leaf]] = member
         members[member, PLACE] = loads[leaf]
         loads[leaf] += 1
         for other in range(covers.shape[1]):
@@ -159,9 +258,10 @@ def count_all(members: Array, covers: Array, lists: Array, loads: Array, could: 
 
 
 @inner
-def _shift(
-    member: int, target: int, members: Array, covers: Array, lists: Array, loads: Array, could: Array, firsts: Array
-) -> None:
+def _shift(member: int, target: int, tables: LoadTables) -> None:
+    """Put a member to another leaf."""
+    members, covers, lists, loads = tables.members, tables.covers, tables.lists, tables.loads
+    could, firsts = tables.could, tables.firsts
     leaf, place, demand = members[member, LEAF], members[member, PLACE], members[member, DEMAND]
     loads[leaf] -= 1
     last = lists[leaf, loads[leaf]]
@@ -181,24 +281,23 @@ def _shift(
 
 
 @inner
-def _chain(
-    demand: int, left: int, covers: Array, loads: Array, rooms: Array, could: Array, before: Array, queue: Array
-) -> int:
+def _chain(demand: int, left: int, tables: LoadTables) -> int:
     """Find a shortest chain from the leaves that cover a demand to one with room; return that leaf, or NOWHERE.
 
     The leaf that the member has left has room for one more: others may go there in exchange.
     """
+    loads, could, before, queue = tables.loads, tables.could, tables.before, tables.queue
     before[:] = NOWHERE
     head, tail = 0, 0
     for leaf in range(len(loads)):
-        if covers[demand, leaf]:
+        if tables.covers[demand, leaf]:
             before[leaf] = leaf
             queue[tail] = leaf
             tail += 1
     while head < tail:
         leaf = queue[head]
         head += 1
-        if loads[leaf] < rooms[leaf] + (leaf == left):
+        if loads[leaf] < tables.rooms[leaf] + (leaf == left):
             return int(leaf)
         for other in range(len(loads)):
             if could[leaf, other] > 0 and before[other] == NOWHERE:
@@ -209,37 +308,27 @@ def _chain(
 
 
 @inner
-def _passed_on(leaf: int, target: int, members: Array, covers: Array, lists: Array, firsts: Array) -> int:
+def _passed_on(leaf: int, target: int, tables: LoadTables) -> int:
     """Return the first member at a leaf who is covered at another one; `could` says that there is one."""
-    place = firsts[leaf, target]
-    while not covers[members[lists[leaf, place], DEMAND], target]:
+    place = tables.firsts[leaf, target]
+    while not tables.covers[tables.members[tables.lists[leaf, place], DEMAND], target]:
         place += 1
-    firsts[leaf, target] = place
-    found: int = lists[leaf, place]
+    tables.firsts[leaf, target] = place
+    found: int = tables.lists[leaf, place]
     return found
 
 
 @inner
-def _recover(
-    demands: Array,
-    is_left: Array,
-    allowed: Array,
-    is_covered: bool,
-    starts: Array,
-    by_demand: Array,
-    members: Array,
-    covers: Array,
-    could: Array,
-    firsts: Array,
-) -> None:
+def _set_covered(demands: Array, is_left: Array, is_covered: bool, tables: LoadTables) -> None:
     """Let demands be covered at some leaves, wherever that is allowed, or not be covered there."""
+    members, could, firsts = tables.members, tables.could, tables.firsts
     for demand in demands:
         for leaf in range(len(is_left)):
-            if not is_left[leaf] or not allowed[demand, leaf]:
+            if not is_left[leaf] or not tables.allowed[demand, leaf]:
                 continue
-            covers[demand, leaf] = is_covered
-            for place in range(starts[demand], starts[demand + 1]):
-                member = by_demand[place]
+            tables.covers[demand, leaf] = is_covered
+            for place in range(tables.starts[demand], tables.starts[demand + 1]):
+                member = tables.by_demand[place]
                 at = members[member, LEAF]
                 if at == NOWHERE:
                     continue
@@ -249,69 +338,43 @@ def _recover(
 
 
 @inner
-def _shift_along(
-    member: int,
-    end: int,
-    logged: int,
-    members: Array,
-    covers: Array,
-    lists: Array,
-    loads: Array,
-    could: Array,
-    firsts: Array,
-    log: Array,
-    before: Array,
-) -> int:
+def _shift_along(member: int, end: int, logged: int, tables: LoadTables) -> int:
     """Shift a member to the first leaf of a chain, and somebody of each leaf to the next; return the entries logged."""
+    log, before = tables.log, tables.before
     leaf = end
     while True:
         is_first = before[leaf] == leaf
-        moving = member if is_first else _passed_on(before[leaf], leaf, members, covers, lists, firsts)
-        log[logged, 0], log[logged, 1] = moving, members[moving, LEAF]
+        moving = member if is_first else _passed_on(before[leaf], leaf, tables)
+        log[logged, 0], log[logged, 1] = moving, tables.members[moving, LEAF]
         logged += 1
-        _shift(moving, leaf, members, covers, lists, loads, could, firsts)
+        _shift(moving, leaf, tables)
         if is_first:
             return logged
         leaf = before[leaf]
 
 
 @compiled
-def shift_away(
-    demands: Array,
-    is_left: Array,
-    allowed: Array,
-    starts: Array,
-    by_demand: Array,
-    members: Array,
-    covers: Array,
-    lists: Array,
-    loads: Array,
-    rooms: Array,
-    could: Array,
-    firsts: Array,
-    log: Array,
-    before: Array,
-    queue: Array,
-) -> bool:
+def shift_away(demands: Array, is_left: Array, tables: LoadTables) -> bool:
     """Let demands not be covered at some leaves any more, if all members find room elsewhere; return whether they do.
 
-    `is_left` says by leaf which ones: there they are covered wherever that is allowed. Members of demand d are
-    `by_demand[starts[d] : starts[d + 1]]`. When somebody finds no room, everything is as it was.
+    `is_left` says by leaf which ones: there they are covered wherever that is allowed. When somebody finds no room,
+    everything is as it was.
     """
-    _recover(demands, is_left, allowed, _NOT_COVERED, starts, by_demand, members, covers, could, firsts)
+    starts, members, log = tables.starts, tables.members, tables.log
+    _set_covered(demands, is_left, _NOT_COVERED, tables)
     logged = ZERO
     is_done = True
     for demand in demands:
         for place in range(starts[demand], starts[demand + 1]):
-            member = by_demand[place]
+            member = tables.by_demand[place]
             if not is_done or members[member, LEAF] == NOWHERE or not is_left[members[member, LEAF]]:
                 continue
-            leaf = _chain(demand, members[member, LEAF], covers, loads, rooms, could, before, queue)
-            is_done = leaf != NOWHERE and logged + len(loads) <= len(log)
+            leaf = _chain(demand, members[member, LEAF], tables)
+            is_done = leaf != NOWHERE and logged + len(tables.loads) <= len(log)
             if is_done:
-                logged = _shift_along(member, leaf, logged, members, covers, lists, loads, could, firsts, log, before)
+                logged = _shift_along(member, leaf, logged, tables)
     if not is_done:
         for at in range(logged - 1, -1, -1):
-            _shift(log[at, 0], log[at, 1], members, covers, lists, loads, could, firsts)
-        _recover(demands, is_left, allowed, _COVERED, starts, by_demand, members, covers, could, firsts)
+            _shift(log[at, 0], log[at, 1], tables)
+        _set_covered(demands, is_left, _COVERED, tables)
     return is_done

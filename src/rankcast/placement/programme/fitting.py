@@ -10,22 +10,25 @@ Cost: per broker O(different boxes * alpha) for the clusters; merging starts fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from itertools import pairwise
+from operator import add
 
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.kernels.boxes import measure, merge
-from rankcast.placement.problem.density import Density
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
-from rankcast.placement.programme.clusters import k_means, normalised
+from rankcast.placement.kernels import measure, merge
+from rankcast.placement.problem.boxes import Density
+from rankcast.placement.problem.problem import Placement, Problem
 
 TRIES = 3
 """Starts of k-means."""
 
 MERGED = 32
 """Clusters from which merging starts: its cost grows with the cube of their number."""
+
+BLOCK = 1 << 16
+"""Points whose distances to all centres are in memory at a time."""
 
 
 def fitted(
@@ -114,6 +117,55 @@ def hulls(boxes: Array, labels: Array) -> Array:
 
 def merged(boxes: Array, most: int, density: Density) -> Array:
     """Merge the two boxes that grow least by it, until there are few enough."""
-    found = np.ascontiguousarray(boxes).copy()
-    count = merge(found, len(found), most, np.empty(len(found)), density.rows)
-    return found[:count]
+    return _merged(boxes, most, density)[0]
+
+
+def savings(boxes: Array, most: int, density: Density) -> Array:
+    """Return how much less boxes measure together, merged to so many, without each one of them."""
+    every = np.arange(len(boxes))
+    _, whole = _merged(boxes, most, density)
+    return np.array([whole - _merged(boxes[every != at], most, density)[1] for at in every])
+
+
+def _merged(boxes: Array, most: int, density: Density) -> tuple[Array, float]:
+    """Return merged boxes, and what they measure together, added up in their order."""
+    found, measures = np.array(boxes, order="C"), np.empty(len(boxes))
+    count = merge(found, len(found), most, measures, density.rows)
+    return found[:count], reduce(add, measures[:count].tolist(), 0.0)
+
+
+def normalised(block: Array) -> Array:
+    """Return a block of coordinates scaled to a spread of 1, so that blocks count alike; not where all are equal."""
+    spread = float(block.std())
+    return block / spread if spread > 0 else block * 0.0
+
+
+def k_means(points: Array, count: int, random: np.random.Generator, rounds: int = 30) -> Array:
+    """Return the cluster of each point, from 0 to at most `count` - 1; a cluster may be empty.
+
+    Starts from different points, where there are so many. Cost: O(rounds * points * count).
+    """
+    different = np.unique(points, axis=0)
+    if len(different) <= count:
+        return np.unique(points, axis=0, return_inverse=True)[1].reshape(-1)
+    centres = different[np.sort(random.choice(len(different), count, replace=False))]
+    labels = nearest(points, centres)
+    for _ in range(rounds):
+        sizes = np.bincount(labels, minlength=count)
+        sums = np.column_stack([np.bincount(labels, weights=column, minlength=count) for column in points.T])
+        centres = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
+        moved = nearest(points, centres)
+        if (moved == labels).all():
+            break
+        labels = moved
+    return labels
+
+
+def nearest(points: Array, centres: Array) -> Array:
+    """Return the nearest centre of each point."""
+    found = np.empty(len(points), np.int64)
+    squares = (centres**2).sum(axis=1)
+    for first in range(0, len(points), BLOCK):
+        block = points[first : first + BLOCK]
+        found[first : first + BLOCK] = (squares - 2 * block @ centres.T).argmin(axis=1)
+    return found

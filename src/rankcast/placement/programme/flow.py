@@ -6,6 +6,7 @@ the number of subscribers. Flow and its costs are integers, so the answer is exa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,43 +67,52 @@ def classes_of(rows: Array, row_of: Array) -> Classes:
 def largest_flow(allowed: Array, sizes: Array, rooms: Array) -> Flow:
     """Give a place to as many subscribers as there is room for."""
     classes, leaves = np.nonzero(allowed)
-    network = SimpleMaxFlow()
-    count = len(sizes)
+    count, leaf_nodes = len(sizes), len(sizes) + np.arange(len(rooms))
     source, sink = count + len(rooms), count + len(rooms) + 1
-    inner = network.add_arcs_with_capacity(_nodes(classes), _nodes(count + leaves), sizes[classes].astype(np.int64))
-    network.add_arcs_with_capacity(np.full(count, source, np.int32), _nodes(np.arange(count)), sizes.astype(np.int64))
-    network.add_arcs_with_capacity(
-        _nodes(count + np.arange(len(rooms))), np.full(len(rooms), sink, np.int32), rooms.astype(np.int64)
+    network = SimpleMaxFlow()
+    arcs = network.add_arcs_with_capacity(
+        *_arcs(
+            (classes, leaf_nodes[leaves], sizes[classes]),
+            (np.full(count, source), np.arange(count), sizes),
+            (leaf_nodes, np.full(len(rooms), sink), rooms),
+        )
     )
     if network.solve(source, sink) != SimpleMaxFlow.OPTIMAL:
         raise PlacementError(f"maximum flow over {count:,} classes and {len(rooms):,} leaves did not end")
-    return Flow(classes, leaves, np.asarray(network.flows(np.asarray(inner, np.int32)), np.int64))
+    return Flow(classes, leaves, np.asarray(network.flows(arcs[: len(classes)]), np.int64))
 
 
 def cheapest_flow(allowed: Array, costs: Array, sizes: Array, rooms: Array) -> Flow:
     """Give a place to as many as there is room for, at least cost; `costs` are whole numbers by class and leaf."""
     classes, leaves = np.nonzero(allowed)
-    network = SimpleMinCostFlow()
-    count = len(sizes)
+    count, leaf_nodes, free = len(sizes), len(sizes) + np.arange(len(rooms)), np.zeros(len(rooms), np.int64)
     sink = count + len(rooms)
-    inner = network.add_arcs_with_capacity_and_unit_cost(
-        _nodes(classes),
-        _nodes(count + leaves),
-        sizes[classes].astype(np.int64),
-        costs[classes, leaves].astype(np.int64),
+    network = SimpleMinCostFlow()
+    arcs = network.add_arcs_with_capacity_and_unit_cost(
+        *_arcs((classes, leaf_nodes[leaves], sizes[classes]), (leaf_nodes, np.full(len(rooms), sink), rooms)),
+        np.concatenate([costs[classes, leaves].astype(np.int64), free]),
     )
-    network.add_arcs_with_capacity_and_unit_cost(
-        _nodes(count + np.arange(len(rooms))),
-        np.full(len(rooms), sink, np.int32),
-        rooms.astype(np.int64),
-        np.zeros(len(rooms), np.int64),
-    )
-    network.set_nodes_supplies(
-        _nodes(np.arange(sink + 1)), np.concatenate([sizes, np.zeros(len(rooms), np.int64), [-sizes.sum()]])
-    )
+    nodes = np.arange(sink + 1, dtype=np.int32)
+    network.set_nodes_supplies(nodes, np.concatenate([sizes, free, [-sizes.sum()]]))
     if network.solve_max_flow_with_min_cost() != SimpleMinCostFlow.OPTIMAL:
         raise PlacementError(f"cheapest flow over {count:,} classes and {len(rooms):,} leaves did not end")
-    return Flow(classes, leaves, np.asarray(network.flows(np.asarray(inner, np.int32)), np.int64))
+    return Flow(classes, leaves, np.asarray(network.flows(arcs[: len(classes)]), np.int64))
+
+
+def _arcs(*groups: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    """Return where arcs begin and end, and what they have room for, one group after the other."""
+    tails, heads, capacities = (np.concatenate(column) for column in zip(*groups, strict=True))
+    return tails.astype(np.int32), heads.astype(np.int32), capacities.astype(np.int64)
+
+
+def first_full_flow(problem: Problem, members: int, flow_within: Callable[[Array], Flow]) -> tuple[Flow, Array]:
+    """Return the flow at the least load factor at which all have a place, or else at the largest, and the rooms."""
+    for factor in problem.load_factors.tolist():
+        rooms = problem.rooms(factor)
+        flow = flow_within(rooms)
+        if flow.total == members:
+            break
+    return flow, rooms
 
 
 def drawn_members(flow: Flow, members: Array, random: np.random.Generator) -> Array:
@@ -151,7 +161,3 @@ def feasible_factor(problem: Problem) -> float:
 def _factor(flow: Flow, shares: Array, total: int) -> float:
     loads = np.bincount(flow.leaves, weights=flow.amounts, minlength=len(shares))
     return float((loads[shares > 0] / (shares[shares > 0] * total)).max())
-
-
-def _nodes(numbers: Array) -> Array:
-    return numbers.astype(np.int32)

@@ -1,7 +1,17 @@
-"""The linear programme of filter assignment: its rows and columns, its solution, and a bound that is certain.
+"""The linear programme of filter assignment: its candidate boxes, rows and columns, its solution, and a certain bound.
 
-Unknowns: x, how much of a sampled demand goes to a broker that it may have, and y, how much of a candidate box is in
-that broker's filter. The traffic, the sum of the measures of chosen boxes, is least subject to
+*Candidates* (the paper's FilterGen). All boxes around subsets of the sampled interests would be far too many. So
+interests are first joined into some *superinterests*, clusters in the network and the event space together. Along each
+attribute intervals of lengths that double are laid over the superinterests, no two of one length overlapping by more
+than half of it; candidates are the products of these intervals, shrunk to what they contain.
+
+Each broker gets candidates of its own, shrunk to the interests of those it may serve: boxes that contain the same of
+these are one. The superinterests themselves and the box around everything are candidates, too. Every interest is in
+some candidate, which needs one more length than the paper has: its longest intervals take in only interests of at most
+half their length.
+
+*The programme.* Unknowns: x, how much of a sampled demand goes to a broker that it may have, and y, how much of a
+candidate box is in that broker's filter. The traffic, the sum of the measures of chosen boxes, is least subject to
   C1  each broker has at most alpha boxes,
   C2  each demand goes somewhere,
   C3  the sampled load of each broker is within its room,
@@ -25,8 +35,18 @@ from scipy.sparse import csc_matrix
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.problem.density import Density
-from rankcast.placement.programme.filter_candidates import Candidates
+from rankcast.placement.kernels import contained, shrunk_products
+from rankcast.placement.problem.boxes import Density, corners, hull
+from rankcast.placement.programme.fitting import hulls, k_means, normalised
+
+OVERLAP = 0.5
+"""How much of their length two intervals may overlap."""
+
+SMALLEST = 1 / 1024
+"""The least length of an interval, as a share of the whole: points have none, and lengths only double."""
+
+MOST_PRODUCTS = 60_000
+"""Products of intervals. Beyond that the finest lengths are left out: more attributes, coarser boxes."""
 
 LARGEST = 2.0**40
 """The largest coefficient of the objective that the solver gets. It refuses 1e50, and is at its best around 1."""
@@ -35,9 +55,90 @@ NEGLIGIBLE = 2.0**-60
 """Measures of that share of the largest are none to the solver: they are lost in every sum with it, and a wider range
 makes the solver complain, on standard output."""
 
-
 ROUNDING = 2.0**-53
 """The share of a number that is lost, at most, when it is rounded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Boxes of one broker, with the needs in each: `needs[offsets[b] : offsets[b + 1]]` are numbers of given parts."""
+
+    boxes: Array
+    offsets: Array
+    needs: Array
+
+
+def superinterests(parts: Array, positions: Array, count: int, random: np.random.Generator) -> Array:
+    """Return boxes around clusters of parts that are alike, and wanted from near each other."""
+    points = np.column_stack([normalised(positions), normalised(parts)])
+    return np.unique(hulls(parts, k_means(points, count, random)), axis=0)
+
+
+def shrunk(parts: Array, boxes: Array) -> Array:
+    """Return boxes shrunk to the hull of the parts in each; those without any are left out."""
+    offsets, numbers = contained(parts, boxes)
+    found: Array = np.maximum.reduceat(parts[numbers], offsets[:-1][np.diff(offsets) > 0], axis=0)
+    return found
+
+
+def intervals(low: Array, high: Array, coarsest: int | None = None) -> tuple[Array, Array]:
+    """Return intervals over the projections of superinterests: of all lengths, or of so many of the longest."""
+    whole = float(high.max() - low.min())
+    if whole == 0:
+        return low[:1], high[:1]
+    smallest = max(float((high - low).min()), whole * SMALLEST)
+    levels = int(np.ceil(np.log2(whole / smallest))) + 1
+    found = set()
+    for level in range(1 if coarsest is None else max(1, levels - coarsest + 1), levels + 1):
+        length = 2.0**level * smallest
+        short = high - low <= length / 2
+        starts = np.unique(low[short])
+        at = 0
+        while at < len(starts):
+            inside = short & (low >= starts[at]) & (high <= starts[at] + length)
+            found.add((float(low[inside].min()), float(high[inside].max())))
+            at = int(np.searchsorted(starts, starts[at] + (1 - OVERLAP) * length, side="right"))
+    found.add((float(low.min()), float(high.max())))
+    ends = np.array(sorted(found))
+    return ends[:, 0], ends[:, 1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Products:
+    """Intervals by attribute, as sides: rows of `lows` and `highs`, `counts` of each; and boxes to add to products."""
+
+    lows: Array
+    highs: Array
+    counts: Array
+    others: Array
+
+    @staticmethod
+    def of(supers: Array) -> Products:
+        """Return the intervals over superinterests."""
+        low, high = corners(supers)
+        coarsest: int | None = None
+        while True:
+            found = [intervals(*ends, coarsest) for ends in zip(low.T, high.T, strict=True)]
+            counts = np.array([len(starts) for starts, _ in found])
+            if counts.prod() <= MOST_PRODUCTS or coarsest == 1:
+                break
+            coarsest = 10 if coarsest is None else coarsest - 1
+        lows, highs = (np.zeros((len(found), int(counts.max()))) for _ in range(2))
+        for axis, (starts, ends) in enumerate(found):
+            lows[axis, : len(starts)] = 0.0 - starts
+            highs[axis, : len(ends)] = ends
+        return Products(lows, highs, counts, np.concatenate([supers, hull(supers)[None]]))
+
+    def shrunk_to(self, parts: Array, keys: Array) -> Candidates:
+        """Return the candidates for parts that are given with random keys; of equal content only one."""
+        if not len(parts):
+            return Candidates(parts, np.zeros(1, np.int64), np.zeros(0, np.int64))
+        size = int(self.counts.prod())
+        boxes, hashes = np.empty((size, parts.shape[1])), np.empty(size, np.uint64)
+        made = shrunk_products(parts, keys, self.lows, self.highs, self.counts, boxes, hashes)
+        _, first = np.unique(hashes[:made], return_index=True)
+        different = np.unique(np.concatenate([boxes[first], hull(parts)[None], shrunk(parts, self.others)]), axis=0)
+        return Candidates(different, *contained(parts, different))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

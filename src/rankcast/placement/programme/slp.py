@@ -17,11 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.problem.tree import PUBLISHER
-from rankcast.placement.programme.assignment import assigned
-from rankcast.placement.programme.assignment_step import Stage
+from rankcast.placement.programme.assignment import Stage, assigned
 from rankcast.placement.programme.filter_assignment import Sampling, Yardstick, assign_filters
 from rankcast.placement.programme.fitting import fitted
 

@@ -13,8 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
+from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.programme.fitting import fit_inner_filters, fitted_leaf, leaf_seeds, parts_by_leaf
 from rankcast.placement.search.local_search import traffic_of
 

@@ -2,9 +2,12 @@
 
 A start that breaks limits of latency or load is mended first, by moving as few subscribers as a flow allows; when no
 placement keeps the limits, as many as possible do. The search itself keeps them in every move. The moves are those of
-`search.kernels`; the temperature falls geometrically, and is relative to the mean traffic of a leaf at the start. Where
-many subscribers have the same demand, half of the budget is for a search with a few of each
-(`rankcast.placement.programme.coarsening`).
+`search.kernels`; the temperature falls geometrically, and is relative to the mean traffic of a leaf at the start.
+
+Where many subscribers have the same demand, the same interest and the same candidate brokers, a search that moves them
+one by one spends its time on moving crowds. A few of each demand, in proportion, pose nearly the same problem, and the
+filters that suit them suit all: everybody is assigned to a leaf whose filter covers them, by a flow, and the few for
+whom there is no room there to others. Half of the budget is for that.
 
 How long it goes on is given as a number of moves, and then a seed gives one result; or as a budget of any other kind,
 such as time, of which the caller says how much is spent. Cost: some ten thousand moves a second with a thousand
@@ -14,18 +17,17 @@ subscribers to a leaf; three moves per subscriber do most of the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rankcast.placement.greedy import greedy_offline
-from rankcast.placement.kernels.boxes import measure
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
-from rankcast.placement.programme.coarsening import Thinned
+from rankcast.placement.kernels import measure
+from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.programme.assignment import Stage, assigned
 from rankcast.placement.programme.fitting import fitted
-from rankcast.placement.programme.flow import cheapest_flow, classes_of, drawn_members
-from rankcast.placement.search.kernels import put_all, search, shrink_all
-from rankcast.placement.search.state import COUNT, LEAF, UPPER, empty_walk
+from rankcast.placement.programme.flow import cheapest_flow, classes_of, drawn_members, first_full_flow
+from rankcast.placement.search.kernels import COUNT, LEAF, UPPER, empty_walk, put_all, search, shrink_all
 
 HOT, COLD = 0.3, 3e-3
 """The temperatures of the first and the last moves, as shares of the mean traffic of a leaf. A filter grows by steps of
@@ -39,6 +41,12 @@ STEPS = 200
 
 CHUNK = 1000
 """Moves before the budget is looked at again, where it is not a number of moves."""
+
+REPEATED = 20
+"""Subscribers to a demand, on average, from which on thinning is worth it."""
+
+KEPT = 10
+"""Subscribers to a demand that are kept, on average."""
 
 Progress = Callable[[float, float], None]
 """Called now and then with the share of the budget that is spent, and the least traffic so far."""
@@ -82,6 +90,41 @@ class Search:
                     uses[broker, slot, UPPER] = int((box <= start.filters[parent]).all(axis=1).argmax())
         put_all(start.brokers, self._walk)
         shrink_all(self._walk)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Thinned:
+    """The small problem, and everybody of the large one by their demands."""
+
+    problem: Problem
+    stage: Stage
+
+    @staticmethod
+    def of(problem: Problem, random: np.random.Generator) -> Thinned | None:
+        """Return a problem with some subscribers of each demand; None where few have the same one."""
+        stage = Stage.of(problem, np.arange(len(problem)), problem.tree.leaves)
+        demands = len(stage.sizes)
+        if len(problem) < REPEATED * demands:
+            return None
+        order = random.permutation(len(problem))
+        order = order[np.argsort(stage.demand_of[order], kind="stable")]
+        firsts = np.cumsum(stage.sizes) - stage.sizes
+        evenly = np.arange(KEPT * demands) * len(problem) // (KEPT * demands)
+        kept = np.sort(order[np.union1d(firsts, evenly)])
+        small = replace(problem, interest_of=problem.interest_of[kept], site_of=problem.site_of[kept], names=None)
+        return Thinned(small, stage)
+
+    def carried_over(self, found: Placement, factor: float, random: np.random.Generator) -> Placement | None:
+        """Return a placement of everybody by the filters of a small one; None when that is beyond a load factor."""
+        problem = self.stage.problem
+        leaves = problem.tree.leaves
+        filters = [found.filters[leaf] for leaf in leaves]
+        starts = np.cumsum([0, *map(len, filters)])
+        strict = replace(self.stage, problem=replace(problem, beta=factor, beta_max=factor))
+        columns = assigned(strict, self.stage.all_covers(starts, np.concatenate(filters)), random)
+        if (np.bincount(columns, minlength=len(leaves)) > problem.rooms(factor)).any():
+            return None
+        return fitted(problem, columns, random, dict(zip(leaves.tolist(), filters, strict=True)))
 
 
 def improved(
@@ -177,10 +220,7 @@ def mended(problem: Problem, start: Placement, random: np.random.Generator) -> P
     costs = np.ones(allowed.shape, np.int64)
     costs[np.arange(len(codes)), current] = 0
     sizes = np.bincount(members.reshape(-1), minlength=len(codes))
-    for factor in problem.load_factors.tolist():
-        flow = cheapest_flow(allowed, costs, sizes, problem.rooms(factor))
-        if flow.total == len(problem):
-            break
+    flow, _ = first_full_flow(problem, len(problem), lambda rooms: cheapest_flow(allowed, costs, sizes, rooms))
     columns = drawn_members(flow, members.reshape(-1), random)
     kept = np.where(
         problem.candidates[problem.site_of, column_of], column_of, problem.candidates[problem.site_of].argmax(axis=1)

@@ -38,10 +38,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 
 from rankcast.arrays import Array
-from rankcast.placement.kernels.coverage import covering_brokers, uncovered_demands
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.solution import Placement
-from rankcast.placement.programme.assignment_step import Stage, classes_at
+from rankcast.placement.kernels import covering_brokers, uncovered_demands
+from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.programme.assignment import Stage, classes_at
 from rankcast.placement.programme.filter_assignment import Sampling, Yardstick
 from rankcast.placement.programme.fitting import fit_inner_filters, fitted_leaf, leaf_seeds
 from rankcast.placement.programme.flow import classes_of

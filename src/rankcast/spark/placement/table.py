@@ -33,7 +33,7 @@ from pyspark.sql import DataFrame, functions
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.problem.density import UNIFORM, Density
+from rankcast.placement.problem.boxes import UNIFORM, Density
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.numeric_limits import FARTHEST, wrong_place
 from rankcast.placement.problem.problem import Latency, Problem, attribute_count, candidates_of

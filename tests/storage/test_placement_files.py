@@ -7,7 +7,7 @@ import pytest
 
 from rankcast.model.errors import InvalidFileError
 from rankcast.placement.named.plan import PlacementPlan, PlannedBroker
-from rankcast.storage.placement_plans import VERSION, load_placement_plan, save_placement_plan
+from rankcast.storage.placement_files import VERSION, load_placement_plan, save_placement_plan
 
 BOX = ((0.0, 5.0), (1.0, 2.0))
 PLAN = PlacementPlan(

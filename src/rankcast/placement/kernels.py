@@ -1,9 +1,13 @@
-"""Kernels over boxes: what boxes contain, merging them, how much unions grow, and filters that grow up a tree.
+"""Kernels over boxes: what boxes contain and cover, merging them, how unions grow, and filters that grow up a tree.
 
 Boxes are rows of sides. The boxes of all brokers are in one array, by broker, slot and side. A slot that is not used
 holds a box that contains nothing, all of its sides -inf, so nothing here has to ask which slots are used: such a box
 has no volume, contains none, and is any other box once it is enlarged to contain that. A box that is to be let in is a
 row of some array. Used slots are the first ones of each broker.
+
+A *demand* is given by its interest, rows `offsets[i]` to `offsets[i + 1]` of `sides`, and by its class, a row of
+`classes` that says which brokers it may have. Broker b has the boxes `boxes[starts[b] : starts[b + 1]]`. Cost: O(boxes
+of the brokers that a demand may have) per demand; it ends where the answer is known.
 
 *Merging* takes boxes two at a time, the two that grow least by it, until there are few enough. Cost: O(n^3) for n
 boxes, a few nanoseconds each when events are uniform.
@@ -29,7 +33,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.compiling import ZERO, compiled, constant, inlined, inner
-from rankcast.placement.problem.density import Density
+from rankcast.placement.problem.boxes import Density
 
 NOWHERE = constant(-1)
 
@@ -108,21 +112,6 @@ def shrunk_products(
 
 
 @compiled
-def shrunk(parts: Array, boxes: Array) -> Array:
-    """Return boxes shrunk to the hull of the parts in each; those without any are left out."""
-    hulls = np.full(boxes.shape, -np.inf)
-    made = ZERO
-    for box in range(len(boxes)):
-        found = False
-        for part in range(len(parts)):
-            if lies_within(parts, part, boxes, box):
-                found = True
-                widen(hulls, made, parts, part)
-        made += found
-    return hulls[:made]
-
-
-@compiled
 def contained(parts: Array, boxes: Array) -> tuple[Array, Array]:
     """Return which parts lie in each box, as offsets and part numbers."""
     offsets = np.zeros(len(boxes) + 1, np.int64)
@@ -139,6 +128,52 @@ def contained(parts: Array, boxes: Array) -> tuple[Array, Array]:
                 numbers[at] = part
                 at += 1
     return offsets, numbers
+
+
+@compiled
+def units_inside(parts: Array, units: Array, boxes: Array) -> Array:
+    """Return the sum of the units of the parts in each box: whole numbers, so that it is exact in any order."""
+    sums = np.zeros(len(boxes))
+    for box in range(len(boxes)):
+        for part in range(len(parts)):
+            if lies_within(parts, part, boxes, box):
+                sums[box] += units[part]
+    return sums
+
+
+@inlined
+def _is_held(first: int, last: int, sides: Array, start: int, end: int, boxes: Array) -> bool:
+    """Whether each of some parts lies in one of some boxes."""
+    for part in range(first, last):
+        box = start
+        while box < end and not lies_within(sides, part, boxes, box):
+            box += 1
+        if box == end:
+            return False
+    return True
+
+
+@compiled
+def covering_brokers(
+    interest_of: Array,
+    class_of: Array,
+    classes: Array,
+    offsets: Array,
+    sides: Array,
+    starts: Array,
+    boxes: Array,
+    only_first: bool,
+) -> Array:
+    """Return by which of the brokers that they may have demands are covered, or only by the first: a row per demand."""
+    covers = np.zeros((len(interest_of), classes.shape[1]), np.bool_)
+    for demand in range(len(interest_of)):
+        first, last = offsets[interest_of[demand]], offsets[interest_of[demand] + 1]
+        for broker in range(classes.shape[1]):
+            if classes[class_of[demand], broker]:
+                covers[demand, broker] = _is_held(first, last, sides, starts[broker], starts[broker + 1], boxes)
+                if only_first and covers[demand, broker]:
+                    break
+    return covers
 
 
 @inlined
@@ -199,31 +234,6 @@ def merge(boxes: Array, count: int, most: int, measures: Array, events: Array) -
                 kept += 1
         count = kept
     return count
-
-
-@compiled
-def savings(boxes: Array, most: int, events: Array) -> Array:
-    """Return how much less boxes measure together, merged to so many, without each one of them."""
-    count = len(boxes)
-    found = np.zeros(count)
-    working, measures = np.empty_like(boxes), np.empty(count)
-    whole = 0.0
-    for without in range(-1, count):
-        kept = ZERO
-        for at in range(count):
-            if at != without:
-                for side in range(boxes.shape[1]):
-                    working[kept, side] = boxes[at, side]
-                kept += 1
-        left = merge(working, kept, most, measures, events)
-        total = 0.0
-        for at in range(left):
-            total += measures[at]
-        if without < 0:
-            whole = total
-        else:
-            found[without] = whole - total
-    return found
 
 
 def working_space(most: int, sides: int) -> Array:
@@ -423,22 +433,12 @@ def _unused_slot(boxes: Array, broker: int, most: int) -> int:
 
 
 @compiled
-def let_in(
-    leaf: int,
-    rows: Array,
-    first: int,
-    last: int,
-    bound: float,
-    boxes: Array,
-    most: Array,
-    parents: Array,
-    events: Array,
-    common: Array,
-) -> float:
+def let_in(leaf: int, rows: Array, first: int, last: int, bound: float, filters: Filters) -> float:
     """Let rows into all filters from a leaf up, one after the other, and return how much they have grown.
 
     When that is more than `bound`, it stops on the way.
     """
+    boxes, most, parents, events, common = filters
     total = 0.0
     growing = len(common) - 1
     for row in range(first, last):
@@ -455,24 +455,14 @@ def let_in(
 
 
 @inner
-def growth(
-    leaf: int,
-    rows: Array,
-    first: int,
-    last: int,
-    bound: float,
-    boxes: Array,
-    most: Array,
-    parents: Array,
-    events: Array,
-    common: Array,
-) -> float:
+def growth(leaf: int, rows: Array, first: int, last: int, bound: float, filters: Filters) -> float:
     """Return how much all filters from a leaf up grow to let rows in; more than `bound` may be any such number."""
+    boxes, parents = filters.boxes, filters.parents
     broker = leaf
     while broker >= 0:
         copy_filter(broker, len(parents) + broker, boxes)
         broker = parents[broker]
-    total = let_in(leaf, rows, first, last, bound, boxes, most, parents, events, common)
+    total = let_in(leaf, rows, first, last, bound, filters)
     broker = leaf
     while broker >= 0:
         copy_filter(len(parents) + broker, broker, boxes)
@@ -483,9 +473,8 @@ def growth(
 @compiled
 def growths(leaves: Array, parts: Array, filters: Filters, found: Array) -> None:
     """Write how much all filters grow to let in some parts, for each of some leaves; 0 where a filter has them all."""
-    boxes, most, parents, events, common = filters
     for place in range(len(leaves)):
         leaf = leaves[place]
         found[place] = 0.0
-        if not holds_all(boxes, leaf, parts, ZERO, len(parts)):
-            found[place] = growth(leaf, parts, ZERO, len(parts), np.inf, boxes, most, parents, events, common)
+        if not holds_all(filters.boxes, leaf, parts, ZERO, len(parts)):
+            found[place] = growth(leaf, parts, ZERO, len(parts), np.inf, filters)

@@ -1,1 +1,0 @@
-"""Kernels over boxes that several algorithms share."""
