@@ -7,8 +7,18 @@ from rankcast.model.errors import PlacementError
 from rankcast.placement.problem.boxes import corners, lengths, volumes
 from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme.flow import feasible_factor
-from rankcast.samples.placement import SITES, Workload, layered_tree, network, placement_problem
-from rankcast.samples.placement_interests import Level, feeds, hot_spots, topics, zipf
+from rankcast.samples.placement import (
+    SITES,
+    Level,
+    Workload,
+    feeds,
+    hot_spots,
+    layered_tree,
+    network,
+    placement_problem,
+    topics,
+    zipf,
+)
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,18 @@ from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.filter_assignment import Sampling
 from rankcast.placement.programme.slp import placed_by_programme
-from rankcast.spark.placement.placement import _Cover, _PackBlocks, place_table
-from rankcast.spark.placement.table import Describe, PlacedSubscribers, Terms, keys_of, packed, rows_of, unpacked
+from rankcast.spark.placement import (
+    Describe,
+    PlacedSubscribers,
+    Terms,
+    _Cover,
+    _PackBlocks,
+    keys_of,
+    packed,
+    place_table,
+    rows_of,
+    unpacked,
+)
 
 SCHEMA = "number long, low array<double>, high array<double>, at array<double>, limit double"
 ROUGH = Sampling(load_sample=3, superinterests=2, guess=1.0, rounds=1, iterations=200)

@@ -22,8 +22,7 @@ from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.slp import ProgrammedPlacement, placed_by_programme
 from rankcast.samples.placement import Workload
-from rankcast.spark.placement.placement import LEAST_DEMANDS, SparkStage, fitted_by_spark, stage_of
-from rankcast.spark.placement.table import PlacedSubscribers, Terms
+from rankcast.spark.placement import LEAST_DEMANDS, PlacedSubscribers, SparkStage, Terms, fitted_by_spark, stage_of
 from rankcast_lab.bench.memory import MEGABYTE
 from rankcast_lab.bench.placement_runs import check_workloads
 from rankcast_lab.bench.placement_spark_table import OWN, drawn, terms_of, write_table

@@ -16,7 +16,7 @@ from rankcast.placement.problem.boxes import corners
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem, distinct_sites
 from rankcast.samples.placement import Workload, placement_problem
-from rankcast.spark.placement.table import Terms
+from rankcast.spark.placement import Terms
 
 OWN = "own"
 SHRUNK = 0.2

@@ -1,1 +1,0 @@
-"""Placement by linear programming for very many subscribers, on Spark."""
