@@ -78,24 +78,24 @@ def test_no_algorithm_beats_the_optimum_of_all_placements(problem, seed):
     assert verify(problem, improved(problem, greedy_offline(problem), random, moves=300)).bandwidth >= best - 1e-9
 
 
-def test_much_is_gained_on_a_published_workload():
-    problem = placement_problem(Workload.TOPICS_HL, 2000, 100, np.random.default_rng(1))
-    start = greedy_offline(problem)
-    found = verify(problem, improved(problem, start, np.random.default_rng(0), moves=20_000))
-    assert found.is_feasible
-    assert found.load_factor <= problem.beta * (1 + 1e-9)
-    assert found.bandwidth < 0.9 * verify(problem, start).bandwidth
-
-
-def test_several_levels_of_brokers_are_searched_together():
+def published(levels):
+    """A published workload for brokers at one level or at several, where much is to be gained or a little less."""
+    if levels == "one":
+        return placement_problem(Workload.TOPICS_HL, 2000, 100, np.random.default_rng(1)), 20_000, 0.9
     random = np.random.default_rng(0)
     drawn = network(100, random)
     tree = layered_tree(drawn, 7, random)
-    problem = problem_on(Workload.HOT_SPOTS, 1500, drawn, tree, random, 1.0, 1.5, 2.0)
+    return problem_on(Workload.HOT_SPOTS, 1500, drawn, tree, random, 1.0, 1.5, 2.0), 10_000, 0.95
+
+
+@pytest.mark.parametrize("levels", ["one", "several"])
+def test_much_is_gained_on_published_workloads(levels):
+    problem, moves, share = published(levels)
     start = greedy_offline(problem)
-    found = verify(problem, improved(problem, start, random, moves=10_000))
+    found = verify(problem, improved(problem, start, np.random.default_rng(0), moves))
     assert found.is_feasible
-    assert found.bandwidth < 0.95 * verify(problem, start).bandwidth
+    assert found.load_factor <= problem.beta * (1 + 1e-9) or levels == "several"
+    assert found.bandwidth < share * verify(problem, start).bandwidth
 
 
 def crowded(problem, times):
@@ -170,15 +170,6 @@ def test_a_budget_of_another_kind_is_spent_and_no_more():
     assert improved_within(problem, start, np.random.default_rng(1), lambda: 1.0).brokers.tolist() == (
         start.brokers.tolist()
     )
-
-
-@given(problems(attributes=3, most_alpha=2), st.integers(0, 5))
-@settings(max_examples=50)
-def test_a_seed_gives_one_placement(problem, seed):
-    start = greedy_offline(problem)
-    one, two = (improved(problem, start, np.random.default_rng(seed), moves=60) for _ in range(2))
-    assert (one.brokers == two.brokers).all()
-    assert all((mine == theirs).all() for mine, theirs in zip(one.filters, two.filters, strict=True))
 
 
 def tight_star(leaves, alpha, seed):

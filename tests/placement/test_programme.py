@@ -1,8 +1,9 @@
-"""Placement by linear programming: certain bounds, full coverage, and a placement whenever there is one."""
+"""Placement by linear programming: flows, coverage, certain bounds, and a placement whenever there is one."""
 
 import itertools
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,27 +12,203 @@ from hypothesis import strategies as st
 
 from placement_builders import interests, problems
 from rankcast.model.errors import PlacementError
-from rankcast.placement.kernels import contained
+from rankcast.placement.kernels import contained, units_inside
 from rankcast.placement.problem.audit import Rule, verify
 from rankcast.placement.problem.boxes import UNIFORM, Density, corners
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.tree import BrokerTree
+from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 from rankcast.placement.programme import linear_programme
-from rankcast.placement.programme.assignment import Stage
+from rankcast.placement.programme.assignment import Loads, Stage, assigned
 from rankcast.placement.programme.filter_assignment import Sampling, assign_filters
-from rankcast.placement.programme.flow import feasible_factor
+from rankcast.placement.programme.fitting import merged, savings
+from rankcast.placement.programme.flow import (
+    best_factor,
+    cheapest_flow,
+    classes_of,
+    drawn_members,
+    feasible_factor,
+    largest_flow,
+)
 from rankcast.placement.programme.linear_programme import (
     Candidates,
     Products,
     Programme,
     intervals,
+    shrunk,
     solved,
     superinterests,
 )
 from rankcast.placement.programme.slp import placed_by_programme
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
 from rankcast_lab.engines.exhaustive import least_traffic
+
+
+def factor_by_trying_all(problem):
+    choices = [np.flatnonzero(problem.candidates[site]) for site in problem.site_of]
+    loads = (np.bincount(found, minlength=len(problem.tree.leaves)) for found in itertools.product(*choices))
+    return min((load / (problem.shares_of_leaves * len(problem))).max() for load in loads)
+
+
+@given(problems(subscribers=5, brokers=4))
+def test_the_best_factor_is_the_best_of_all_assignments(problem):
+    assert feasible_factor(problem) == pytest.approx(factor_by_trying_all(problem))
+
+
+@given(problems(), st.sampled_from([1.0, 1.5, 3.0]), st.integers(0, 3))
+def test_members_get_leaves_that_they_are_allowed_within_the_rooms(problem, factor, seed):
+    found = classes_of(problem.candidates, problem.site_of)
+    rooms = problem.rooms(factor)
+    flow = largest_flow(found.allowed, found.sizes, rooms)
+    leaf_of = drawn_members(flow, found.members, np.random.default_rng(seed))
+    placed = leaf_of >= 0
+    assert placed.sum() == flow.total
+    assert problem.candidates[problem.site_of[placed], leaf_of[placed]].all()
+    assert (np.bincount(leaf_of[placed], minlength=len(rooms)) <= rooms).all()
+
+
+def test_a_flow_at_least_cost_takes_the_dear_way_only_where_there_is_no_room():
+    allowed, costs = np.array([[True, True], [True, False]]), np.array([[0, 5], [0, 0]])
+    flow = cheapest_flow(allowed, costs, np.array([3, 2]), np.array([4, 4]))
+    amounts = dict(
+        zip(zip(flow.classes.tolist(), flow.leaves.tolist(), strict=True), flow.amounts.tolist(), strict=True)
+    )
+    assert amounts == {(0, 0): 2, (0, 1): 1, (1, 0): 2}
+
+
+def test_sites_with_the_same_candidates_are_one_class():
+    found = classes_of(np.array([[True, False], [False, True], [True, False]]), np.array([0, 1, 2, 2]))
+    assert found.allowed[found.members].tolist() == [[True, False], [False, True], [True, False], [True, False]]
+    assert sorted(found.sizes.tolist()) == [1, 3]
+
+
+def test_subscribers_without_any_capacity_are_counted():
+    with pytest.raises(PlacementError, match="2 subscribers have no leaf with capacity"):
+        best_factor(np.array([[True, False]]), np.array([2]), np.array([0.0, 1.0]))
+
+
+def are_held(parts, boxes):
+    return all(any((part <= box).all() for box in boxes) for part in parts)
+
+
+@given(problems(), interests(most=6), st.data())
+def test_demands_are_covered_by_brokers_they_may_have_with_each_part_in_a_box(problem, drawn, data):
+    stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(PUBLISHER))
+    cuts = st.lists(st.integers(0, len(drawn.sides)), min_size=len(stage.brokers) - 1, max_size=len(stage.brokers) - 1)
+    starts = np.array([0, *sorted(data.draw(cuts)), len(drawn.sides)])
+    every = np.arange(len(stage.sizes))
+    covers = stage.all_covers(starts, drawn.sides)
+    for demand in every:
+        near = problem.candidates[stage.sites[demand]]
+        parts = problem.interests.parts(stage.interests[demand])
+        for broker, (first, last) in enumerate(pairwise(starts)):
+            is_allowed = bool((near & stage.below[broker]).any())
+            assert stage.allowed_at(broker)[demand] == stage.allowed_of()[demand, broker] == is_allowed
+            assert covers[demand, broker] == (is_allowed and are_held(parts, drawn.sides[first:last]))
+        assert stage.held(every[[demand]], drawn.sides).tolist() == [are_held(parts, drawn.sides)]
+    assert np.array_equal(stage.uncovered(starts, drawn.sides), ~covers.any(axis=1))
+    picked = every[::-2]
+    assert np.array_equal(stage.covers(picked, starts, drawn.sides), covers[picked])
+    assert np.array_equal(stage.allowed_of(picked), stage.allowed_of()[picked])
+
+
+@given(interests(), interests())
+def test_boxes_shrink_to_the_parts_in_them_or_vanish(parts, boxes):
+    inside = [parts.sides[(parts.sides <= box).all(axis=1)] for box in boxes.sides]
+    assert shrunk(parts.sides, boxes.sides).tolist() == [own.max(axis=0).tolist() for own in inside if len(own)]
+
+
+@given(interests(), interests(), st.lists(st.integers(0, 9), min_size=10, max_size=10))
+def test_units_are_counted_in_every_box_that_has_their_part(parts, boxes, drawn):
+    units = np.array(drawn, float)[np.arange(len(parts.sides)) % 10]
+    inside = [(parts.sides <= box).all(axis=1) for box in boxes.sides]
+    assert units_inside(parts.sides, units, boxes.sides).tolist() == [units[own].sum() for own in inside]
+
+
+def places(stage, covers, factor):
+    """How many members find a place at a leaf below a broker that covers them: by maximum flow."""
+    below = covers.astype(int) @ stage.below.astype(int) > 0
+    classes = classes_of(below & stage.problem.candidates[stage.sites], stage.demand_of)
+    return largest_flow(classes.allowed, classes.sizes, stage.problem.rooms(factor)).total
+
+
+@given(problems(subscribers=8), st.integers(0, 9), st.data())
+def test_demands_are_given_up_exactly_when_all_still_find_a_place(problem, seed, data):
+    random = np.random.default_rng(seed)
+    stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(-1))
+    covers = stage.allowed_of()
+    full = [factor for factor in problem.load_factors if places(stage, covers, factor) == len(problem)]
+    if not full:
+        return
+    loads = Loads(stage, covers, random)
+    for _ in range(4):
+        broker = data.draw(st.integers(0, len(stage.brokers) - 1))
+        lost = np.flatnonzero(covers[:, broker] & (random.random(len(covers)) < 0.7))
+        without = covers.copy()
+        without[lost, broker] = False
+        is_possible = places(stage, without, full[0]) == len(problem)
+        assert loads.can_do_without(lost, broker) == is_possible
+        covers = without if is_possible else covers
+
+
+def test_members_of_full_leaves_change_places():
+    tree = BrokerTree.star([0.0], [[1.0], [1.0]])
+    both = np.array([0, 1])
+    wanted = Interests.of_boxes([[0.0], [1.0]], [[1.0], [2.0]])
+    problem = Problem(tree, wanted, both, [[1.0]], 9.0, np.zeros(2, int), beta=1.0, beta_max=1.0)
+    stage = Stage.of(problem, both, both)
+    for broker in both:
+        for demand in both:
+            loads = Loads(stage, np.ones((2, 2), bool), np.random.default_rng(1))
+            assert loads.can_do_without(np.array([demand]), broker)
+            assert not loads.can_do_without(np.array([1 - demand]), broker)
+
+
+@given(problems(subscribers=8), st.integers(0, 9))
+def test_members_go_where_they_are_covered_if_all_find_room_there(problem, seed):
+    random = np.random.default_rng(seed)
+    stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(-1))
+    covers = stage.allowed_of() & (random.random(stage.allowed_of().shape) < 0.6)
+    columns = assigned(stage, covers, random)
+    assert problem.candidates[problem.site_of, columns].all()
+    if places(stage, covers, problem.beta_max) == len(problem):
+        child = stage.below.argmax(axis=0)[columns]
+        assert covers[stage.demand_of, child].all()
+        assert (np.bincount(columns, minlength=len(problem.tree.leaves)) <= problem.rooms(problem.beta_max)).all()
+
+
+def merged_by_definition(boxes, most, density):
+    boxes = list(boxes)
+    while len(boxes) > most:
+        grown = {}
+        for one, other in itertools.combinations(range(len(boxes)), 2):
+            four = [
+                np.maximum(boxes[one], boxes[other]),
+                np.minimum(boxes[one], boxes[other]),
+                boxes[one],
+                boxes[other],
+            ]
+            joined, common, mine, others = density.measures(np.array(four))
+            grown[one, other] = joined + common - mine - others
+        pair = min(grown, key=lambda pair: (round(grown[pair], 9), pair))
+        hull = np.maximum(boxes[pair[0]], boxes[pair[1]])
+        boxes[pair[0]] = hull
+        boxes = [box for at, box in enumerate(boxes) if at == pair[0] or not (box <= hull).all()]
+    return np.array(boxes)
+
+
+@given(interests(most=7, attributes=2, parts=1), st.integers(1, 3), st.booleans())
+def test_boxes_are_merged_where_they_grow_least(wanted, most, sampled):
+    grid = list(itertools.product(range(10), repeat=wanted.attributes))
+    density = Density.sampled(grid, np.ones(len(grid))) if sampled else UNIFORM  # whole weights: no ties by rounding
+    boxes = np.unique(wanted.sides, axis=0)
+    found = merged(boxes, most, density)
+    assert found.tolist() == merged_by_definition(boxes, most, density).tolist()
+    alone = [merged(np.delete(boxes, at, axis=0), most, density) for at in range(len(boxes))] if len(boxes) > 1 else []
+    expected = [density.measures(found).sum() - density.measures(left).sum() for left in alone]
+    if alone:
+        assert savings(boxes, most, density).tolist() == pytest.approx(expected)
+
 
 SMALL = Sampling(load_sample=5, superinterests=3, guess=1.0, iterations=500)
 
