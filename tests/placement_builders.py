@@ -19,6 +19,14 @@ def line_problem(boxes, brokers=(1, 2), places=None, limit=100.0, **settings):
     return Problem(tree, interests, numbers, [[float(at)] for at in places], limit, numbers, **settings)
 
 
+def box_problem(low, high, brokers, **settings):
+    """Everybody at the publisher, who wants one box each, and no limit of latency."""
+    positions = np.array(brokers, float)
+    publisher = np.zeros(positions.shape[1])
+    tree, wanted = BrokerTree.star(publisher, positions), Interests.of_boxes(low, high)
+    return Problem(tree, wanted, np.arange(len(low)), publisher[None], np.inf, np.zeros(len(low), int), **settings)
+
+
 @st.composite
 def trees(draw, most=6):
     """Trees of up to so many brokers in the plane."""

@@ -37,6 +37,11 @@ def run(*arguments):
     return CliRunner().invoke(app, ["place", *map(str, arguments)], env={"COLUMNS": "100"})
 
 
+def run_text(folder, text, *arguments):
+    (folder / "problem.yaml").write_text(text)
+    return run("problem.yaml", *arguments)
+
+
 def test_a_plan_says_whom_each_broker_serves_and_what_it_lets_through(folder):
     result = run("problem.yaml", "--algorithm", "greedy-offline", "--out", "plan.json")
     assert result.exit_code == 0, result.stderr
@@ -119,8 +124,7 @@ def test_a_subscriber_file_is_told_from_a_problem_file(folder):
 
 def test_of_many_problems_the_first_are_shown(folder):
     brokers = "".join(f"  - {{name: b{number}, at: here}}\n" for number in range(50))
-    (folder / "problem.yaml").write_text(PROBLEM.replace("brokers:\n", f"brokers:\n{brokers}"))
-    lines = run("problem.yaml").stderr.splitlines()
+    lines = run_text(folder, PROBLEM.replace("brokers:\n", f"brokers:\n{brokers}")).stderr.splitlines()
     assert len(lines) == 21
     assert lines[-1] == "30 more problems"
 
@@ -130,15 +134,14 @@ def test_attributes_that_the_problem_does_not_have_are_noted(folder):
         line for line in PROBLEM.splitlines() if not line.startswith(("  - {name: porto", "  - {name: eva"))
     )
     text = text.replace("rent < 500", "rnt < 500 and rooms < 3")
-    (folder / "problem.yaml").write_text(text.replace("delay: 0.5", "delay: 9").replace("limit: 40", "limit: 400"))
-    result = run("problem.yaml", "--algorithm", "greedy-offline")
+    text = text.replace("delay: 0.5", "delay: 9").replace("limit: 40", "limit: 400")
+    result = run_text(folder, text, "--algorithm", "greedy-offline")
     assert "3 subscribers on 1 leaf of 1 broker" in result.stdout
     assert "rnt: no axis; conditions on it (1) are taken as if anything would do" in result.stdout
 
 
 def test_a_plan_that_breaks_a_limit_has_exit_code_1_and_says_which(folder):
-    (folder / "far.yaml").write_text(PROBLEM.replace("at: [10, 5]", "at: [90, 5]"))
-    result = run("far.yaml", "--algorithm", "greedy-offline")
+    result = run_text(folder, PROBLEM.replace("at: [10, 5]", "at: [90, 5]"), "--algorithm", "greedy-offline")
     assert result.exit_code == 1
     assert "broken: load" in result.stdout
     assert "lisbon: 4 subscribers, 2 times its share; at most 1 times are allowed" in result.stdout
@@ -154,16 +157,9 @@ def test_a_load_limit_that_could_be_kept_is_said(folder):
     ]
 
 
-def run_text(folder, text, *arguments):
-    (folder / "problem.yaml").write_text(text)
-    return run("problem.yaml", *arguments)
-
-
 def test_a_load_that_is_allowed_but_not_wanted_is_said(folder):
-    (folder / "far.yaml").write_text(
-        PROBLEM.replace("at: [10, 5]", "at: [90, 5]").replace("beta_max: 1", "beta_max: 2")
-    )
-    result = run("far.yaml", "--algorithm", "greedy-offline")
+    text = PROBLEM.replace("at: [10, 5]", "at: [90, 5]").replace("beta_max: 1", "beta_max: 2")
+    result = run_text(folder, text, "--algorithm", "greedy-offline")
     assert result.exit_code == 0
     assert "kept; load above 1" in result.stdout
 
@@ -200,8 +196,7 @@ def test_a_load_that_is_allowed_but_not_wanted_is_said(folder):
     ],
 )
 def test_what_is_wrong_with_a_problem_is_said_with_its_place(folder, old, new, message):
-    (folder / "problem.yaml").write_text(PROBLEM.replace(old, new, 1))
-    result = run("problem.yaml", "--out", "plan.json")
+    result = run_text(folder, PROBLEM.replace(old, new, 1), "--out", "plan.json")
     assert result.exit_code == 1
     assert message in result.stderr
     assert not (folder / "plan.json").exists()

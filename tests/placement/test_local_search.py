@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement_builders import problems
+from placement_builders import box_problem, problems
 from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.greedy import (
     balance,
@@ -21,9 +21,6 @@ from rankcast.placement.greedy import (
 )
 from rankcast.placement.problem.audit import Rule, union_measure, verify
 from rankcast.placement.problem.boxes import UNIFORM
-from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.flow import feasible_factor
 from rankcast.placement.search import local_search as thinning
@@ -176,10 +173,8 @@ def tight_star(leaves, alpha, seed):
     """Six subscribers anywhere in a square, at leaves that are all full."""
     random = np.random.default_rng((leaves, alpha, seed))
     low = random.uniform(0, 10, (6, 2))
-    wanted = Interests.of_boxes(low, low + random.uniform(0, 3, (6, 2)))
-    tree = BrokerTree.star([0.0, 0.0], np.ones((leaves, 2)))
-    everyone = np.zeros(6, np.int64)
-    return Problem(tree, wanted, np.arange(6), [[0.0, 0.0]], np.inf, everyone, beta=1.0, beta_max=1.0, alpha=alpha)
+    high = low + random.uniform(0, 3, (6, 2))
+    return box_problem(low, high, np.ones((leaves, 2)), beta=1.0, beta_max=1.0, alpha=alpha)
 
 
 @pytest.mark.parametrize(("leaves", "alpha"), [(2, 1), (3, 1), (2, 2), (3, 2)])

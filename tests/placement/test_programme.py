@@ -10,14 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from placement_builders import interests, problems
+from placement_builders import box_problem, interests, problems
 from rankcast.model.errors import PlacementError
 from rankcast.placement.kernels import contained, units_inside
 from rankcast.placement.problem.audit import Rule, verify
 from rankcast.placement.problem.boxes import UNIFORM, Density, corners
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem
-from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
+from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme import linear_programme
 from rankcast.placement.programme.assignment import Loads, Stage, assigned
 from rankcast.placement.programme.filter_assignment import Sampling, assign_filters
@@ -152,10 +151,8 @@ def test_demands_are_given_up_exactly_when_all_still_find_a_place(problem, seed,
 
 
 def test_members_of_full_leaves_change_places():
-    tree = BrokerTree.star([0.0], [[1.0], [1.0]])
     both = np.array([0, 1])
-    wanted = Interests.of_boxes([[0.0], [1.0]], [[1.0], [2.0]])
-    problem = Problem(tree, wanted, both, [[1.0]], 9.0, np.zeros(2, int), beta=1.0, beta_max=1.0)
+    problem = box_problem([[0.0], [1.0]], [[1.0], [2.0]], [[1.0], [1.0]], beta=1.0, beta_max=1.0)
     stage = Stage.of(problem, both, both)
     for broker in both:
         for demand in both:
@@ -373,14 +370,9 @@ def test_the_unit_of_attributes_changes_nothing(problem, exponent, seed):
 @example([[0, 0], [0, 19], [18.5, 2.5]], 1, 0)
 def test_interests_of_most_different_sizes_are_placed_together(lengths, alpha, seed):
     """Sizes are powers of ten; measures up to a hundred and sixty orders of magnitude apart."""
-    count = len(lengths)
-    tree = BrokerTree.star([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
     high = 10.0 ** np.array(lengths)
-    wanted = Interests.of_boxes(np.zeros_like(high), high)
-    everyone = np.zeros(count, np.int64)
-    problem = Problem(
-        tree, wanted, np.arange(count), [[0.0, 0.0]], math.inf, everyone, beta=2.0, beta_max=2.0, alpha=alpha
-    )
+    brokers = [[1.0, 0.0], [0.0, 1.0]]
+    problem = box_problem(np.zeros_like(high), high, brokers, beta=2.0, beta_max=2.0, alpha=alpha)
     found = placed_by_programme(problem, np.random.default_rng(seed), SMALL)
     audit = verify(problem, found.placement)
     assert audit.is_feasible
@@ -389,10 +381,8 @@ def test_interests_of_most_different_sizes_are_placed_together(lengths, alpha, s
 
 
 def test_the_solver_says_nothing_by_itself(capfd):
-    tree = BrokerTree.star([0.0], [[1.0], [2.0]])
-    wanted = Interests.of_boxes([[0.0, 0.0]] * 4, [[500.0, 6.0], [1e30, 1e30], [1e27, 5.0], [1e-30, 1e-30]])
-    everyone = np.zeros(4, np.int64)
-    problem = Problem(tree, wanted, np.arange(4), [[0.0]], math.inf, everyone, density=UNIFORM)
+    high = [[500.0, 6.0], [1e30, 1e30], [1e27, 5.0], [1e-30, 1e-30]]
+    problem = box_problem([[0.0, 0.0]] * 4, high, [[1.0], [2.0]])
     assert verify(problem, placed_by_programme(problem, np.random.default_rng(0)).placement).is_feasible
     assert capfd.readouterr() == ("", "")
 
@@ -400,8 +390,6 @@ def test_the_solver_says_nothing_by_itself(capfd):
 def test_a_programme_that_the_solver_refuses_is_an_error_that_says_so(monkeypatch):
     # Larger numbers than the solver takes; measures are scaled, so that they are none.
     monkeypatch.setattr(linear_programme, "LARGEST", 2.0**200)
-    tree = BrokerTree.star([0.0], [[1.0], [2.0]])
-    wanted = Interests.of_boxes([[0.0, 0.0]] * 3, [[1.0, 1.0], [1e30, 1e30], [2.0, 1.0]])
-    problem = Problem(tree, wanted, np.arange(3), [[0.0]], math.inf, np.zeros(3, np.int64))
+    problem = box_problem([[0.0, 0.0]] * 3, [[1.0, 1.0], [1e30, 1e30], [2.0, 1.0]], [[1.0], [2.0]])
     with pytest.raises(PlacementError, match="the solver ended without a solution: invalid problem; expected one"):
         placed_by_programme(problem, np.random.default_rng(0))
