@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement_builders import box_problem, problems
+from rankcast.placement import search as thinning
 from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.greedy import (
     balance,
@@ -23,9 +24,7 @@ from rankcast.placement.problem.audit import Rule, union_measure, verify
 from rankcast.placement.problem.boxes import UNIFORM
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.flow import feasible_factor
-from rankcast.placement.search import local_search as thinning
-from rankcast.placement.search.exchanges import exchanged
-from rankcast.placement.search.local_search import Thinned, improved, improved_within, mended
+from rankcast.placement.search import Thinned, exchanged, improved, improved_within, mended
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
 from rankcast_lab.engines.exhaustive import least_traffic
 

@@ -16,8 +16,7 @@ from rankcast.placement.greedy import (
 )
 from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.programme.slp import placed_by_programme
-from rankcast.placement.search.exchanges import MOST_TRIES, exchanged
-from rankcast.placement.search.local_search import Progress, improved
+from rankcast.placement.search import MOST_TRIES, Progress, exchanged, improved
 
 MOVES_PER_SUBSCRIBER, FEWEST_MOVES = 10, 20_000
 """How long local search goes on unless it is told."""

@@ -26,7 +26,7 @@ from rankcast.placement.kernels import measure
 from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, Problem
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 from rankcast.placement.programme.fitting import fit_inner_filters, k_means, merged
-from rankcast.placement.search.local_search import improved
+from rankcast.placement.search import improved
 
 WORTHWHILE = 1e-9
 """The least share of the traffic that a move has to save."""

@@ -16,7 +16,7 @@ from rankcast.placement.problem.problem import TOLERANCE, Placement, Problem
 from rankcast.placement.programme.filter_assignment import Yardstick
 from rankcast.placement.programme.flow import feasible_factor
 from rankcast.placement.programme.slp import placed_by_programme
-from rankcast.placement.search.local_search import improved, improved_within
+from rankcast.placement.search import improved, improved_within
 from rankcast_lab.bench.timing import timed
 
 NAMES: Mapping[Algorithm, str] = {

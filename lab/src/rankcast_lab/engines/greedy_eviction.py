@@ -16,7 +16,7 @@ from enum import Enum
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.dynamic.filters import LivingFilters
+from rankcast.placement.dynamic.dynamic import LivingFilters
 from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.programme.fitting import fitted
 

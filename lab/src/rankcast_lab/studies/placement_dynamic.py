@@ -22,7 +22,7 @@ from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.boxes import corners
 from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.problem.tree import BrokerTree
-from rankcast.placement.search.local_search import improved
+from rankcast.placement.search import improved
 from rankcast.plotting import BLUE, GREEN, ORANGE, tidy
 from rankcast.samples.placement import DELAY, Workload, network, problem_on
 from rankcast_lab.studies.findings import Finding, Outcome, Settings

@@ -38,8 +38,7 @@ from rankcast.placement.problem.audit import Audit, Rule, verify
 from rankcast.placement.problem.boxes import corners, hull
 from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement
 from rankcast.placement.programme.flow import feasible_factor
-from rankcast.placement.search.exchanges import exchanged
-from rankcast.placement.search.local_search import improved_within
+from rankcast.placement.search import exchanged, improved_within
 from rankcast.placement.tree_design import designed, most_children, starting_point
 from rankcast.placement.warming import warm_up
 from rankcast.samples.placement import DELAY, Workload, placement_problem

@@ -16,8 +16,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.model.errors import InvalidValueError
-from rankcast.placement.dynamic.dynamic import DynamicPlacement, Group
-from rankcast.placement.dynamic.filters import Kept
+from rankcast.placement.dynamic.dynamic import DynamicPlacement, Group, Kept
 from rankcast.placement.programme.fitting import enclosing
 
 WORTHWHILE = 1e-9

@@ -1,1 +1,0 @@
-"""Local search: a placement in motion, moves and exchanges."""
