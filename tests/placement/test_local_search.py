@@ -24,7 +24,7 @@ from rankcast.placement.problem.audit import Rule, union_measure, verify
 from rankcast.placement.problem.boxes import UNIFORM
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.flow import feasible_factor
-from rankcast.placement.search import Thinned, exchanged, improved, improved_within, mended
+from rankcast.placement.search import Thinned, exchanged, improved, improved_within, mend
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
 from rankcast_lab.engines.exhaustive import least_traffic
 
@@ -45,7 +45,7 @@ def is_possible(problem):
 @given(problems(), st.sampled_from(sorted(STARTS)), st.integers(0, 5))
 def test_a_placement_is_found_from_any_start_whenever_there_is_one(problem, start, seed):
     random = np.random.default_rng(seed)
-    begun = mended(problem, STARTS[start](problem, random), random)
+    begun = mend(problem, STARTS[start](problem, random), random)
     found = improved(problem, begun, random, moves=150)
     before, after = verify(problem, begun), verify(problem, found)
     assert after.broken() <= ({Rule.LOAD} if not is_possible(problem) else set())
@@ -57,7 +57,7 @@ def test_a_placement_is_found_from_any_start_whenever_there_is_one(problem, star
 def test_a_sound_start_is_mended_by_leaving_it_alone(problem, seed):
     start = balance(problem, np.random.default_rng(seed))
     if verify(problem, start).is_feasible:
-        assert mended(problem, start, np.random.default_rng(0)) is start
+        assert mend(problem, start, np.random.default_rng(0)) is start
 
 
 @given(problems(subscribers=4, brokers=3, star=True, most_alpha=2), st.integers(0, 5))
@@ -104,7 +104,7 @@ def crowded(problem, times):
 @settings(max_examples=50)
 def test_crowds_with_the_same_demand_keep_every_limit_too(problem, start, seed):
     many, random = crowded(problem, 25), np.random.default_rng(seed)
-    begun = mended(many, STARTS[start](many, random), random)
+    begun = mend(many, STARTS[start](many, random), random)
     one, two = (improved(many, begun, np.random.default_rng(seed), moves=150) for _ in range(2))
     before, after = verify(many, begun), verify(many, one)
     assert after.broken() <= ({Rule.LOAD} if not is_possible(many) else set())
@@ -194,7 +194,7 @@ def test_full_leaves_exchange_subscribers(leaves, alpha):
 @given(problems(), st.integers(0, 5))
 @settings(max_examples=50)
 def test_exchanges_keep_loads_and_latencies_and_make_nothing_worse(problem, seed):
-    start = mended(problem, greedy_offline(problem), np.random.default_rng(seed))
+    start = mend(problem, greedy_offline(problem), np.random.default_rng(seed))
     one, two = (exchanged(problem, start, np.random.default_rng(seed), tries=40) for _ in range(2))
     before, after = verify(problem, start), verify(problem, one)
     assert after.loads.tolist() == before.loads.tolist()

@@ -14,7 +14,7 @@ from rankcast.placement.problem.boxes import Density, corners, sides_of
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import Latency, Problem, distinct_sites, limits_of_delay
 from rankcast.placement.problem.tree import BrokerTree
-from rankcast.placement.programme.fitting import fitted
+from rankcast.placement.programme.fitting import fit_filters
 
 
 def boxes_of(interests, number):
@@ -223,9 +223,9 @@ def test_a_leaf_far_from_the_publisher_is_a_candidate_when_it_is_near_the_subscr
 
 def test_the_audit_holds_the_last_hop_against_the_limit():
     problem = line_problem(ends, brokers=(1, 50), places=[50.0, 1.0], limit=2.0, latency=Latency.LAST_HOP)
-    right = fitted(problem, np.array([1, 0]), np.random.default_rng(1))
+    right = fit_filters(problem, np.array([1, 0]), np.random.default_rng(1))
     assert verify(problem, right).is_feasible
-    wrong = fitted(problem, np.array([0, 0]), np.random.default_rng(1))
+    wrong = fit_filters(problem, np.array([0, 0]), np.random.default_rng(1))
     audit = verify(problem, wrong)
     assert audit.broken() == {Rule.LATENCY}
     assert "49 where 2 is allowed" in audit.violations[0].message

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 from placement_builders import box_problem, interests, problems
 from rankcast.model.errors import PlacementError
-from rankcast.placement.kernels import contained, units_inside
+from rankcast.placement.kernels import contents_of, units_inside
 from rankcast.placement.problem.audit import Rule, verify
 from rankcast.placement.problem.boxes import UNIFORM, Density, corners
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme import linear_programme
-from rankcast.placement.programme.assignment import Loads, Stage, assigned
+from rankcast.placement.programme.assignment import Loads, Stage, assign_members
 from rankcast.placement.programme.filter_assignment import Sampling, assign_filters
-from rankcast.placement.programme.fitting import merged, savings
+from rankcast.placement.programme.fitting import merge_boxes, savings
 from rankcast.placement.programme.flow import (
     best_factor,
     cheapest_flow,
     classes_of,
-    drawn_members,
+    draw_members,
     feasible_factor,
     largest_flow,
 )
@@ -34,8 +34,8 @@ from rankcast.placement.programme.linear_programme import (
     Products,
     Programme,
     intervals,
-    shrunk,
-    solved,
+    shrink_boxes,
+    solve,
     superinterests,
 )
 from rankcast.placement.programme.slp import placed_by_programme
@@ -59,7 +59,7 @@ def test_members_get_leaves_that_they_are_allowed_within_the_rooms(problem, fact
     found = classes_of(problem.candidates, problem.site_of)
     rooms = problem.rooms(factor)
     flow = largest_flow(found.allowed, found.sizes, rooms)
-    leaf_of = drawn_members(flow, found.members, np.random.default_rng(seed))
+    leaf_of = draw_members(flow, found.members, np.random.default_rng(seed))
     placed = leaf_of >= 0
     assert placed.sum() == flow.total
     assert problem.candidates[problem.site_of[placed], leaf_of[placed]].all()
@@ -114,7 +114,7 @@ def test_demands_are_covered_by_brokers_they_may_have_with_each_part_in_a_box(pr
 @given(interests(), interests())
 def test_boxes_shrink_to_the_parts_in_them_or_vanish(parts, boxes):
     inside = [parts.sides[(parts.sides <= box).all(axis=1)] for box in boxes.sides]
-    assert shrunk(parts.sides, boxes.sides).tolist() == [own.max(axis=0).tolist() for own in inside if len(own)]
+    assert shrink_boxes(parts.sides, boxes.sides).tolist() == [own.max(axis=0).tolist() for own in inside if len(own)]
 
 
 @given(interests(), interests(), st.lists(st.integers(0, 9), min_size=10, max_size=10))
@@ -166,7 +166,7 @@ def test_members_go_where_they_are_covered_if_all_find_room_there(problem, seed)
     random = np.random.default_rng(seed)
     stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(-1))
     covers = stage.allowed_of() & (random.random(stage.allowed_of().shape) < 0.6)
-    columns = assigned(stage, covers, random)
+    columns = assign_members(stage, covers, random)
     assert problem.candidates[problem.site_of, columns].all()
     if places(stage, covers, problem.beta_max) == len(problem):
         child = stage.below.argmax(axis=0)[columns]
@@ -199,9 +199,11 @@ def test_boxes_are_merged_where_they_grow_least(wanted, most, sampled):
     grid = list(itertools.product(range(10), repeat=wanted.attributes))
     density = Density.sampled(grid, np.ones(len(grid))) if sampled else UNIFORM  # whole weights: no ties by rounding
     boxes = np.unique(wanted.sides, axis=0)
-    found = merged(boxes, most, density)
+    found = merge_boxes(boxes, most, density)
     assert found.tolist() == merged_by_definition(boxes, most, density).tolist()
-    alone = [merged(np.delete(boxes, at, axis=0), most, density) for at in range(len(boxes))] if len(boxes) > 1 else []
+    alone = (
+        [merge_boxes(np.delete(boxes, at, axis=0), most, density) for at in range(len(boxes))] if len(boxes) > 1 else []
+    )
     expected = [density.measures(found).sum() - density.measures(left).sum() for left in alone]
     if alone:
         assert savings(boxes, most, density).tolist() == pytest.approx(expected)
@@ -230,7 +232,7 @@ def whole_programme(problem):
         parts = [part for demand in demands for part in problem.interests.parts(stage.interests[demand])]
         parts = np.array(parts).reshape(-1, problem.interests.sides.shape[1])
         boxes = all_enclosing(parts) if len(parts) else parts
-        candidates.append(Candidates(boxes, *contained(parts, boxes)))
+        candidates.append(Candidates(boxes, *contents_of(parts, boxes)))
     rooms = problem.rooms(problem.beta_max).astype(float)
     return Programme.of(stage.allowed_of(), counts, candidates, stage.sizes, rooms, stage.most, problem.density)
 
@@ -260,7 +262,7 @@ def test_the_bound_of_the_whole_programme_is_below_every_placement(problem, iter
     best = least_traffic(problem, lambda boxes: problem.density.measures(boxes).sum())
     if best is None:
         return
-    found = solved(whole_programme(problem), 1e-6, iterations)
+    found = solve(whole_programme(problem), 1e-6, iterations)
     assert found.bound <= best + 1e-6
     if iterations > 1000:
         assert found.objective <= best + 1e-2 * (1 + best)

@@ -29,8 +29,8 @@ from rankcast.compiling import compiled, constant, inner
 from rankcast.placement.kernels import NOWHERE, Filters, empty_filters, growth, holds_all, let_in, used_boxes
 from rankcast.placement.problem.boxes import hull
 from rankcast.placement.problem.problem import Placement, Problem
-from rankcast.placement.programme.fitting import fitted
-from rankcast.placement.programme.flow import best_factor, classes_of, drawn_members
+from rankcast.placement.programme.fitting import fit_filters
+from rankcast.placement.programme.flow import best_factor, classes_of, draw_members
 
 SAME = 1e-12
 """Growth less than that, as a share of the measure of everything, is none: it comes from rounding."""
@@ -77,21 +77,21 @@ def _greedy(problem: Problem, candidates: Array, *, offline: bool) -> Placement:
 
 def closest_without_balance(problem: Problem, random: np.random.Generator) -> Placement:
     """Give every subscriber to the nearest leaf that has any capacity."""
-    return fitted(problem, _by_distance(problem)[problem.site_of, 0], random)
+    return fit_filters(problem, _by_distance(problem)[problem.site_of, 0], random)
 
 
 def closest(problem: Problem, random: np.random.Generator) -> Placement:
     """Give every subscriber, by number, to the nearest leaf that has room at `beta_max`; to the nearest if none has."""
     column_of = np.empty(len(problem), np.int64)
     _first_with_room(_by_distance(problem), problem.site_of, problem.rooms(problem.beta_max), column_of)
-    return fitted(problem, column_of, random)
+    return fit_filters(problem, column_of, random)
 
 
 def balance(problem: Problem, random: np.random.Generator) -> Placement:
     """Keep latency limits, and make the load factor as small as possible; may be below `beta`."""
     classes = classes_of(problem.candidates, problem.site_of)
     _, flow = best_factor(classes.allowed, classes.sizes, problem.shares_of_leaves)
-    return fitted(problem, drawn_members(flow, classes.members, random), random)
+    return fit_filters(problem, draw_members(flow, classes.members, random), random)
 
 
 def _by_distance(problem: Problem) -> Array:

@@ -67,7 +67,7 @@ def _inside_others(part: Array, lows: Array, highs: Array, digits: Array) -> boo
 
 
 @compiled
-def shrunk_products(
+def shrink_products(
     parts: Array, keys: Array, lows: Array, highs: Array, counts: Array, hulls: Array, hashes: Array
 ) -> int:
     """Shrink every product of intervals to the hull of the parts in it; return how many contain any.
@@ -112,7 +112,7 @@ def shrunk_products(
 
 
 @compiled
-def contained(parts: Array, boxes: Array) -> tuple[Array, Array]:
+def contents_of(parts: Array, boxes: Array) -> tuple[Array, Array]:
     """Return which parts lie in each box, as offsets and part numbers."""
     offsets = np.zeros(len(boxes) + 1, np.int64)
     for box in range(len(boxes)):

@@ -31,9 +31,9 @@ from rankcast.arrays import Array
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.kernels import measure
 from rankcast.placement.problem.problem import Placement, Problem
-from rankcast.placement.programme.assignment import Stage, assigned
-from rankcast.placement.programme.fitting import fit_inner_filters, fitted, fitted_leaf, leaf_seeds, parts_by_leaf
-from rankcast.placement.programme.flow import cheapest_flow, classes_of, drawn_members, first_full_flow
+from rankcast.placement.programme.assignment import Stage, assign_members
+from rankcast.placement.programme.fitting import fit_filters, fit_inner_filters, fit_leaf, leaf_seeds, parts_by_leaf
+from rankcast.placement.programme.flow import cheapest_flow, classes_of, draw_members, first_full_flow
 from rankcast.placement.search_kernels import COUNT, LEAF, UPPER, empty_walk, put_all, search, shrink_all
 
 HOT, COLD = 0.3, 3e-3
@@ -140,10 +140,10 @@ class Thinned:
         filters = [found.filters[leaf] for leaf in leaves]
         starts = np.cumsum([0, *map(len, filters)])
         strict = replace(self.stage, problem=replace(problem, beta=factor, beta_max=factor))
-        columns = assigned(strict, self.stage.all_covers(starts, np.concatenate(filters)), random)
+        columns = assign_members(strict, self.stage.all_covers(starts, np.concatenate(filters)), random)
         if (np.bincount(columns, minlength=len(leaves)) > problem.rooms(factor)).any():
             return None
-        return fitted(problem, columns, random, dict(zip(leaves.tolist(), filters, strict=True)))
+        return fit_filters(problem, columns, random, dict(zip(leaves.tolist(), filters, strict=True)))
 
 
 def improved(
@@ -152,7 +152,7 @@ def improved(
     """Return the best placement that is found with so many moves."""
     steps = min(STEPS, max(1, moves))
     counts = np.diff(np.linspace(0, moves, steps + 1).astype(np.int64)).tolist()
-    return _annealed(problem, start, random, ((step / steps, count) for step, count in enumerate(counts)), progress)
+    return _anneal(problem, start, random, ((step / steps, count) for step, count in enumerate(counts)), progress)
 
 
 def improved_within(
@@ -168,10 +168,10 @@ def improved_within(
         while (share := spent()) < 1:
             yield share, CHUNK
 
-    return _annealed(problem, start, random, chunks(), progress)
+    return _anneal(problem, start, random, chunks(), progress)
 
 
-def _annealed(
+def _anneal(
     problem: Problem,
     start: Placement,
     random: np.random.Generator,
@@ -179,11 +179,11 @@ def _annealed(
     progress: Progress | None,
 ) -> Placement:
     """Try moves by chunks, each with the share of the budget that is spent before it."""
-    begun = mended(problem, start, random)
+    begun = mend(problem, start, random)
     tell = progress or (lambda _share, _traffic: None)
     left = iter(chunks)
     begun = _begun_with_few(problem, begun, random, left, tell)
-    best = _walked(problem, begun, random, left, tell)
+    best = _walk_on(problem, begun, random, left, tell)
     return min(begun, best, key=lambda one: traffic_of(problem, one))
 
 
@@ -197,13 +197,13 @@ def _begun_with_few(
         return begun
     known = traffic_of(problem, begun)
     start = greedy_offline(few.problem)
-    found = _walked(few.problem, start, random, chunks, lambda share, _: tell(share, known), SHARE_OF_FEW)
+    found = _walk_on(few.problem, start, random, chunks, lambda share, _: tell(share, known), SHARE_OF_FEW)
     factor = problem.beta if _has_room(problem, begun, problem.beta) else problem.beta_max
     carried = few.carried_over(found, factor, random)
     return carried if carried is not None and traffic_of(problem, carried) < known else begun
 
 
-def _walked(
+def _walk_on(
     problem: Problem,
     start: Placement,
     random: np.random.Generator,
@@ -225,7 +225,7 @@ def _walked(
     return best
 
 
-def mended(problem: Problem, start: Placement, random: np.random.Generator) -> Placement:
+def mend(problem: Problem, start: Placement, random: np.random.Generator) -> Placement:
     """Return a placement as it is if it keeps latency and load, or one that differs for as few as possible."""
     column_of = np.searchsorted(problem.tree.leaves, start.brokers)
     is_timely = problem.candidates[problem.site_of, column_of].all()
@@ -240,11 +240,11 @@ def mended(problem: Problem, start: Placement, random: np.random.Generator) -> P
     costs[np.arange(len(codes)), current] = 0
     sizes = np.bincount(members.reshape(-1), minlength=len(codes))
     flow, _ = first_full_flow(problem, len(problem), lambda rooms: cheapest_flow(allowed, costs, sizes, rooms))
-    columns = drawn_members(flow, members.reshape(-1), random)
+    columns = draw_members(flow, members.reshape(-1), random)
     kept = np.where(
         problem.candidates[problem.site_of, column_of], column_of, problem.candidates[problem.site_of].argmax(axis=1)
     )
-    return fitted(problem, np.where(columns >= 0, columns, kept), random)
+    return fit_filters(problem, np.where(columns >= 0, columns, kept), random)
 
 
 def _has_room(problem: Problem, placement: Placement, factor: float) -> bool:
@@ -302,7 +302,7 @@ class _Descent:
         key = (column, parts.tobytes())
         if key not in self._known:
             most = int(self._problem.boxes_of_brokers[self._problem.tree.leaves[column]])
-            self._known[key] = fitted_leaf(parts, most, self._problem.density, self._seeds[column])
+            self._known[key] = fit_leaf(parts, most, self._problem.density, self._seeds[column])
         return self._known[key]
 
     def end_from(self, start: Placement) -> tuple[Placement, float]:

@@ -25,7 +25,7 @@ from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.kernels import measure
 from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, Problem
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
-from rankcast.placement.programme.fitting import fit_inner_filters, k_means, merged
+from rankcast.placement.programme.fitting import fit_inner_filters, k_means, merge_boxes
 from rankcast.placement.search import improved
 
 WORTHWHILE = 1e-9
@@ -219,7 +219,7 @@ class _Walk:
 
     def _around(self, boxes: Array, broker: int) -> Array:
         most = int(self.problem.boxes_of_brokers[broker])
-        return merged(np.unique(boxes, axis=0), most, self.problem.density)
+        return merge_boxes(np.unique(boxes, axis=0), most, self.problem.density)
 
     def _measure(self, boxes: Array) -> float:
         return measure(boxes, self.problem.density)

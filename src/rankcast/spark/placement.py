@@ -60,7 +60,7 @@ from rankcast.placement.problem.problem import Latency, Placement, Problem, attr
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.assignment import Stage, classes_at
 from rankcast.placement.programme.filter_assignment import Sampling, Yardstick
-from rankcast.placement.programme.fitting import fit_inner_filters, fitted_leaf, leaf_seeds
+from rankcast.placement.programme.fitting import fit_inner_filters, fit_leaf, leaf_seeds
 from rankcast.placement.programme.flow import classes_of
 from rankcast.placement.programme.slp import placed_by_programme
 
@@ -435,7 +435,7 @@ def place_table(
             random,
             sampling,
             stage_of=partial(stage_of, table, least_demands=least_demands),
-            fit=partial(fitted_by_spark, table),
+            fit=partial(fit_by_spark, table),
         )
     return SparkPlacement(table.problem, found.placement, found.yardstick)
 
@@ -497,14 +497,14 @@ def demand_blocks(table: PlacedSubscribers, class_of_site: Array, classes: int) 
     return demands.sortWithinPartitions("code").mapInArrow(_PackBlocks(table.problem.interests.sides.shape[1]), _BLOCK)
 
 
-def fitted_by_spark(
+def fit_by_spark(
     table: PlacedSubscribers,
     problem: Problem,
     column_of: Array,
     random: np.random.Generator,
     known: Mapping[int, Array],
 ) -> Placement:
-    """Return what `fitted` returns: leaves are fitted side by side, inner brokers on the driver."""
+    """Return what `fit_filters` returns: leaves are fitted side by side, inner brokers on the driver."""
     seeds, leaves, width = leaf_seeds(problem, random), problem.tree.leaves, problem.interests.sides.shape[1]
     filters = [np.empty((0, width)) for _ in range(len(problem.tree))]
     context = table.coded.sparkSession.sparkContext
@@ -597,7 +597,7 @@ def _fit(shipped: Any, width: int) -> Callable[[pa.Table], pa.Table]:
         most, density, seeds, known = shipped.value
         column = table["column"][0].as_py()
         parts = np.unique(rows_of(table["sides"], width)[0], axis=0)
-        boxes = fitted_leaf(parts, int(most[column]), density, int(seeds[column]), known[column])
+        boxes = fit_leaf(parts, int(most[column]), density, int(seeds[column]), known[column])
         return pa.table({"column": pa.array([column], pa.int32()), "boxes": pa.array([boxes.tobytes()])})
 
     return fit

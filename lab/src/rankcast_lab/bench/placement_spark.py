@@ -22,7 +22,7 @@ from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.slp import ProgrammedPlacement, placed_by_programme
 from rankcast.samples.placement import Workload
-from rankcast.spark.placement import LEAST_DEMANDS, PlacedSubscribers, SparkStage, Terms, fitted_by_spark, stage_of
+from rankcast.spark.placement import LEAST_DEMANDS, PlacedSubscribers, SparkStage, Terms, fit_by_spark, stage_of
 from rankcast_lab.bench.memory import MEGABYTE
 from rankcast_lab.bench.placement_runs import check_workloads
 from rankcast_lab.bench.placement_spark_table import OWN, drawn, terms_of, write_table
@@ -133,7 +133,7 @@ def placed_and_timed(
         problem: Problem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array]
     ) -> Placement:
         with watch.part(FITTING):
-            return fitted_by_spark(table, problem, column_of, random, known)
+            return fit_by_spark(table, problem, column_of, random, known)
 
     with table:
         return placed_by_programme(

@@ -18,7 +18,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.placement.dynamic.dynamic import LivingFilters
 from rankcast.placement.problem.problem import Placement, Problem
-from rankcast.placement.programme.fitting import fitted
+from rankcast.placement.programme.fitting import fit_filters
 
 
 class Again(Enum):
@@ -72,7 +72,7 @@ def greedy_with_eviction(problem: Problem, random: np.random.Generator, again: A
     for subscriber in lost:
         columns = columns_of[problem.site_of[subscriber]]
         column_of[subscriber] = _cheapest(problem, filters, subscriber, columns, np.zeros(len(columns)))
-    return Evicting(fitted(problem, column_of, random), evicted, len(lost))
+    return Evicting(fit_filters(problem, column_of, random), evicted, len(lost))
 
 
 def _cheapest(problem: Problem, filters: LivingFilters, subscriber: int, columns: Array, loads: Array) -> int:

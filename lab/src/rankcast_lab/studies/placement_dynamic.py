@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.placement.dynamic.drift import measured_yardstick, replanned
+from rankcast.placement.dynamic.drift import present_yardstick, replanned
 from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.dynamic.improvement import improve
 from rankcast.placement.greedy import greedy_offline
@@ -91,7 +91,7 @@ def followed(subscribers: int, brokers: int, steps: int, settings: Settings) -> 
                     moved[name] += len(_arrive(placement, f"second {number}", second, number))
             done = improve(ways[IMPROVED], round(BUDGET * subscribers), np.random.default_rng([settings.seed, step]))
             moved[IMPROVED] += len(done.moved)
-        yardstick = measured_yardstick(ways[ALONE].snapshot(), np.random.default_rng([settings.seed, 9])).objective
+        yardstick = present_yardstick(ways[ALONE].snapshot(), np.random.default_rng([settings.seed, 9])).objective
         if ways[REPLANNED].traffic / yardstick > LIMIT * bases[REPLANNED] and step:
             moved[REPLANNED] += _plan(ways[REPLANNED], settings.seed)
             bases[REPLANNED] = ways[REPLANNED].traffic / yardstick

@@ -24,7 +24,7 @@ from rankcast.placement.programme.filter_assignment import Sampling, Yardstick, 
 Planner = Callable[[Problem, np.random.Generator], Placement]
 
 
-def measured_yardstick(snapshot: Snapshot, random: np.random.Generator, sampling: Sampling | None = None) -> Yardstick:
+def present_yardstick(snapshot: Snapshot, random: np.random.Generator, sampling: Sampling | None = None) -> Yardstick:
     """Return the yardstick of the present subscribers: one linear programme on a sample."""
     problem = snapshot.problem
     stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(PUBLISHER))
@@ -34,7 +34,7 @@ def measured_yardstick(snapshot: Snapshot, random: np.random.Generator, sampling
 def excess(placement: DynamicPlacement, random: np.random.Generator, sampling: Sampling | None = None) -> float:
     """Return the traffic into the brokers at the top of the tree over the yardstick."""
     top = placement.tree.children(PUBLISHER)
-    objective = measured_yardstick(placement.snapshot(), random, sampling).objective
+    objective = present_yardstick(placement.snapshot(), random, sampling).objective
     traffic = float(placement.filters.measures[top].sum())
     return traffic / objective if objective > 0 else (1.0 if traffic == 0 else np.inf)
 

@@ -30,7 +30,7 @@ from rankcast.placement.programme.flow import (
     Classes,
     cheapest_flow,
     classes_of,
-    drawn_members,
+    draw_members,
     first_full_flow,
     largest_flow,
 )
@@ -128,7 +128,7 @@ def classes_at(groups: Classes, below: Array) -> Array:
     return found
 
 
-def assigned(stage: Stage, covers: Array, random: np.random.Generator) -> Array:
+def assign_members(stage: Stage, covers: Array, random: np.random.Generator) -> Array:
     """Return the leaf column of each member: covered, within its candidates, and balanced.
 
     When the filters that cover demands leave too little room at `beta_max`, as few as possible go to leaves whose
@@ -147,7 +147,7 @@ def assigned(stage: Stage, covers: Array, random: np.random.Generator) -> Array:
         flow, _ = first_full_flow(
             problem, len(stage.members), lambda rooms: cheapest_flow(anywhere, ~within, classes.sizes, rooms)
         )
-    columns = drawn_members(flow, classes.members, random)
+    columns = draw_members(flow, classes.members, random)
     lost = np.flatnonzero(columns < 0)
     if len(lost):  # there is no placement within the limits of load: those left over go to the least loaded
         loads = np.bincount(columns[columns >= 0], minlength=leaves) / np.maximum(problem.shares_of_leaves, 1e-300)
@@ -196,7 +196,7 @@ class Loads:
         )
         leaves = len(rooms)
         members = np.zeros((len(stage.members), 3), np.int64)
-        members[:, LEAF] = drawn_members(flow, classes.members, random)
+        members[:, LEAF] = draw_members(flow, classes.members, random)
         members[:, DEMAND] = stage.demand_of
         self._tables = LoadTables(
             allowed,

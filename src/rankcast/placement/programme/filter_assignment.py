@@ -26,9 +26,9 @@ from rankcast.arrays import Array
 from rankcast.placement.kernels import units_inside
 from rankcast.placement.problem.boxes import grown, hull, lengths
 from rankcast.placement.programme.assignment import Loads, Stage
-from rankcast.placement.programme.fitting import merged, savings
+from rankcast.placement.programme.fitting import merge_boxes, savings
 from rankcast.placement.programme.flow import classes_of, largest_flow
-from rankcast.placement.programme.linear_programme import Fractional, Products, Programme, solved, superinterests
+from rankcast.placement.programme.linear_programme import Fractional, Products, Programme, solve, superinterests
 
 INVALID = 1 / 8
 """When more weight than that is not covered, the round does not count, and weights stay as they are."""
@@ -104,14 +104,14 @@ def assign_filters(stage: Stage, random: np.random.Generator, sampling: Sampling
         drawn = random_demands(weights, int(guess * np.log(guess)), random)
         sample = _with_load(stage, drawn, random, sampling)
         programme = _programme(stage, sample, random, sampling)
-        fractional = solved(programme, sampling.accuracy, sampling.iterations)
-        picked = rounded(stage, sample, programme, fractional, random)
-        boxes = _expanded(stage, programme.boxes, sampling.epsilon)
+        fractional = solve(programme, sampling.accuracy, sampling.iterations)
+        picked = round_shares(stage, sample, programme, fractional, random)
+        boxes = _expand(stage, programme.boxes, sampling.epsilon)
         starts = by_broker(programme.box_broker[picked], len(stage.brokers))
         missed = stage.uncovered(starts, boxes[picked])
         if not missed.any():
-            picked = with_room(stage, programme, boxes, picked)
-            owners, boxes = simplified(stage, programme.box_broker[picked], boxes[picked], random)
+            picked = add_room(stage, programme, boxes, picked)
+            owners, boxes = simplify(stage, programme.box_broker[picked], boxes[picked], random)
             yardstick = Yardstick(fractional.objective, fractional.bound, len(sample.demands), len(weights), rounds)
             return Preliminary(by_broker(owners, len(stage.brokers)), boxes, yardstick)
         if weights[missed].sum() <= INVALID * weights.sum():
@@ -125,7 +125,7 @@ def yardstick_of(stage: Stage, random: np.random.Generator, sampling: Sampling) 
     guess = max(2.0, sampling.guess * len(stage.brokers))
     drawn = random_demands(stage.sizes.astype(np.float64), int(guess * np.log(guess)), random)
     sample = _with_load(stage, drawn, random, sampling)
-    fractional = solved(_programme(stage, sample, random, sampling), sampling.accuracy, sampling.iterations)
+    fractional = solve(_programme(stage, sample, random, sampling), sampling.accuracy, sampling.iterations)
     return Yardstick(fractional.objective, fractional.bound, len(sample.demands), len(stage.sizes), 1)
 
 
@@ -172,7 +172,7 @@ def _programme(stage: Stage, sample: Sample, random: np.random.Generator, sampli
     return Programme.of(allowed, counts, candidates, sample.loads, sample.rooms, stage.most, stage.problem.density)
 
 
-def _expanded(stage: Stage, boxes: Array, epsilon: float) -> Array:
+def _expand(stage: Stage, boxes: Array, epsilon: float) -> Array:
     whole = lengths(hull(stage.problem.interests.sides)[None])[0]
     return grown(boxes, epsilon, float(epsilon / 2 * FLOOR * whole.min()))
 
@@ -188,10 +188,10 @@ class Sample:
 
 def has_room(allowed: Array, sample: Sample) -> bool:
     """Whether the sampled load has room where it is allowed to go."""
-    return int(unserved(allowed, sample)[0].sum()) == 0
+    return int(unserved_units(allowed, sample)[0].sum()) == 0
 
 
-def unserved(allowed: Array, sample: Sample) -> tuple[Array, Array]:
+def unserved_units(allowed: Array, sample: Sample) -> tuple[Array, Array]:
     """Return how many units of each demand find no room at best, and what room is left at brokers then."""
     classes = classes_of(allowed, np.arange(len(allowed)))
     sizes = np.bincount(classes.members, weights=sample.loads, minlength=len(classes.allowed)).astype(np.int64) * UNITS
@@ -207,7 +207,7 @@ def unserved(allowed: Array, sample: Sample) -> tuple[Array, Array]:
     return np.clip(short[classes.members] - before, 0, sample.loads * UNITS), left
 
 
-def rounded(
+def round_shares(
     stage: Stage, sample: Sample, programme: Programme, fractional: Fractional, random: np.random.Generator
 ) -> Array:
     """Return which candidate boxes to take: they cover the sample and, if that can be, have room for its load."""
@@ -220,7 +220,7 @@ def rounded(
     for _ in range(REPAIRS):
         starts = by_broker(programme.box_broker[picked], len(stage.brokers))
         covers = stage.covers(sample.demands, starts, programme.boxes[picked])
-        short, left = unserved(covers, sample)
+        short, left = unserved_units(covers, sample)
         gaps = np.asarray(~covers.any(axis=1))
         added = []
         for demand in np.flatnonzero(gaps | (short > 0)):
@@ -237,7 +237,7 @@ def rounded(
     return picked
 
 
-def with_room(stage: Stage, programme: Programme, boxes: Array, picked: Array) -> Array:
+def add_room(stage: Stage, programme: Programme, boxes: Array, picked: Array) -> Array:
     """Add boxes until all members have room at `beta`, those first that give room to most for their measure.
 
     The programme knows of load by a sample only. `boxes` are its own, grown by epsilon. Where no box helps, as members
@@ -249,7 +249,7 @@ def with_room(stage: Stage, programme: Programme, boxes: Array, picked: Array) -
     hulls = stage.problem.interests.hulls
     covers = stage.all_covers(by_broker(programme.box_broker[picked], len(stage.brokers)), boxes[picked])
     while True:
-        short, left = unserved(covers, sample)
+        short, left = unserved_units(covers, sample)
         useful: dict[int, float] = {}
         for broker in np.flatnonzero(left > 0).tolist():
             wanting = np.where(stage.allowed_at(broker) & ~covers[:, broker], short, 0)
@@ -276,7 +276,7 @@ def by_broker(owners: Array, brokers: int) -> Array:
     return np.searchsorted(owners, np.arange(brokers + 1))
 
 
-def simplified(stage: Stage, owners: Array, boxes: Array, random: np.random.Generator) -> tuple[Array, Array]:
+def simplify(stage: Stage, owners: Array, boxes: Array, random: np.random.Generator) -> tuple[Array, Array]:
     """Return fewer boxes, as many as filters may have, with their owners; all demands stay covered.
 
     Merged boxes cover more than those they come from, so that after merging some of the others are not needed. Load is
@@ -285,19 +285,19 @@ def simplified(stage: Stage, owners: Array, boxes: Array, random: np.random.Gene
     brokers = len(stage.brokers)
     covers = stage.all_covers(by_broker(owners, brokers), boxes)
     loads = Loads(stage, covers, random)
-    kept = _pruned(stage, loads, covers, owners, boxes)
+    kept = _prune(stage, loads, covers, owners, boxes)
     joined = [
-        merged(boxes[kept & (owners == broker)], int(most), stage.problem.density)
+        merge_boxes(boxes[kept & (owners == broker)], int(most), stage.problem.density)
         for broker, most in enumerate(stage.most)
     ]
     owners, boxes = np.repeat(np.arange(brokers), [len(own) for own in joined]), np.concatenate(joined)
     covers = stage.all_covers(by_broker(owners, brokers), boxes)
     loads.cover(covers)
-    kept = _pruned(stage, loads, covers, owners, boxes)
+    kept = _prune(stage, loads, covers, owners, boxes)
     return owners[kept], boxes[kept]
 
 
-def _pruned(stage: Stage, loads: Loads, covers: Array, owners: Array, boxes: Array) -> Array:
+def _prune(stage: Stage, loads: Loads, covers: Array, owners: Array, boxes: Array) -> Array:
     """Return which boxes to keep, so that all demands stay covered and everybody who has a place keeps one.
 
     A box that is needed stays so when others are dropped, so each is tried once.

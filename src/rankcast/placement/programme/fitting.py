@@ -31,7 +31,7 @@ BLOCK = 1 << 16
 """Points whose distances to all centres are in memory at a time."""
 
 
-def fitted(
+def fit_filters(
     problem: Problem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array] | None = None
 ) -> Placement:
     """Return the placement with a given leaf column for each subscriber, and filters fitted to that.
@@ -43,7 +43,7 @@ def fitted(
     for column, parts in enumerate(parts_by_leaf(problem, column_of)):
         broker = int(problem.tree.leaves[column])
         most = int(problem.boxes_of_brokers[broker])
-        filters[broker] = fitted_leaf(
+        filters[broker] = fit_leaf(
             parts, most, problem.density, int(seeds[column]), None if known is None else known[broker]
         )
     fit_inner_filters(problem, filters, random)
@@ -55,14 +55,14 @@ def leaf_seeds(problem: Problem, random: np.random.Generator) -> Array:
     return random.integers(0, 1 << 63, len(problem.tree.leaves))
 
 
-def fitted_leaf(parts: Array, most: int, density: Density, seed: int, known: Array | None = None) -> Array:
+def fit_leaf(parts: Array, most: int, density: Density, seed: int, known: Array | None = None) -> Array:
     """Return the filter of a leaf: few boxes around parts, or known boxes tightened to them where that is smaller."""
     if not len(parts):
         return parts
     found = enclosing(parts, most, density, np.random.default_rng(seed))
     if known is None:
         return found
-    tight = _tightened(parts, known, most, density)
+    tight = _tighten(parts, known, most, density)
     return tight if measure(tight, density) < measure(found, density) else found
 
 
@@ -92,11 +92,11 @@ def enclosing(boxes: Array, most: int, density: Density, random: np.random.Gener
         return boxes
     points = np.column_stack([normalised(column) for column in boxes.T])
     found = [hulls(boxes, k_means(points, most, random)) for _ in range(TRIES)]
-    found.append(merged(hulls(boxes, k_means(points, MERGED, random)), most, density))
+    found.append(merge_boxes(hulls(boxes, k_means(points, MERGED, random)), most, density))
     return min(found, key=lambda tried: measure(tried, density))
 
 
-def _tightened(parts: Array, boxes: Array, most: int, density: Density) -> Array:
+def _tighten(parts: Array, boxes: Array, most: int, density: Density) -> Array:
     """Give each part to the smallest known box that contains it, shrink boxes to that, and merge what is too many."""
     order = np.argsort(density.measures(boxes), kind="stable")
     labels = np.full(len(parts), len(boxes))
@@ -104,7 +104,7 @@ def _tightened(parts: Array, boxes: Array, most: int, density: Density) -> Array
         labels[(parts <= box).all(axis=1)] = rank
     alone = labels == len(boxes)  # in no known box: one of its own
     labels[alone] += np.arange(alone.sum())
-    return merged(np.unique(hulls(parts, labels), axis=0), most, density)
+    return merge_boxes(np.unique(hulls(parts, labels), axis=0), most, density)
 
 
 def hulls(boxes: Array, labels: Array) -> Array:
@@ -115,19 +115,19 @@ def hulls(boxes: Array, labels: Array) -> Array:
     return found
 
 
-def merged(boxes: Array, most: int, density: Density) -> Array:
+def merge_boxes(boxes: Array, most: int, density: Density) -> Array:
     """Merge the two boxes that grow least by it, until there are few enough."""
-    return _merged(boxes, most, density)[0]
+    return _merge(boxes, most, density)[0]
 
 
 def savings(boxes: Array, most: int, density: Density) -> Array:
     """Return how much less boxes measure together, merged to so many, without each one of them."""
     every = np.arange(len(boxes))
-    _, whole = _merged(boxes, most, density)
-    return np.array([whole - _merged(boxes[every != at], most, density)[1] for at in every])
+    _, whole = _merge(boxes, most, density)
+    return np.array([whole - _merge(boxes[every != at], most, density)[1] for at in every])
 
 
-def _merged(boxes: Array, most: int, density: Density) -> tuple[Array, float]:
+def _merge(boxes: Array, most: int, density: Density) -> tuple[Array, float]:
     """Return merged boxes, and what they measure together, added up in their order."""
     found, measures = np.array(boxes, order="C"), np.empty(len(boxes))
     count = merge(found, len(found), most, measures, density.rows)

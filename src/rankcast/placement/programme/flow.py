@@ -115,7 +115,7 @@ def first_full_flow(problem: Problem, members: int, flow_within: Callable[[Array
     return flow, rooms
 
 
-def drawn_members(flow: Flow, members: Array, random: np.random.Generator) -> Array:
+def draw_members(flow: Flow, members: Array, random: np.random.Generator) -> Array:
     """Return the leaf of each subscriber, drawn at random within its class; -1 for those without a place."""
     order = random.permutation(len(members))
     order = order[np.argsort(members[order], kind="stable")]

@@ -35,7 +35,7 @@ from scipy.sparse import csc_matrix
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.kernels import contained, shrunk_products
+from rankcast.placement.kernels import contents_of, shrink_products
 from rankcast.placement.problem.boxes import Density, corners, hull
 from rankcast.placement.programme.fitting import hulls, k_means, normalised
 
@@ -74,9 +74,9 @@ def superinterests(parts: Array, positions: Array, count: int, random: np.random
     return np.unique(hulls(parts, k_means(points, count, random)), axis=0)
 
 
-def shrunk(parts: Array, boxes: Array) -> Array:
+def shrink_boxes(parts: Array, boxes: Array) -> Array:
     """Return boxes shrunk to the hull of the parts in each; those without any are left out."""
-    offsets, numbers = contained(parts, boxes)
+    offsets, numbers = contents_of(parts, boxes)
     found: Array = np.maximum.reduceat(parts[numbers], offsets[:-1][np.diff(offsets) > 0], axis=0)
     return found
 
@@ -135,10 +135,12 @@ class Products:
             return Candidates(parts, np.zeros(1, np.int64), np.zeros(0, np.int64))
         size = int(self.counts.prod())
         boxes, hashes = np.empty((size, parts.shape[1])), np.empty(size, np.uint64)
-        made = shrunk_products(parts, keys, self.lows, self.highs, self.counts, boxes, hashes)
+        made = shrink_products(parts, keys, self.lows, self.highs, self.counts, boxes, hashes)
         _, first = np.unique(hashes[:made], return_index=True)
-        different = np.unique(np.concatenate([boxes[first], hull(parts)[None], shrunk(parts, self.others)]), axis=0)
-        return Candidates(different, *contained(parts, different))
+        different = np.unique(
+            np.concatenate([boxes[first], hull(parts)[None], shrink_boxes(parts, self.others)]), axis=0
+        )
+        return Candidates(different, *contents_of(parts, different))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,7 +259,7 @@ class Fractional:
     bound: float
 
 
-def solved(programme: Programme, accuracy: float, iterations: int) -> Fractional:
+def solve(programme: Programme, accuracy: float, iterations: int) -> Fractional:
     """Solve to a relative accuracy, or as far as the iterations go: the bound is one in any case.
 
     Raises PlacementError when the solver refuses the programme or returns no numbers.

@@ -19,13 +19,13 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.placement.problem.problem import Placement, Problem
 from rankcast.placement.problem.tree import PUBLISHER
-from rankcast.placement.programme.assignment import Stage, assigned
+from rankcast.placement.programme.assignment import Stage, assign_members
 from rankcast.placement.programme.filter_assignment import Sampling, Yardstick, assign_filters
-from rankcast.placement.programme.fitting import fitted
+from rankcast.placement.programme.fitting import fit_filters
 
 StageMaker = Callable[[Problem, Array, Array], Stage]
 Fitter = Callable[[Problem, Array, np.random.Generator, Mapping[int, Array]], Placement]
-"""Like `Stage.of` and `fitted`."""
+"""Like `Stage.of` and `fit_filters`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,11 +41,11 @@ def placed_by_programme(
     random: np.random.Generator,
     sampling: Sampling | None = None,
     stage_of: StageMaker = Stage.of,
-    fit: Fitter = fitted,
+    fit: Fitter = fit_filters,
 ) -> ProgrammedPlacement:
     """Place by linear programming: SLP1 on a tree of one level, SLP on any other.
 
-    `stage_of` and `fit` may do the work of `Stage.of` and `fitted` elsewhere, with the same results.
+    `stage_of` and `fit` may do the work of `Stage.of` and `fit_filters` elsewhere, with the same results.
     """
     sampling = Sampling() if sampling is None else sampling
     column_of = np.full(len(problem), -1)
@@ -58,7 +58,7 @@ def placed_by_programme(
         preliminary = assign_filters(stage, random, sampling)
         yardstick = preliminary.yardstick if yardstick is None else yardstick
         covers = stage.all_covers(preliminary.starts, preliminary.boxes)
-        columns = assigned(stage, covers, random)
+        columns = assign_members(stage, covers, random)
         child_of = stage.below.argmax(axis=0)[columns]
         for number, broker in enumerate(stage.brokers.tolist()):
             below = members[child_of == number]
