@@ -245,7 +245,7 @@ def test_a_tree_that_is_too_wide_is_designed_anew_or_refused_at_once(folder, mon
     assert "kept; load above 1; more than 3 children" in " ".join(result.stdout.split())
     assert json.loads((folder / "plan.json").read_text())["algorithm"] == "designed tree"
     monkeypatch.setattr(
-        "rankcast.cli.place.command._placed", lambda *_, **__: pytest.fail("placed before it was checked")
+        "rankcast.cli.place.command._place", lambda *_, **__: pytest.fail("placed before it was checked")
     )
     refused = run_text(folder, wide.replace("delay: 3", "delay: 0"), *options)
     assert refused.exit_code == 1

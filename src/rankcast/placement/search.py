@@ -184,7 +184,7 @@ def _anneal(
     left = iter(chunks)
     begun = _begun_with_few(problem, begun, random, left, tell)
     best = _walk_on(problem, begun, random, left, tell)
-    return min(begun, best, key=lambda one: traffic_of(problem, one))
+    return min(begun, best, key=lambda placement: traffic_of(problem, placement))
 
 
 def _begun_with_few(

@@ -101,7 +101,7 @@ class Result:
 
 def checked_algorithms(names: Sequence[str]) -> tuple[Algorithm, ...]:
     """Return the algorithms that were named, each once."""
-    known = {one.value: one for one in Algorithm}
+    known = {algorithm.value: algorithm for algorithm in Algorithm}
     for name in names:
         if name not in known and name != "all":
             raise InvalidValueError(f"--algorithm: there is no {shown(name)}; expected {', '.join(known)} or all")
@@ -117,16 +117,16 @@ def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, a
         starting_point(named.problem, wishes.degree, np.random.default_rng(wishes.seed))
     with progress("compiling, once per installation", quiet=as_json):
         warm_up(dict.fromkeys((*algorithms, *(DEFAULT if wishes.degree is not None else ()))))
-    results = [_placed(named, algorithm, wishes, quiet=as_json) for algorithm in algorithms]
+    results = [_place(named, algorithm, wishes, quiet=as_json) for algorithm in algorithms]
     if wishes.degree is not None:
-        results.extend(_designed(named, wishes.degree, wishes, quiet=as_json))
-    best = min(results, key=lambda one: one.order)
+        results.extend(_design(named, wishes.degree, wishes, quiet=as_json))
+    best = min(results, key=lambda result: result.order)
     if wishes.out is not None:
         plan = plan_of(best.named, best.label, best.placement, best.audit)
         save_placement_plan(wishes.out, plan.document())
     pictures = [] if wishes.plots is None else draw_results(wishes.plots, results, best)
     if as_json:
-        documents = [_document(one) for one in results]
+        documents = [_document(result) for result in results]
         about = {"attributes": list(named.attributes), "notes": [*named.notes, *_remarks(best)]}
         shown_files = {} if wishes.plots is None else {"plots": list(map(str, pictures))}
         write_json({"best": best.label, "algorithms": documents, **about, **shown_files})
@@ -178,14 +178,14 @@ def _deployed(value: Mapping[str, Any], folder: Path) -> NamedDemand:
 
 
 def _events(path: Path, remarks: list[str]) -> Iterator[Event]:
-    for one in read_events(path):
-        if isinstance(one, Problem):
-            remarks.append(str(one))
+    for event in read_events(path):
+        if isinstance(event, Problem):
+            remarks.append(str(event))
         else:
-            yield one
+            yield event
 
 
-def _placed(named: NamedProblem, algorithm: Algorithm, wishes: Wishes, *, quiet: bool) -> Result:
+def _place(named: NamedProblem, algorithm: Algorithm, wishes: Wishes, *, quiet: bool) -> Result:
     began = perf_counter()
     is_search = algorithm is Algorithm.LOCAL_SEARCH
     with progress(algorithm.value, total=100 if is_search else None, quiet=quiet) as bar:
@@ -201,15 +201,15 @@ def _placed(named: NamedProblem, algorithm: Algorithm, wishes: Wishes, *, quiet:
             made = exchanged(named.problem, made, random)
         else:
             made = place(named.problem, algorithm, random, wishes.moves, tell)
-    return _audited(algorithm.value, named, made, perf_counter() - began, wishes.degree)
+    return _audit(algorithm.value, named, made, perf_counter() - began, wishes.degree)
 
 
-def _audited(label: str, named: NamedProblem, made: Placement, seconds: float | None, degree: int | None) -> Result:
+def _audit(label: str, named: NamedProblem, made: Placement, seconds: float | None, degree: int | None) -> Result:
     is_too_wide = degree is not None and most_children(named.problem.tree)[1] > degree
     return Result(label, named, made, verify(named.problem, made), seconds, degree if is_too_wide else None)
 
 
-def _designed(named: NamedProblem, degree: int, wishes: Wishes, *, quiet: bool) -> tuple[Result, Result]:
+def _design(named: NamedProblem, degree: int, wishes: Wishes, *, quiet: bool) -> tuple[Result, Result]:
     """Choose another tree, too; the given one with as long a search is there to compare."""
     began = perf_counter()
     moves = max(FEWEST_MOVES, MOVES_PER_SUBSCRIBER * len(named.problem)) if wishes.moves is None else wishes.moves
@@ -217,32 +217,32 @@ def _designed(named: NamedProblem, degree: int, wishes: Wishes, *, quiet: bool) 
         made = designed(named.problem, degree, np.random.default_rng(wishes.seed), moves)
     seconds = perf_counter() - began
     return (
-        _audited("given tree", named, made.given, None, degree),
-        _audited("designed tree", replace(named, problem=made.problem), made.placement, seconds, degree),
+        _audit("given tree", named, made.given, None, degree),
+        _audit("designed tree", replace(named, problem=made.problem), made.placement, seconds, degree),
     )
 
 
-def _document(one: Result) -> dict[str, object]:
-    audit = one.audit
+def _document(result: Result) -> dict[str, object]:
+    audit = result.audit
     return {
-        "algorithm": one.label,
+        "algorithm": result.label,
         "traffic": audit.bandwidth,
-        "brokers_per_event": audit.bandwidth / one.named.everything,
+        "brokers_per_event": audit.bandwidth / result.named.everything,
         "load_factor": audit.load_factor,
         "rms_delay": audit.rms_delay,
         "violations": [violation.message for violation in audit.violations],
-        "most_children": most_children(one.named.problem.tree)[1],
-        "seconds": one.seconds,
+        "most_children": most_children(result.named.problem.tree)[1],
+        "seconds": result.seconds,
     }
 
 
-def _limits(one: Result) -> str:
+def _limits(result: Result) -> str:
     """Return which limits a result keeps; a load that is allowed but more than wanted is said, too."""
-    wide = "" if one.too_wide is None else f"; more than {counted(one.too_wide, 'child', 'children')}"
-    if not one.audit.is_feasible:
-        return f"broken: {', '.join(sorted(rule.value for rule in one.audit.broken()))}{wide}"
-    beta = one.named.problem.beta
-    return f"kept; load above {beta:g}{wide}" if one.audit.load_factor > beta * (1 + TOLERANCE) else f"kept{wide}"
+    wide = "" if result.too_wide is None else f"; more than {counted(result.too_wide, 'child', 'children')}"
+    if not result.audit.is_feasible:
+        return f"broken: {', '.join(sorted(rule.value for rule in result.audit.broken()))}{wide}"
+    beta = result.named.problem.beta
+    return f"kept; load above {beta:g}{wide}" if result.audit.load_factor > beta * (1 + TOLERANCE) else f"kept{wide}"
 
 
 def _remarks(best: Result) -> list[str]:
@@ -268,14 +268,14 @@ def _show(named: NamedProblem, results: Sequence[Result], best: Result) -> None:
     }
     rows = [
         (
-            one.label,
-            shown_amount(one.audit.bandwidth),
-            f"{one.audit.load_factor:.2f}",
-            f"{one.audit.rms_delay:.2f}",
-            "" if one.seconds is None else f"{one.seconds:.1f}",
-            _limits(one),
+            result.label,
+            shown_amount(result.audit.bandwidth),
+            f"{result.audit.load_factor:.2f}",
+            f"{result.audit.rms_delay:.2f}",
+            "" if result.seconds is None else f"{result.seconds:.1f}",
+            _limits(result),
         )
-        for one in results
+        for result in results
     ]
     shown_on = console()
     leaves, brokers = counted(len(problem.tree.leaves), "leaf", "leaves"), counted(len(problem.tree), "broker")

@@ -51,14 +51,16 @@ def draw_results(folder: Path, results: Sequence[Result], best: Result) -> list[
 
 def triangles(figure: Any, results: Sequence[Result]) -> None:
     """Draw a triangle for each result."""
-    values = np.array([[one.audit.bandwidth, one.audit.rms_delay, one.audit.loads.std()] for one in results])
+    values = np.array(
+        [[result.audit.bandwidth, result.audit.rms_delay, result.audit.loads.std()] for result in results]
+    )
     shares = values / np.where(values.max(axis=0) > 0, values.max(axis=0), 1.0)
     columns = min(len(results), ACROSS)
     panels = figure.subplots(math.ceil(len(results) / columns), columns, squeeze=False).reshape(-1)
     for panel in panels:
         panel.axis("off")
-    for panel, one, share, value in zip(panels, results, shares, values, strict=False):
-        colour = BLUE if one.audit.is_feasible else RED
+    for panel, result, share, value in zip(panels, results, shares, values, strict=False):
+        colour = BLUE if result.audit.is_feasible else RED
         rim = [(math.cos(angle), math.sin(angle)) for angle in ANGLES]
         panel.fill(*zip(*rim, strict=True), facecolor="none", edgecolor="#DDDDDD")
         for across, up in rim:
@@ -73,8 +75,10 @@ def triangles(figure: Any, results: Sequence[Result]) -> None:
         for (across, up), text, align in zip(rim, texts, ("bottom", "top", "top"), strict=True):
             panel.annotate(text, (across, up), (0, 3 if align == "bottom" else -3), textcoords="offset points",
                            ha="center", va=align, fontsize=8)  # fmt: skip
-        broken = "" if one.audit.is_feasible else f"\nbreaks {', '.join(sorted(r.value for r in one.audit.broken()))}"
-        panel.set_title(f"{one.label}{broken}", fontsize=10, color="black" if one.audit.is_feasible else RED)
+        broken = (
+            "" if result.audit.is_feasible else f"\nbreaks {', '.join(sorted(r.value for r in result.audit.broken()))}"
+        )
+        panel.set_title(f"{result.label}{broken}", fontsize=10, color="black" if result.audit.is_feasible else RED)
         panel.set_xlim(-1.3, 1.3)
         panel.set_ylim(-0.95, 1.25)
         panel.set_aspect("equal")
@@ -85,9 +89,9 @@ def loads(figure: Any, results: Sequence[Result]) -> None:
     """Draw the load of leaves, relative to their shares, with the wanted and the largest load factor."""
     panel = figure.subplots()
     factors = []
-    for one in results:
-        shares = one.named.problem.shares_of_leaves
-        factors.append((one.audit.loads[shares > 0] / (shares[shares > 0] * len(one.named.problem))).tolist())
+    for result in results:
+        shares = result.named.problem.shares_of_leaves
+        factors.append((result.audit.loads[shares > 0] / (shares[shares > 0] * len(result.named.problem))).tolist())
     places = list(range(len(results), 0, -1))
     panel.boxplot(
         factors, positions=places, orientation="horizontal", widths=0.55, whis=(0, 100),
@@ -96,16 +100,16 @@ def loads(figure: Any, results: Sequence[Result]) -> None:
     problem = results[0].named.problem
     panel.axvline(problem.beta, color=ORANGE, linestyle="--", label=f"wanted: {problem.beta:g}")
     panel.axvline(problem.beta_max, color=RED, linestyle="--", label=f"at most: {problem.beta_max:g}")
-    panel.set_yticks(places, [one.label for one in results])
+    panel.set_yticks(places, [result.label for result in results])
     tidy(panel, "Loads of leaves: all, the middle half, and the median", "load over the leaf's share", "")
     panel.set_xlim(left=0)
     panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
-def filters(figure: Any, one: Result) -> None:
+def filters(figure: Any, result: Result) -> None:
     """Draw the filters of the leaves with most subscribers over their interests, in the first two attributes."""
-    problem, brokers, attributes = one.named.problem, one.named.brokers, tuple(one.named.attributes)
-    busiest = np.argsort(-one.audit.loads, kind="stable")[:LEAVES_DRAWN]
+    problem, brokers, attributes = result.named.problem, result.named.brokers, tuple(result.named.attributes)
+    busiest = np.argsort(-result.audit.loads, kind="stable")[:LEAVES_DRAWN]
     panels = figure.subplots(
         2 if len(busiest) > 3 else 1, min(3, len(busiest)), squeeze=False, sharex=True, sharey=True
     )
@@ -113,27 +117,29 @@ def filters(figure: Any, one: Result) -> None:
         panel.axis("off")
     for panel, column in zip(panels.reshape(-1), busiest.tolist(), strict=False):
         broker = int(problem.tree.leaves[column])
-        wanted = np.unique(problem.interest_of[one.placement.brokers == broker])
+        wanted = np.unique(problem.interest_of[result.placement.brokers == broker])
         parts = [problem.interests.parts(int(interest)) for interest in wanted[:MOST_BOXES]]
         for part in parts:
             _rectangles(panel, part, facecolor=GREY, alpha=0.25, edgecolor=GREY, linewidth=0.5)
-        _rectangles(panel, one.placement.filters[broker], facecolor="none", edgecolor=BLUE, linewidth=2)
+        _rectangles(panel, result.placement.filters[broker], facecolor="none", edgecolor=BLUE, linewidth=2)
         across, up = (*attributes, "")[:2]
-        title = f"{brokers[broker]}: {counted(int(one.audit.loads[column]), 'subscriber')}"
+        title = f"{brokers[broker]}: {counted(int(result.audit.loads[column]), 'subscriber')}"
         title += f", {MOST_BOXES:,} of {len(wanted):,} interests" if len(wanted) > MOST_BOXES else ""
         tidy(panel, title, across, up)
         panel.autoscale_view()
-    figure.suptitle(_caption(one, len(busiest), attributes), x=0.01, ha="left", fontsize=11, parse_math=False)
+    figure.suptitle(_caption(result, len(busiest), attributes), x=0.01, ha="left", fontsize=11, parse_math=False)
 
 
-def _caption(one: Result, leaves: int, attributes: Sequence[str]) -> str:
+def _caption(result: Result, leaves: int, attributes: Sequence[str]) -> str:
     """Say what is drawn, and what is not."""
     left_out = []
-    if leaves < len(one.audit.loads):
-        left_out.append(f"the {leaves} leaves with most subscribers, of {len(one.audit.loads):,}")
+    if leaves < len(result.audit.loads):
+        left_out.append(f"the {leaves} leaves with most subscribers, of {len(result.audit.loads):,}")
     if len(attributes) > 2:
         left_out.append(f"{attributes[0]} and {attributes[1]}, of {len(attributes)} attributes")
-    return "\n".join([f"{one.label}: interests in grey, filters in blue", *(["; ".join(left_out)] if left_out else [])])
+    return "\n".join(
+        [f"{result.label}: interests in grey, filters in blue", *(["; ".join(left_out)] if left_out else [])]
+    )
 
 
 def _rectangles(panel: Any, boxes: Array, **look: Any) -> None:

@@ -143,7 +143,7 @@ class Words:
         return bool(values.missing or values.numbers or values.times) and not values.strings.is_full
 
     def _holds(self, word: str, values: ValueSet) -> bool:
-        return word in values.strings or any(named_value(one) == word for one in values.bools)
+        return word in values.strings or any(named_value(value) == word for value in values.bools)
 
     def _has_others(self, values: ValueSet) -> bool:
         if values.missing or values.numbers or values.times:
@@ -208,17 +208,17 @@ def named_interests(
         raise PlacementError("attributes: the filters speak of none; expected at least one")
     numbers: dict[tuple[tuple[Range, ...], ...], int] = {}
     names, interest_of, idle = [], [], []
-    for one in every:
+    for subscriber in every:
         parts = dict.fromkeys(
             box
-            for subscription in one.subscriptions
+            for subscription in subscriber.subscriptions
             for conjunction in subscription.filter.conjunctions
             for box in boxes_of(conjunction, axes)
         )
         if not parts:
-            idle.append(one.id)
+            idle.append(subscriber.id)
             continue
-        names.append(str(one.id))
+        names.append(str(subscriber.id))
         interest_of.append(numbers.setdefault(tuple(parts), len(numbers)))
     if not names:
         raise PlacementError("subscribers: nobody wants anything; expected at least one")
@@ -237,8 +237,8 @@ def boxes_of(conjunction: Conjunction, axes: Mapping[str, Axis]) -> Iterator[tup
 def _said(subscribers: Sequence[Subscriber]) -> dict[str, list[ValueSet]]:
     """Return all that filters say, by attribute."""
     found: dict[str, list[ValueSet]] = {}
-    for one in subscribers:
-        for subscription in one.subscriptions:
+    for subscriber in subscribers:
+        for subscription in subscriber.subscriptions:
             for conjunction in subscription.filter.conjunctions:
                 for name, values in conjunction:
                     found.setdefault(name, []).append(values)

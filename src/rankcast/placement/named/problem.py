@@ -65,21 +65,22 @@ def listed_demand(value: Mapping[str, Any]) -> NamedDemand:
     wrong: dict[Part, str] = {}
     filters = []
     ranges = {name: (low, high) for name, (low, high) in value["attributes"].items()}
-    for at, one in enumerate(value["subscribers"]):
+    for at, subscriber in enumerate(value["subscribers"]):
+        text = subscriber["wants"]
         try:
-            filters.append(parse_filter(one["wants"]))
+            filters.append(parse_filter(text))
         except FilterError as error:
             wrong["subscribers", at, "wants"] = str(error)
             continue
         if not parts_within(filters[-1], ranges):
             within = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in ranges.items())
             wrong["subscribers", at, "wants"] = (
-                f"{one['name']}: {shown(one['wants'])} matches nothing; expected something within {within}"
+                f"{subscriber['name']}: {shown(text)} matches nothing; expected something within {within}"
             )
     _refuse(wrong)
-    said = Counter(name for one in filters for conjunction in one.conjunctions for name, _ in conjunction)
+    said = Counter(name for filter_ in filters for conjunction in filter_.conjunctions for name, _ in conjunction)
     wanted = NamedInterests(
-        tuple(one["name"] for one in value["subscribers"]),
+        tuple(subscriber["name"] for subscriber in value["subscribers"]),
         Interests.of_filters(filters, ranges),
         np.arange(len(filters)),
         {name: Numbers(*ends) for name, ends in ranges.items()},
@@ -103,7 +104,7 @@ def deployed_demand(
         name: axis if isinstance(axis, str) else (float(axis[0]), float(axis[1])) for name, axis in given.items()
     }
     wanted = named_interests(subscribers, axes)
-    sites = _sites_of(value["sites"], wanted.names, {str(one.id) for one in subscribers})
+    sites = _sites_of(value["sites"], wanted.names, {str(subscriber.id) for subscriber in subscribers})
     density = UNIFORM if events is None else wanted.density(events)
     found = [] if given else [f"attributes, of those that filters speak of: {', '.join(wanted.axes)}"]
     return NamedDemand(wanted, sites, density, (*found, *remarks, *wanted.notes))
@@ -116,9 +117,9 @@ def check_magnitudes(value: Mapping[str, Any]) -> None:
         wrong[("publisher",)] = f"publisher: {problem}"
     for key in ("brokers", "subscribers", "sites"):
         listed = value.get(key)
-        for at, one in enumerate(listed if isinstance(listed, list) else ()):
-            if problem := wrong_place(one["at"]):
-                wrong[key, at, "at"] = f"{one.get('name', 'a site')}: {problem}"
+        for at, placed in enumerate(listed if isinstance(listed, list) else ()):
+            if problem := wrong_place(placed["at"]):
+                wrong[key, at, "at"] = f"{placed.get('name', 'a site')}: {problem}"
     for name, axis in value.get("attributes", {}).items():
         if not isinstance(axis, str) and (problem := wrong_range(*axis)):
             wrong["attributes", name] = f"{name}: {problem}"

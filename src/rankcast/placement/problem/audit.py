@@ -117,7 +117,7 @@ def union_measure(boxes: Array, density: Density) -> float:
         ends = np.unique(np.concatenate([low[own, axis], high[own, axis]]))
         found = 0.0
         for start, end in pairwise(ends.tolist()):
-            through = frozenset(one for one in own if low[one, axis] <= start and end <= high[one, axis])
+            through = frozenset(box for box in own if low[box, axis] <= start and end <= high[box, axis])
             found += (end - start) * section(axis + 1, through) if through else 0.0
         return found
 
