@@ -2,10 +2,10 @@
 
 import json
 import math
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app

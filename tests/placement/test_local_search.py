@@ -126,7 +126,7 @@ def test_a_few_of_each_demand_stand_for_all_and_their_filters_for_everybody(prob
     own = Stage.of(few.problem, np.arange(len(few.problem)), many.tree.leaves)
     assert own.interests.tolist() == few.stage.interests.tolist()
     assert len(few.problem) <= 11 * len(own.sizes)
-    carried = few.carried_over(greedy_offline(few.problem), many.beta_max, random)
+    carried = few.carry_over(greedy_offline(few.problem), many.beta_max, random)
     assert (carried is not None) is is_possible(many)
     if carried is not None:
         assert verify(many, carried).is_feasible

@@ -25,9 +25,9 @@ from rankcast.spark.placement import (
     Describe,
     PlacedSubscribers,
     Terms,
-    _Cover,
-    _PackBlocks,
+    cover_blocks,
     keys_of,
+    pack_blocks,
     packed,
     place_table,
     rows_of,
@@ -114,13 +114,15 @@ def test_blocks_of_demands_are_covered_as_all_of_them_are(problem, cuts, data):
         "size": pa.array(stage.sizes),
         "sides": keys_of(taken.sides, np.diff(taken.offsets)),
     }
-    blocks = list(_PackBlocks(taken.sides.shape[1])(iter(batches_of(pa.table(demands), cuts))))
+    blocks = list(pack_blocks(taken.sides.shape[1], iter(batches_of(pa.table(demands), cuts))))
     boxes = problem.interests.sides[data.draw(st.lists(st.integers(0, len(problem.interests.sides) - 1), max_size=9))]
     starts = np.linspace(0, len(boxes), len(stage.brokers) + 1).astype(int)
     shipped = SimpleNamespace(value=(stage.classes, starts, boxes))
 
     def asked(by_broker, width):
-        return unpacked(pa.chunked_array([one["rows"] for one in _Cover(shipped, by_broker)(iter(blocks))]), width)
+        return unpacked(
+            pa.chunked_array([one["rows"] for one in cover_blocks(shipped, by_broker, iter(blocks))]), width
+        )
 
     assert np.array_equal(asked(True, len(stage.brokers)), stage.all_covers(starts, boxes))
     assert asked(False, 1).reshape(-1).tolist() == stage.uncovered(starts, boxes).tolist()

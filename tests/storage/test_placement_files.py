@@ -1,28 +1,26 @@
 """Plan files: what is saved loads back equal, and numbers that do not fit are refused with their line."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from rankcast.model.errors import InvalidFileError
 from rankcast.placement.named.plan import PlacementPlan, PlannedBroker
 from rankcast.storage.placement_files import VERSION, load_placement_plan, save_placement_plan
 
-BOX = ((0.0, 5.0), (1.0, 2.0))
+BOX = {"rent": (0.0, 5.0), "rooms": (1.0, 2.0)}
+LISBON = PlannedBroker(name="lisbon", at=(1.0, 1.0), traffic=5.0, filter=(BOX,), subscribers=(), wants=())
 PLAN = PlacementPlan(
-    "greedy-offline",
-    5.0,
-    1.0,
-    0.0,
-    ("a load",),
-    (0.0, 0.0),
-    {"rent": (0.0, 10.0), "rooms": (1.0, 6.0)},
-    ((BOX,), (BOX, BOX)),
-    (
-        PlannedBroker("lisbon", (1.0, 1.0), None, 5.0, (BOX,), (), ()),
-        PlannedBroker("porto", (2.0, 1.0), "lisbon", 5.0, (BOX,), ("ana", "bob"), (0, 1)),
-    ),
+    algorithm="greedy-offline",
+    traffic=5.0,
+    load_factor=1.0,
+    rms_delay=0.0,
+    violations=("a load",),
+    publisher=(0.0, 0.0),
+    attributes={"rent": (0.0, 10.0), "rooms": (1.0, 6.0)},
+    interests=((BOX,), (BOX, BOX)),
+    brokers=(LISBON, replace(LISBON, name="porto", below="lisbon", subscribers=("ana", "bob"), wants=(0, 1))),
 )
 SAMPLED = replace(PLAN, events=((1.0, 2.0), (3.0, 4.0)), weights=(0.5, 1.5), words={"rooms": ("few", "many")})
 

@@ -133,7 +133,7 @@ class Thinned:
         small = replace(problem, interest_of=problem.interest_of[kept], site_of=problem.site_of[kept], names=None)
         return Thinned(small, stage)
 
-    def carried_over(self, found: Placement, factor: float, random: np.random.Generator) -> Placement | None:
+    def carry_over(self, found: Placement, factor: float, random: np.random.Generator) -> Placement | None:
         """Return a placement of everybody by the filters of a small one; None when that is beyond a load factor."""
         problem = self.stage.problem
         leaves = problem.tree.leaves
@@ -199,7 +199,7 @@ def _begun_with_few(
     start = greedy_offline(few.problem)
     found = _walk_on(few.problem, start, random, chunks, lambda share, _: tell(share, known), SHARE_OF_FEW)
     factor = problem.beta if _has_room(problem, begun, problem.beta) else problem.beta_max
-    carried = few.carried_over(found, factor, random)
+    carried = few.carry_over(found, factor, random)
     return carried if carried is not None and traffic_of(problem, carried) < known else begun
 
 
@@ -270,7 +270,7 @@ def exchanged(problem: Problem, start: Placement, random: np.random.Generator, t
             possible = list(_exchanges(problem, kicked))
             if not possible or not descent.tries:
                 return best
-            kicked = descent.tried(possible[int(random.integers(len(possible)))])
+            kicked = descent.try_columns(possible[int(random.integers(len(possible)))])
         found, traffic = descent.end_from(kicked)
         if traffic < least * (1 - WORTHWHILE):
             best, least = found, traffic
@@ -288,7 +288,7 @@ class _Descent:
         self._known: dict[tuple[int, bytes], Array] = {}
         """Filters of leaves that were fitted before, by column and what they have to let through."""
 
-    def tried(self, column_of: Array) -> Placement:
+    def try_columns(self, column_of: Array) -> Placement:
         """Return the placement with a given leaf column for each subscriber."""
         self.tries -= 1
         tree = self._problem.tree
@@ -316,7 +316,7 @@ class _Descent:
         for column_of in _exchanges(self._problem, placement):
             if not self.tries:
                 break
-            found = self.tried(column_of)
+            found = self.try_columns(column_of)
             traffic = traffic_of(self._problem, found)
             if traffic < least * (1 - WORTHWHILE):
                 return found, traffic

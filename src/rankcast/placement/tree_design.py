@@ -113,7 +113,7 @@ def designed(
     for _ in range(rounds):
         walk = _Walk(problem, placement, degree)
         for _ in range(tries // rounds):
-            accepted += walk.tried(random)
+            accepted += walk.try_move(random)
         problem, placement = walk.result(random)
         placement = improved(problem, placement, random, moves // 2 // rounds)
     return Design(problem, placement, given, accepted)
@@ -132,13 +132,13 @@ class _Walk:
         self._may_exchange = bool(np.ptp(problem.shares_of_leaves) == 0 and np.ptp(problem.boxes_of_brokers) == 0)
         self._pairs = self._different_pairs()
 
-    def tried(self, random: np.random.Generator) -> bool:
+    def try_move(self, random: np.random.Generator) -> bool:
         """Try one move of brokers; return whether it was taken."""
         kind = random.integers(3 if self._may_exchange else 2)
         one, other = random.choice(len(self.tree), 2, replace=False).tolist() if len(self.tree) > 1 else (0, 0)
         if kind == 0:
-            return self._given_parent(one, random)
-        return self._swapped(one, other) if kind == 1 else self._exchanged(one, other)
+            return self._hang_elsewhere(one, random)
+        return self._swap_parents(one, other) if kind == 1 else self._exchange_places(one, other)
 
     def result(self, random: np.random.Generator) -> tuple[Problem, Placement]:
         """Return the problem on the tree as it is now, and the placement, inner filters fitted with more care."""
@@ -148,7 +148,7 @@ class _Walk:
         better = sum(map(self._measure, fitted)) < float(self.measures.sum())
         return problem, Placement(self.brokers, tuple(fitted if better else self.filters))
 
-    def _given_parent(self, broker: int, random: np.random.Generator) -> bool:
+    def _hang_elsewhere(self, broker: int, random: np.random.Generator) -> bool:
         """Hang a broker below another inner one, or the publisher."""
         counts = np.bincount(self.tree.parents + 1, minlength=len(self.tree) + 1)
         before = int(self.tree.parents[broker])
@@ -164,17 +164,17 @@ class _Walk:
             return False
         parents = self.tree.parents.copy()
         parents[broker] = targets[int(random.integers(len(targets)))]
-        return self._taken(parents)
+        return self._take(parents)
 
-    def _swapped(self, one: int, other: int) -> bool:
+    def _swap_parents(self, one: int, other: int) -> bool:
         """Exchange the parents of two brokers, with all that hangs below them."""
         parents = self.tree.parents.copy()
         if parents[one] == parents[other] or self._is_below(one, other) or self._is_below(other, one):
             return False
         parents[[one, other]] = parents[[other, one]]
-        return self._taken(parents)
+        return self._take(parents)
 
-    def _exchanged(self, one: int, other: int) -> bool:
+    def _exchange_places(self, one: int, other: int) -> bool:
         """Exchange the places of two brokers: filters, subscribers, children. Traffic stays, paths may be shorter."""
         names = np.arange(len(self.tree))
         names[[one, other]] = other, one
@@ -191,7 +191,7 @@ class _Walk:
         self.measures[[one, other]] = self.measures[[other, one]]
         return True
 
-    def _taken(self, parents: Array) -> bool:
+    def _take(self, parents: Array) -> bool:
         """Go over to other parents, leaves being the same, if that saves traffic or way and keeps latency limits."""
         tree = BrokerTree(self.tree.publisher, self.tree.positions, parents)
         latencies = self._latencies(tree, self._pairs)

@@ -41,10 +41,10 @@ holds: 3.1 GB, and 7.2 GB when each has an interest of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +68,8 @@ LEAST_DEMANDS = 200_000
 """Demands from which on coverage is a Spark job. Two cores are as quick as the driver at 500,000."""
 
 COLUMNS = {"number": "long", "low": "array<double>", "high": "array<double>", "at": "array<double>", "limit": "double"}
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 WHOLE, REAL = ("tinyint", "smallint", "int", "bigint"), ("float", "double")
 """Spark's names of numbers."""
@@ -224,9 +226,8 @@ def _problem(numbers: pa.Table, interests: _Numbered, sites: _Numbered, terms: T
     interest_of[order] = numbers["interest"].to_numpy()
     site_of[order] = numbers["site"].to_numpy()
     sides, counts = rows_of(interests.frame.select("interest").toArrow()["interest"], 2 * terms.attributes)
-    found = (
-        sites.frame.select("site").mapInArrow(_Near(terms.tree, terms.latency), "site binary, near binary").toArrow()
-    )
+    near = partial(_add_near, terms.tree, terms.latency)
+    found = sites.frame.select("site").mapInArrow(near, "site binary, near binary").toArrow()
     places, _ = rows_of(found["site"], len(terms.tree.publisher) + 1)
     return Problem(
         terms.tree,
@@ -245,18 +246,12 @@ def _problem(numbers: pa.Table, interests: _Numbered, sites: _Numbered, terms: T
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """Adds to sites which leaves are near enough."""
-
-    tree: BrokerTree
-    latency: Latency
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            places, _ = rows_of(batch["site"], len(self.tree.publisher) + 1)
-            near = candidates_of(self.tree, self.latency, places[:, :-1], places[:, -1])
-            yield pa.RecordBatch.from_arrays([batch["site"], packed(near)], ["site", "near"])
+def _add_near(tree: BrokerTree, latency: Latency, batches: Batches) -> Batches:
+    """Add to sites which leaves are near enough."""
+    for batch in batches:
+        places, _ = rows_of(batch["site"], len(tree.publisher) + 1)
+        near = candidates_of(tree, latency, places[:, :-1], places[:, -1])
+        yield pa.RecordBatch.from_arrays([batch["site"], packed(near)], ["site", "near"])
 
 
 BYTES = 8
@@ -322,7 +317,7 @@ class Describe:
     attributes: int
     dimensions: int
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Batches) -> Batches:
         """Yield a row for each, or of a batch with wrong rows only the wrong one with the least number."""
         for batch in batches:
             is_right = self._has_shape(batch)
@@ -463,7 +458,7 @@ class SparkStage(Stage):
         context = self.blocks.sparkSession.sparkContext
         shipped = context.broadcast((self.classes, starts, boxes))
         asked = self.blocks.select("first_code", "codes", "counts", "sides")
-        found = asked.mapInArrow(_Cover(shipped, by_broker), "first_code long, rows binary").toArrow()
+        found = asked.mapInArrow(partial(cover_blocks, shipped, by_broker), "first_code long, rows binary").toArrow()
         shipped.destroy()
         return found.sort_by("first_code")["rows"]
 
@@ -490,11 +485,12 @@ def demand_blocks(table: PlacedSubscribers, class_of_site: Array, classes: int) 
     """Return the demands in the order of their codes, interest and class of candidates as one number, in blocks."""
     shipped = table.coded.sparkSession.sparkContext.broadcast(class_of_site)
     codes = table.coded.select("number", "interest", "site", "sides").mapInArrow(
-        _Code(shipped, classes), "number long, code long, sides binary"
+        partial(_code, shipped, classes), "number long, code long, sides binary"
     )
     ranges = codes.repartitionByRange(partitions_for(len(table.problem)), "code").groupBy("code", "sides")
     demands = ranges.agg(functions.min("number").alias("first"), functions.count("*").alias("size"))
-    return demands.sortWithinPartitions("code").mapInArrow(_PackBlocks(table.problem.interests.sides.shape[1]), _BLOCK)
+    pack = partial(pack_blocks, table.problem.interests.sides.shape[1])
+    return demands.sortWithinPartitions("code").mapInArrow(pack, _BLOCK)
 
 
 def fit_by_spark(
@@ -509,10 +505,12 @@ def fit_by_spark(
     filters = [np.empty((0, width)) for _ in range(len(problem.tree))]
     context = table.coded.sparkSession.sparkContext
     columns = context.broadcast(column_of.astype(np.int32))
-    wanted = table.coded.select("number", "sides").mapInArrow(_At(columns), "column int, sides binary").distinct()
+    place_at = partial(_place_at, columns)
+    wanted = table.coded.select("number", "sides").mapInArrow(place_at, "column int, sides binary").distinct()
     most = problem.boxes_of_brokers[leaves]
     shipped = context.broadcast((most, problem.density, seeds, [known[int(leaf)] for leaf in leaves]))
-    found = wanted.groupBy("column").applyInArrow(_fit(shipped, width), "column int, boxes binary").toArrow()
+    fit = partial(_fit, shipped, width)
+    found = wanted.groupBy("column").applyInArrow(fit, "column int, boxes binary").toArrow()
     for column, boxes in zip(found["column"].to_pylist(), found["boxes"].to_pylist(), strict=True):
         filters[int(leaves[column])] = np.frombuffer(boxes).reshape(-1, width).copy()
     columns.destroy()
@@ -521,56 +519,38 @@ def fit_by_spark(
     return Placement(leaves[column_of], tuple(filters))
 
 
-@dataclass(frozen=True, slots=True)
-class _Code:
-    """Replaces interest and site by the code of the demand."""
-
-    class_of_site: Any
-    classes: int
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            codes = batch["interest"].to_numpy() * self.classes
-            codes = codes + self.class_of_site.value[batch["site"].to_numpy()]
-            columns = [batch["number"], pa.array(codes, pa.int64()), batch["sides"]]
-            yield pa.RecordBatch.from_arrays(columns, ["number", "code", "sides"])
+def _code(class_of_site: Any, classes: int, batches: Batches) -> Batches:
+    """Replace interest and site by the code of the demand."""
+    for batch in batches:
+        codes = batch["interest"].to_numpy() * classes
+        codes = codes + class_of_site.value[batch["site"].to_numpy()]
+        columns = [batch["number"], pa.array(codes, pa.int64()), batch["sides"]]
+        yield pa.RecordBatch.from_arrays(columns, ["number", "code", "sides"])
 
 
-@dataclass(frozen=True, slots=True)
-class _PackBlocks:
-    """Makes one row of a batch of demands, so that no later stage goes through them one by one."""
-
-    width: int
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if len(batch):
-                codes, firsts, sizes = (batch[name].to_numpy() for name in ("code", "first", "size"))
-                contents = (codes, firsts, sizes, *rows_of(batch["sides"], self.width)[::-1])
-                columns = [pa.array(codes[:1]), *(pa.array([content.tobytes()]) for content in contents)]
-                yield pa.RecordBatch.from_arrays(columns, BLOCK_COLUMNS)
+def pack_blocks(width: int, batches: Batches) -> Batches:
+    """Make one row of a batch of demands, so that no later stage goes through them one by one."""
+    for batch in batches:
+        if len(batch):
+            codes, firsts, sizes = (batch[name].to_numpy() for name in ("code", "first", "size"))
+            contents = (codes, firsts, sizes, *rows_of(batch["sides"], width)[::-1])
+            columns = [pa.array(codes[:1]), *(pa.array([content.tobytes()]) for content in contents)]
+            yield pa.RecordBatch.from_arrays(columns, BLOCK_COLUMNS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cover:
-    """Packs by which brokers the demands of blocks are covered, or else whether by none."""
-
-    shipped: Any
-    by_broker: bool
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        classes, starts, boxes = self.shipped.value
-        for batch in batches:
-            for row in range(len(batch)):
-                codes, counts = (_array(batch[name][row], np.int64) for name in ("codes", "counts"))
-                sides = _array(batch["sides"][row], np.float64).reshape(-1, boxes.shape[1])
-                offsets = np.concatenate([[0], np.cumsum(counts)])
-                every, only_first = np.arange(len(codes)), not self.by_broker
-                class_of = codes % len(classes)
-                found = covering_brokers(every, class_of, classes, offsets, sides, starts, boxes, only_first)
-                bits = np.packbits(found if self.by_broker else ~found.any(axis=1, keepdims=True), axis=1)
-                columns = [batch["first_code"].slice(row, 1), pa.array([bits.tobytes()])]
-                yield pa.RecordBatch.from_arrays(columns, ["first_code", "rows"])
+def cover_blocks(shipped: Any, by_broker: bool, batches: Batches) -> Batches:
+    """Pack by which brokers the demands of blocks are covered, or else whether by none."""
+    classes, starts, boxes = shipped.value
+    for batch in batches:
+        for row in range(len(batch)):
+            codes, counts = (_array(batch[name][row], np.int64) for name in ("codes", "counts"))
+            sides = _array(batch["sides"][row], np.float64).reshape(-1, boxes.shape[1])
+            offsets = np.concatenate([[0], np.cumsum(counts)])
+            every, class_of, only_first = np.arange(len(codes)), codes % len(classes), not by_broker
+            found = covering_brokers(every, class_of, classes, offsets, sides, starts, boxes, only_first)
+            bits = np.packbits(found if by_broker else ~found.any(axis=1, keepdims=True), axis=1)
+            columns = [batch["first_code"].slice(row, 1), pa.array([bits.tobytes()])]
+            yield pa.RecordBatch.from_arrays(columns, ["first_code", "rows"])
 
 
 def _array(value: pa.Scalar, kind: type) -> Array:
@@ -578,26 +558,17 @@ def _array(value: pa.Scalar, kind: type) -> Array:
     return np.frombuffer(value.as_buffer(), kind).copy()
 
 
-@dataclass(frozen=True, slots=True)
-class _At:
-    """Replaces numbers of subscribers by the columns of their leaves."""
-
-    columns: Any
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            columns = self.columns.value[batch["number"].to_numpy()]
-            yield pa.RecordBatch.from_arrays([pa.array(columns), batch["sides"]], ["column", "sides"])
+def _place_at(column_of: Any, batches: Batches) -> Batches:
+    """Replace numbers of subscribers by the columns of their leaves."""
+    for batch in batches:
+        columns = column_of.value[batch["number"].to_numpy()]
+        yield pa.RecordBatch.from_arrays([pa.array(columns), batch["sides"]], ["column", "sides"])
 
 
-def _fit(shipped: Any, width: int) -> Callable[[pa.Table], pa.Table]:
-    """Return what fits one leaf; a function, as Spark counts the arguments of what it calls, `self` included."""
-
-    def fit(table: pa.Table) -> pa.Table:
-        most, density, seeds, known = shipped.value
-        column = table["column"][0].as_py()
-        parts = np.unique(rows_of(table["sides"], width)[0], axis=0)
-        boxes = fit_leaf(parts, int(most[column]), density, int(seeds[column]), known[column])
-        return pa.table({"column": pa.array([column], pa.int32()), "boxes": pa.array([boxes.tobytes()])})
-
-    return fit
+def _fit(shipped: Any, width: int, table: pa.Table) -> pa.Table:
+    """Fit the filter of one leaf."""
+    most, density, seeds, known = shipped.value
+    column = table["column"][0].as_py()
+    parts = np.unique(rows_of(table["sides"], width)[0], axis=0)
+    boxes = fit_leaf(parts, int(most[column]), density, int(seeds[column]), known[column])
+    return pa.table({"column": pa.array([column], pa.int32()), "boxes": pa.array([boxes.tobytes()])})

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.placement.dynamic.drift import present_yardstick, replanned
+from rankcast.placement.dynamic.drift import plan_again, present_yardstick
 from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.dynamic.improvement import improve
 from rankcast.placement.greedy import greedy_offline
@@ -134,7 +134,7 @@ def _arrive(placement: DynamicPlacement, name: str, problem: Problem, number: in
 
 def _plan(placement: DynamicPlacement, seed: int) -> int:
     """Go over to a plan by local search if it is better; return how many move."""
-    return replanned(placement, planned, np.random.default_rng(seed))
+    return plan_again(placement, planned, np.random.default_rng(seed))
 
 
 def planned(problem: Problem, random: np.random.Generator) -> Placement:

@@ -39,7 +39,7 @@ def excess(placement: DynamicPlacement, random: np.random.Generator, sampling: S
     return traffic / objective if objective > 0 else (1.0 if traffic == 0 else np.inf)
 
 
-def replanned(placement: DynamicPlacement, plan: Planner, random: np.random.Generator) -> int:
+def plan_again(placement: DynamicPlacement, plan: Planner, random: np.random.Generator) -> int:
     """Plan again, and go over to that if it keeps every limit and has less traffic; return how many move."""
     snapshot = placement.snapshot()
     planned = plan(snapshot.problem, random)
@@ -87,6 +87,6 @@ class Watch:
         if drift <= self.limit:
             return drift, 0
         self.replanned += 1
-        moved = replanned(placement, self.plan, random)
+        moved = plan_again(placement, self.plan, random)
         self.baseline = excess(placement, random, self.sampling)
         return drift, moved

@@ -62,7 +62,7 @@ def improve(placement: DynamicPlacement, budget: int, random: np.random.Generato
         changed = set()
         for side in sides:
             if side.count <= budget - len(moved):
-                names = _drawn_in(placement, side)
+                names = _draw_in(placement, side)
                 moved += names
                 changed |= {side.column, *(placement.column_of(name) for name in names)} if names else set()
         if not changed or len(moved) >= budget:
@@ -109,7 +109,7 @@ def _sides(placement: DynamicPlacement, column: int) -> list[_Side]:
     return [side for side in found if side.count]
 
 
-def _drawn_in(placement: DynamicPlacement, side: _Side) -> list[str]:
+def _draw_in(placement: DynamicPlacement, side: _Side) -> list[str]:
     """Move the outermost of a side elsewhere if that saves traffic; return who moved, nobody if it does not."""
     filters = placement.filters
     kept, before = filters.keep(), filters.traffic
@@ -118,11 +118,11 @@ def _drawn_in(placement: DynamicPlacement, side: _Side) -> list[str]:
         for name in tuple(group.members.get(side.column, ())):
             target = _cheapest(placement, group, side.column)
             if target is None:
-                return _undone(placement, side.column, moved, kept)
+                return _undo(placement, side.column, moved, kept)
             placement.move(name, target)
             moved.append(name)
     if filters.traffic >= before * (1 - WORTHWHILE):
-        return _undone(placement, side.column, moved, kept)
+        return _undo(placement, side.column, moved, kept)
     return moved
 
 
@@ -136,7 +136,7 @@ def _cheapest(placement: DynamicPlacement, group: Group, column: int) -> int | N
     return int(others[np.lexsort((placement.loads[others] / placement.rooms[others], costs))[0]])
 
 
-def _undone(placement: DynamicPlacement, column: int, moved: list[str], kept: Kept) -> list[str]:
+def _undo(placement: DynamicPlacement, column: int, moved: list[str], kept: Kept) -> list[str]:
     for name in moved:
         placement.move(name, column)
     placement.filters.restore(kept)

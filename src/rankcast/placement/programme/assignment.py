@@ -118,8 +118,8 @@ class Stage:
 
     def uncovered(self, starts: Array, boxes: Array) -> Array:
         """Return which demands no broker covers."""
-        found: Array = ~self.covers(np.arange(len(self.sizes)), starts, boxes, only_first=True).any(axis=1)
-        return found
+        covers = self.covers(np.arange(len(self.sizes)), starts, boxes, only_first=True)
+        return np.logical_not(covers.any(axis=1))
 
 
 def classes_at(groups: Classes, below: Array) -> Array:

@@ -133,16 +133,16 @@ def best_factor(allowed: Array, sizes: Array, shares: Array) -> tuple[float, Flo
     """Return the least load factor at which all have a place, with such a flow."""
     total = int(sizes.sum())
 
-    def tried(factor: float) -> Flow:
+    def flow_at(factor: float) -> Flow:
         return largest_flow(allowed, sizes, np.floor(shares * (factor * total) * (1 + TOLERANCE)).astype(np.int64))
 
     low, high = 0.0, 1 / shares[shares > 0].min()
-    best = tried(high)
+    best = flow_at(high)
     if best.total < total:
         raise PlacementError(f"{total - best.total:,} subscribers have no leaf with capacity among their candidates")
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        found = tried(middle)
+        found = flow_at(middle)
         if found.total == total:
             best, high = found, _factor(found, shares, total)
         else:
