@@ -131,15 +131,13 @@ def test_whoever_costs_nothing_elsewhere_makes_room():
 
 
 def test_somebody_is_moved_further_when_all_near_brokers_are_full():
-    tree = BrokerTree.star([0.0], [[1.0], [2.0]])
-    placement = DynamicPlacement(tree, [1, 1], 1)
-    placement.arrive("ana", [[0]], [[1]], [1.0], 50.0)
-    assert placement.broker_of("ana") == 0
-    arrived = placement.arrive("bob", [[5]], [[6]], [1.0], 1.0)  # only the first broker is near enough
+    placement = star([1, 1])
+    assert arrive(placement, "ana", 0, 1, 50.0).broker == 0
+    arrived = arrive(placement, "bob", 5, 6, 1.0)  # only the first broker is near enough
     assert arrived.broker == 0
     assert arrived.moved == (("ana", 0, 1),)
     with pytest.raises(PlacementError, match="no broker has room for eva: all 2"):
-        placement.arrive("eva", [[5]], [[6]], [1.0], 50.0)
+        arrive(placement, "eva", 5, 6, 50.0)
 
 
 def test_improvement_moves_no_more_than_its_budget_and_lowers_traffic():
