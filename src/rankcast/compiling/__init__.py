@@ -10,7 +10,8 @@ Who must not wait for the compiler asks `rankcast.compiling.readiness`, which ha
 its own and loaded in the background.
 
 Where speed counts kernels are given arrays one by one, however many: a tuple of arrays that is passed on to a helper in
-an inner loop has the references to all of them counted each time (ranking a match took four times as long).
+an inner loop has the references to all of them counted each time (ranking a match took four times as long). Only those
+that are `borrowing` count none.
 
 Compiling takes long, and longest for the outermost kernels: all that they call is optimised once more with each of
 them. A number or truth that is written out has a type of its own to numba, and a kernel to which it is passed is
@@ -118,6 +119,14 @@ def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Res
 def inner(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a function that is only called by kernels: there is no way in from Python, which is long to compile."""
     return cast("Callable[Parameters, Result]", Kernel(function, _INNER))
+
+
+def borrowing(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function that is only called by kernels and makes no arrays: it borrows those that it is given.
+
+    As no references are counted, it may be given a tuple of many arrays and pass it on.
+    """
+    return cast("Callable[Parameters, Result]", Kernel(function, {**_INNER, "_nrt": False}))
 
 
 def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.compiling import ZERO, compiled, constant, inlined, inner
+from rankcast.compiling import ZERO, borrowing, compiled, constant, inlined, inner
 from rankcast.placement.kernels import (
     NOWHERE,
     begin_growing,
@@ -111,7 +111,7 @@ def begin(sizes: Array) -> None:
     sizes[CHANGED_COUNT] = 0
 
 
-@inner
+@borrowing
 def remember(subscriber: int, walk: Walk) -> bool:
     """Remember where a subscriber is; return whether it was not yet remembered in this move."""
     subscribers, holdings, entries, sizes = walk.subscribers, walk.holdings, walk.entries, walk.sizes
@@ -128,7 +128,7 @@ def remember(subscriber: int, walk: Walk) -> bool:
     return True
 
 
-@inlined
+@borrowing
 def _copy(source: int, target: int, walk: Walk) -> None:
     boxes, uses, measures = walk.boxes, walk.uses, walk.measures
     copy_filter(source, target, boxes)
@@ -138,7 +138,7 @@ def _copy(source: int, target: int, walk: Walk) -> None:
         uses[target, slot, UPPER] = uses[source, slot, UPPER]
 
 
-@inner
+@borrowing
 def remember_broker(broker: int, walk: Walk) -> None:
     """Remember a filter, the first time in a move."""
     brokers, sizes = walk.brokers, walk.sizes
@@ -150,7 +150,7 @@ def remember_broker(broker: int, walk: Walk) -> None:
     _copy(broker, len(brokers) + broker, walk)
 
 
-@inlined
+@borrowing
 def change(walk: Walk) -> float:
     """Return by how much the move has changed the traffic so far."""
     brokers, measures = walk.brokers, walk.measures
@@ -161,7 +161,7 @@ def change(walk: Walk) -> float:
     return total
 
 
-@inner
+@borrowing
 def take_out(subscriber: int, walk: Walk) -> int:
     """Take a subscriber out of its leaf; return the slots that it was in, as the bits of a number."""
     subscribers, holdings, entries, brokers = walk.subscribers, walk.holdings, walk.entries, walk.brokers
@@ -188,7 +188,7 @@ def whole(number: int) -> int:
     return ZERO + number
 
 
-@inlined
+@borrowing
 def enter(subscriber: int, number: int, leaf: int, slot: int, walk: Walk) -> None:
     """Add a part of a subscriber, by its number, to the entries of a leaf."""
     subscribers, entries, brokers = walk.subscribers, walk.entries, walk.brokers
@@ -202,14 +202,14 @@ def enter(subscriber: int, number: int, leaf: int, slot: int, walk: Walk) -> Non
     brokers[leaf, ENTRIES] += 1
 
 
-@inlined
+@borrowing
 def settle(subscriber: int, leaf: int, walk: Walk) -> None:
     """Count a subscriber, all of whose parts have been entered, at a leaf."""
     walk.brokers[leaf, LOAD] += 1
     walk.subscribers[subscriber, LEAF] = leaf
 
 
-@inner
+@borrowing
 def undo(walk: Walk) -> None:
     """Make the move undone."""
     subscribers, brokers, sizes = walk.subscribers, walk.brokers, walk.sizes
@@ -239,7 +239,7 @@ def drawn(random: Array) -> float:
     return float(mixed >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@inner
+@borrowing
 def path_growth(leaf: int, row: int, bound: float, walk: Walk) -> float:
     """Return how much the filters from a leaf up grow to let a row in; more than `bound` may be any such number."""
     rows, events, common, brokers, boxes, uses = (
@@ -273,7 +273,7 @@ def path_growth(leaf: int, row: int, bound: float, walk: Walk) -> float:
     return total
 
 
-@inner
+@borrowing
 def let_in(leaf: int, leaf_slot: int, row: int, walk: Walk) -> None:
     """Add a row to a slot of a leaf, and let the filters above contain what has grown, as `path_growth` reckons."""
     events, common, brokers, boxes, uses = walk.events, walk.common, walk.brokers, walk.boxes, walk.uses
@@ -301,7 +301,7 @@ def let_in(leaf: int, leaf_slot: int, row: int, walk: Walk) -> None:
         broker, slot, arrives = above, uses[broker, slot, UPPER], is_new
 
 
-@inner
+@borrowing
 def shrink_leaf(leaf: int, which: int, walk: Walk) -> None:
     """Shrink those boxes of a leaf whose bits are set to what is in them."""
     entries, boxes = walk.entries, walk.boxes
@@ -316,7 +316,7 @@ def shrink_leaf(leaf: int, which: int, walk: Walk) -> None:
     walk.measures[leaf] = measure_of(boxes, leaf, walk.events, walk.common)
 
 
-@inner
+@borrowing
 def shrink_above(leaf: int, walk: Walk) -> None:
     """Shrink the filters above a leaf to what is below them."""
     brokers, boxes, uses = walk.brokers, walk.boxes, walk.uses
@@ -340,7 +340,7 @@ def shrink_above(leaf: int, walk: Walk) -> None:
         broker = brokers[broker, PARENT]
 
 
-@inner
+@borrowing
 def free_leaf(subscriber: int, but: int, walk: Walk) -> tuple[int, int]:
     """Return the least loaded leaf with room whose filter contains an interest, and one without room that does."""
     subscribers, brokers, boxes, rows = walk.subscribers, walk.brokers, walk.boxes, walk.rows
@@ -362,7 +362,7 @@ def free_leaf(subscriber: int, but: int, walk: Walk) -> tuple[int, int]:
     return best, full
 
 
-@inner
+@borrowing
 def cheapest_leaf(subscriber: int, bound: float, walk: Walk) -> int:
     """Return the leaf with room where filters grow least, and not by more than a bound; else NOWHERE."""
     subscribers, brokers = walk.subscribers, walk.brokers
@@ -380,7 +380,7 @@ def cheapest_leaf(subscriber: int, bound: float, walk: Walk) -> int:
     return best
 
 
-@inner
+@borrowing
 def put(subscriber: int, leaf: int, walk: Walk) -> None:
     """Put a subscriber that is nowhere to a leaf, and let filters grow as they must."""
     rows, boxes = walk.rows, walk.boxes
@@ -399,7 +399,7 @@ def put(subscriber: int, leaf: int, walk: Walk) -> None:
     settle(subscriber, leaf, walk)
 
 
-@inner
+@borrowing
 def _is_spare(subscriber: int, walk: Walk) -> bool:
     """Whether no slot is left empty when a subscriber goes."""
     leaf, first = walk.subscribers[subscriber, LEAF], walk.subscribers[subscriber, FIRST_HOLDING]
@@ -410,7 +410,7 @@ def _is_spare(subscriber: int, walk: Walk) -> bool:
     return True
 
 
-@inner
+@borrowing
 def make_room(full: int, walk: Walk) -> bool:
     """Send somebody of a full leaf to another one whose filter contains its interest; return whether anybody went."""
     for _ in range(EJECTIONS):
@@ -428,7 +428,7 @@ def make_room(full: int, walk: Walk) -> bool:
     return False
 
 
-@inner
+@borrowing
 def _take_out_slab(leaf: int, slot: int, side: int, limit: float, walk: Walk) -> tuple[int, int]:
     """Take out who reaches a limit at a side of a box; return how many they are, and the slots they have been in."""
     rows, entries, taken = walk.rows, walk.entries, walk.taken
@@ -464,7 +464,7 @@ def _sort_largest_first(taken: Array, count: int, subscribers: Array) -> None:
         gap //= 3
 
 
-@inner
+@borrowing
 def _put_back(count: int, own: int, allowance: float, walk: Walk) -> bool:
     """Put those taken out of a leaf where they cost least; return whether that is within the allowance."""
     subscribers, brokers = walk.subscribers, walk.brokers
@@ -486,7 +486,7 @@ def _put_back(count: int, own: int, allowance: float, walk: Walk) -> bool:
     return change(walk) <= allowance
 
 
-@inner
+@borrowing
 def _move(leaf: int, slot: int, allowance: float, walk: Walk) -> bool:
     """Make one move, unless it would cost more than its allowance; return whether it was made."""
     boxes, random = walk.boxes, walk.random

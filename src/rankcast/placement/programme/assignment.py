@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.compiling import ZERO, compiled, constant, inner
+from rankcast.compiling import ZERO, borrowing, compiled, constant
 from rankcast.placement.kernels import NOWHERE, covering_brokers
 from rankcast.placement.problem.problem import Problem
 from rankcast.placement.programme.flow import (
@@ -257,7 +257,7 @@ def count_all(tables: LoadTables) -> None:
             could[leaf, other] += covers[members[member, DEMAND], other]
 
 
-@inner
+@borrowing
 def _shift(member: int, target: int, tables: LoadTables) -> None:
     """Put a member to another leaf."""
     members, covers, lists, loads = tables.members, tables.covers, tables.lists, tables.loads
@@ -280,7 +280,7 @@ def _shift(member: int, target: int, tables: LoadTables) -> None:
             firsts[target, other] = min(firsts[target, other], members[member, PLACE])
 
 
-@inner
+@borrowing
 def _chain(demand: int, left: int, tables: LoadTables) -> int:
     """Find a shortest chain from the leaves that cover a demand to one with room; return that leaf, or NOWHERE.
 
@@ -307,7 +307,7 @@ def _chain(demand: int, left: int, tables: LoadTables) -> int:
     return NOWHERE
 
 
-@inner
+@borrowing
 def _passed_on(leaf: int, target: int, tables: LoadTables) -> int:
     """Return the first member at a leaf who is covered at another one; `could` says that there is one."""
     place = tables.firsts[leaf, target]
@@ -318,7 +318,7 @@ def _passed_on(leaf: int, target: int, tables: LoadTables) -> int:
     return found
 
 
-@inner
+@borrowing
 def _set_covered(demands: Array, is_left: Array, is_covered: bool, tables: LoadTables) -> None:
     """Let demands be covered at some leaves, wherever that is allowed, or not be covered there."""
     members, could, firsts = tables.members, tables.could, tables.firsts
@@ -337,7 +337,7 @@ def _set_covered(demands: Array, is_left: Array, is_covered: bool, tables: LoadT
                     firsts[at, leaf] = min(firsts[at, leaf], members[member, PLACE])
 
 
-@inner
+@borrowing
 def _shift_along(member: int, end: int, logged: int, tables: LoadTables) -> int:
     """Shift a member to the first leaf of a chain, and somebody of each leaf to the next; return the entries logged."""
     log, before = tables.log, tables.before
