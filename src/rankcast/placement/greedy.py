@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.compiling import compiled, constant, inner
+from rankcast.compiling import borrowing, compiled, constant, inner
 from rankcast.placement.kernels import NOWHERE, Filters, empty_filters, growth, holds_all, let_in, used_boxes
 from rankcast.placement.problem.boxes import hull
 from rankcast.placement.problem.problem import Placement, Problem
@@ -143,7 +143,7 @@ class Decisions(NamedTuple):
     rooms: Array
 
 
-@inner
+@borrowing
 def _best_column(
     subscriber: int,
     heeds_rooms: bool,
@@ -175,7 +175,7 @@ def _best_column(
     return best
 
 
-@inner
+@borrowing
 def _place(
     subscriber: int, tolerance: float, demands: Demands, choices: Choices, decisions: Decisions, filters: Filters
 ) -> int:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.compiling import ZERO, compiled, constant, inlined, inner
+from rankcast.compiling import ZERO, borrowing, compiled, constant, inlined
 from rankcast.placement.problem.boxes import Density
 
 NOWHERE = constant(-1)
@@ -352,7 +352,7 @@ def measure_of(boxes: Array, broker: int, events: Array, common: Array) -> float
     return _volume_within(boxes, broker, common)
 
 
-@inner
+@borrowing
 def growth_of(boxes: Array, broker: int, slot: int, rows: Array, row: int, events: Array, common: Array) -> float:
     """Return how much a filter grows when the box in a slot is enlarged to contain a row."""
     for side in range(boxes.shape[2]):
@@ -366,7 +366,7 @@ def growth_of(boxes: Array, broker: int, slot: int, rows: Array, row: int, event
     return max(volume - _volume_within(boxes, broker, common), 0.0)
 
 
-@inner
+@borrowing
 def cheapest_slot(
     boxes: Array, broker: int, most: int, first: int, rows: Array, row: int, events: Array, common: Array
 ) -> tuple[float, int]:
@@ -454,7 +454,7 @@ def let_in(leaf: int, rows: Array, first: int, last: int, bound: float, filters:
     return total
 
 
-@inner
+@borrowing
 def growth(leaf: int, rows: Array, first: int, last: int, bound: float, filters: Filters) -> float:
     """Return how much all filters from a leaf up grow to let rows in; more than `bound` may be any such number."""
     boxes, parents = filters.boxes, filters.parents
