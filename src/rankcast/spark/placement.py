@@ -41,7 +41,7 @@ holds: 3.1 GB, and 7.2 GB when each has an interest of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -509,8 +509,7 @@ def fit_by_spark(
     wanted = table.coded.select("number", "sides").mapInArrow(place_at, "column int, sides binary").distinct()
     most = problem.boxes_of_brokers[leaves]
     shipped = context.broadcast((most, problem.density, seeds, [known[int(leaf)] for leaf in leaves]))
-    fit = partial(_fit, shipped, width)
-    found = wanted.groupBy("column").applyInArrow(fit, "column int, boxes binary").toArrow()
+    found = wanted.groupBy("column").applyInArrow(_fit(shipped, width), "column int, boxes binary").toArrow()
     for column, boxes in zip(found["column"].to_pylist(), found["boxes"].to_pylist(), strict=True):
         filters[int(leaves[column])] = np.frombuffer(boxes).reshape(-1, width).copy()
     columns.destroy()
@@ -565,10 +564,14 @@ def _place_at(column_of: Any, batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([pa.array(columns), batch["sides"]], ["column", "sides"])
 
 
-def _fit(shipped: Any, width: int, table: pa.Table) -> pa.Table:
-    """Fit the filter of one leaf."""
-    most, density, seeds, known = shipped.value
-    column = table["column"][0].as_py()
-    parts = np.unique(rows_of(table["sides"], width)[0], axis=0)
-    boxes = fit_leaf(parts, int(most[column]), density, int(seeds[column]), known[column])
-    return pa.table({"column": pa.array([column], pa.int32()), "boxes": pa.array([boxes.tobytes()])})
+def _fit(shipped: Any, width: int) -> Callable[[pa.Table], pa.Table]:
+    """Return what fits one leaf; a function, as Spark looks at the arguments of what it calls, and at their types."""
+
+    def fit(table: pa.Table) -> pa.Table:
+        most, density, seeds, known = shipped.value
+        column = table["column"][0].as_py()
+        parts = np.unique(rows_of(table["sides"], width)[0], axis=0)
+        boxes = fit_leaf(parts, int(most[column]), density, int(seeds[column]), known[column])
+        return pa.table({"column": pa.array([column], pa.int32()), "boxes": pa.array([boxes.tobytes()])})
+
+    return fit
