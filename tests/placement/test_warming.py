@@ -54,5 +54,5 @@ def test_nothing_is_compiled_after_warming_up_and_no_kernel_twice():
     run = subprocess.run([sys.executable, "-c", AFTER_WARMING_UP], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     warm, signatures = map(int, run.stdout.split())
-    assert warm >= 15
+    assert warm >= 12
     assert signatures == 1
