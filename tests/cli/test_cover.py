@@ -6,8 +6,8 @@ import math
 import pytest
 from typer.testing import CliRunner
 
-from rankcast.cli.cover import picture as cover_picture
-from rankcast.cli.cover.command import STRATEGIES
+from rankcast.cli import cover
+from rankcast.cli.cover import STRATEGIES
 from rankcast.cli.main import app
 from rankcast.language.parser import parse_filter
 from rankcast.model.schema import Schema
@@ -175,17 +175,17 @@ class TestPicture:
     def test_an_open_end_is_infinite_and_whole_numbers_touch(self):
         schema = Schema({"x": ValueType.INT, "y": ValueType.FLOAT})
         wanted = parse_filter("x between 1 and 3 and y > 2.5 and x != 2").under(schema)
-        assert list(cover_picture._rectangles(wanted, "x", "y")) == [
-            (0.5, 1.5, 2.5, math.inf, True),
-            (2.5, 3.5, 2.5, math.inf, True),
+        assert list(cover._rectangles(wanted, "x", "y")) == [
+            ((0.5, 1.5), (2.5, math.inf), True),
+            ((2.5, 3.5), (2.5, math.inf), True),
         ]
 
     def test_a_filter_on_other_attributes_too_is_marked(self):
-        (drawn,) = cover_picture._rectangles(parse_filter("x > 1 and z = 4"), "x", "y")
-        assert drawn == (1, math.inf, -math.inf, math.inf, False)
+        (drawn,) = cover._rectangles(parse_filter("x > 1 and z = 4"), "x", "y")
+        assert drawn == ((1, math.inf), (-math.inf, math.inf), False)
 
     def test_the_border_has_room_around_all_ends(self):
-        rectangles = [cover_picture.Rectangle(0, 10, -math.inf, 5, whole=True)]
-        (left, right), (bottom, top) = cover_picture._border(rectangles)
+        rectangles = [cover.Rectangle((0, 10), (-math.inf, 5), whole=True)]
+        (left, right), (bottom, top) = cover._border(rectangles)
         assert left < 0 < 10 < right
         assert bottom < 5 < top

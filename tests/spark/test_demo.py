@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rankcast.cli.demo import command as demo_command
-from rankcast.cli.demo.command import DemoSetupError, run_spark_demo
-from rankcast.cli.demo.figures import OutcomeRows, codes_of, list_diversity, save_pictures
-from rankcast.cli.demo.on_spark import run_on_spark, show
+from rankcast.cli import demo
+from rankcast.cli.demo import DemoSetupError, run_spark_demo
 from rankcast.cli.main import app
 from rankcast.cli.output.terminal import console
+from rankcast.cli.spark_demo import OutcomeRows, codes_of, list_diversity, run_on_spark, save_pictures, show
 from rankcast.hub import Hub
 from rankcast.model.policies import Diversity
 from rankcast.ranking.diversity import list_diversity as by_pairs
@@ -84,7 +83,7 @@ def test_the_command_prints_a_summary_as_json(spark, tmp_path):
 
 @pytest.mark.parametrize("package", ["pyspark", "matplotlib"])
 def test_without_a_package_the_small_demo_is_named(package, monkeypatch, tmp_path):
-    monkeypatch.setattr(demo_command, "find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr(demo, "find_spec", lambda name: None if name == package else object())
     with pytest.raises(DemoSetupError, match=rf"{package} is not installed.*--small"):
         run_spark_demo(1, 6, 1, tmp_path, as_json=True)
 

@@ -225,7 +225,7 @@ def run(
     or to tables of a database. A stream that was stopped goes on where it stopped when the same command is run again.
     Rows that are no events are written to `rejected` with the reason; the exit code is 0 nevertheless.
     """
-    from rankcast.cli.run.command import Run, run_pipeline
+    from rankcast.cli.run import Run, run_pipeline
     from rankcast.storage.durations import parse_duration
     from rankcast.storage.events.files import EventFormat
 
@@ -346,22 +346,13 @@ def cover(
     that the k best need; group cover keeps back also what several cover together. The schema of the file counts: an
     attribute that it does not require may be missing from events.
     """
-    from rankcast.cli.cover.command import Asked, checked_attributes, checked_strategies, cover_file
+    from rankcast.cli.cover import checked_attributes, checked_strategies, cover_file
     from rankcast.plotting import check_plot
 
     if plot is not None:
         check_plot(plot)
-    asked = Asked(
-        file=file,
-        strategies=checked_strategies(strategy or ()),
-        k=k,
-        details=details,
-        limit=limit,
-        as_json=json,
-        plot=plot,
-        attributes=checked_attributes(attributes),
-    )
-    raise typer.Exit(cover_file(asked))
+    strategies, pair = checked_strategies(strategy or ()), checked_attributes(attributes)
+    raise typer.Exit(cover_file(file, strategies, k, plot, pair, details=limit if details else None, as_json=json))
 
 
 PLACEMENTS = (
@@ -479,7 +470,7 @@ def demo(
     ] = False,
 ) -> None:
     """Show on a generated feed what subscribers get, and why: on Spark, with pictures of what each policy does."""
-    from rankcast.cli.demo.command import EVENTS, SMALL_EVENTS, run_small_demo, run_spark_demo
+    from rankcast.cli.demo import EVENTS, SMALL_EVENTS, run_small_demo, run_spark_demo
 
     if small:
         run_small_demo(events or SMALL_EVENTS, seed, as_json=json)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from rankcast.cli.output.terminal import progress
+from rankcast.cli.output.terminal import require_kernels
 from rankcast.compiling import readiness
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.hub import Hub, Late, Match, Notification, utc_now
@@ -192,8 +192,7 @@ def compile_kernels(subscribers: Iterable[Subscriber]) -> None:
     """Have kernels compiled before anything is timed, if so many subscribers need them: the first time on a machine."""
     are_many = sum(len(subscriber.subscriptions) for subscriber in subscribers) > MOST_PLAIN
     if are_many and not all(map(readiness.is_compiled, readiness.SERVING)):
-        with progress("compiling"):
-            readiness.require()
+        require_kernels(*readiness.SERVING)
 
 
 def shown_policy(policy: Policy) -> str:

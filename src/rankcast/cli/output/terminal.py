@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rankcast.cli.output.streams import Item, one_line
+from rankcast.compiling import readiness
 from rankcast.model.times import format_time
 from rankcast.model.values import Value
 
@@ -59,6 +60,12 @@ def progress(description: str, total: int | None = None, *, quiet: bool = False)
         disable=quiet or not sys.stderr.isatty(),
     ) as shown:
         yield Progress(shown, shown.add_task(description, total=total))
+
+
+def require_kernels(*packages: str) -> None:
+    """Have the kernels of some packages ready before anything is timed; on a new machine they are compiled first."""
+    with progress("compiling"):
+        readiness.require(packages)
 
 
 class Progress:

@@ -1,7 +1,13 @@
-"""`rankcast run`: events in, ranked notifications out, on Spark; the whole input at once, or as a stream."""
+"""`rankcast run`: events in, ranked notifications out, on Spark; the whole input at once, or as a stream.
+
+What Spark has to say goes to a file, and standard error stays the command's own: Spark's JVM takes over the standard
+error of the process that starts it, for as long as it lives. So while it starts, standard error is a file; the file is
+named when something fails, and removed when nothing does.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
@@ -28,14 +34,13 @@ from rankcast.cli.main import INTERRUPTED
 from rankcast.cli.output.notifications import COLUMNS
 from rankcast.cli.output.streams import Problems, complain, write_json
 from rankcast.cli.output.terminal import console, shown_time, table
-from rankcast.cli.run.session import RunError, session_of_command
-from rankcast.model.errors import Problem, counted
+from rankcast.model.errors import Problem, RankcastError, counted
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import format_time
 from rankcast.spark.matching.compiled_subscribers import needs_hub
 from rankcast.spark.metrics import BatchMetrics, JsonLines, Metrics, QueryProgress
 from rankcast.spark.pipeline import Pipeline
-from rankcast.spark.session import reason_of
+from rankcast.spark.session import reason_of, spark_session
 from rankcast.spark.sinks.databases import is_database, without_password
 from rankcast.spark.sinks.outputs import Batch, Output, Sink
 from rankcast.spark.sinks.sinks import new_run, sink_of, start_outputs, take_for_run, write_outputs
@@ -44,6 +49,11 @@ from rankcast.spark.subscribers.changing import ChangingSubscribers
 from rankcast.storage.durations import format_duration
 from rankcast.storage.events.files import EventFormat
 from rankcast.storage.subscribers.files import SubscriberFile, load_subscribers
+
+SETTINGS: Mapping[str, str] = {
+    "spark.ui.showConsoleProgress": "false",  # the command has a display of its own
+    "spark.log.level": "WARN",
+}
 
 CONSOLE = "-"
 REPORTED_WITHIN = 10.0
@@ -54,6 +64,10 @@ SHOWN = 20
 
 PATIENCE = 30.0
 """Seconds that a batch may go on after Ctrl-C; a batch that is cut off is done again when the run is resumed."""
+
+
+class RunError(RankcastError):
+    """Something failed in Spark."""
 
 
 @dataclass(frozen=True)
@@ -341,3 +355,48 @@ def _cells(row: Row) -> tuple[str, ...]:
         ", ".join(values["matched"] or ()),
         f"{values['id']} of {values['source']}",
     )
+
+
+@contextmanager
+def session_of_command(master: str | None) -> Iterator[SparkSession]:
+    """Give a session; one that this starts ends with the block."""
+    running = SparkSession.getActiveSession()
+    if running is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has its own ways of logging
+        session = spark_session(master, settings={} if running is not None else SETTINGS)
+        try:
+            yield session
+        finally:
+            if running is None:
+                session.stop()
+        return
+    descriptor, name = tempfile.mkstemp(prefix="rankcast-spark-", suffix=".log")
+    log = Path(name)
+    with os.fdopen(descriptor, "wb") as stream, _standard_error(stream.fileno()):
+        session = spark_session(master, settings=SETTINGS)
+    keep = True
+    try:
+        yield session
+        keep = False
+    except (RankcastError, KeyboardInterrupt) as error:
+        keep = isinstance(error, RunError)  # the others say all there is to say
+        raise
+    finally:
+        with suppress(Py4JError, OSError):  # whoever asked the command to end may have asked Spark's JVM too
+            session.stop()
+        if keep:
+            complain(f"what Spark said is in {log}")
+        else:
+            log.unlink(missing_ok=True)
+
+
+@contextmanager
+def _standard_error(descriptor: int) -> Iterator[None]:
+    """Let the standard error of the processes that are started in the block go to a file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(descriptor, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -1,6 +1,6 @@
 """`rankcast demo`: a generated feed of flats, people who look for one, and what they get and why.
 
-The demo on Spark is in `on_spark`, which is imported only when all that it needs is there; the small one is here.
+The demo on Spark is in `spark_demo`, which is imported only when all that it needs is there; the small one is here.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ def run_spark_demo(events: int, subscribers: int, seed: int, out: Path, *, as_js
         if find_spec(package) is None:
             raise DemoSetupError(f"{package} is not installed: pip install 'rankcast[{extra}]'; {INSTEAD}")
     # Only now: these import what may not be there.
-    from rankcast.cli.demo.figures import save_pictures  # noqa: PLC0415
-    from rankcast.cli.demo.on_spark import run_on_spark, show  # noqa: PLC0415
-    from rankcast.cli.run.session import session_of_command  # noqa: PLC0415
+    from rankcast.cli.run import session_of_command  # noqa: PLC0415
+    from rankcast.cli.spark_demo import run_on_spark, save_pictures, show  # noqa: PLC0415
     from rankcast.spark.session import MINIMUM_JAVA, java_home  # noqa: PLC0415
 
     if java_home() is None:
