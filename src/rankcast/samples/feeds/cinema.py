@@ -7,52 +7,37 @@ votes that follow age and rating. A showing is announced every two minutes and e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import count
 
 import numpy as np
 
-from rankcast.model.events import Event
 from rankcast.model.expressions import Constraint, Expression, Operator, any_of, attr
-from rankcast.model.schema import Schema
-from rankcast.model.values import ValueType
 from rankcast.samples.feeds.common import (
     BLOCK,
+    Block,
+    BlockDraw,
     Columns,
     Draw,
     Feed,
     Pulse,
     Stream,
     Wish,
-    events_of,
     generator,
     picks,
+    schema,
     with_gaps,
     zipf,
 )
 
 NAME = "movies"
 
-SCHEMA = Schema(
-    {
-        "title": ValueType.STRING,
-        "year": ValueType.INT,
-        "length": ValueType.INT,
-        "rating": ValueType.FLOAT,
-        "votes": ValueType.INT,
-        "mpaa": ValueType.STRING,
-        "genre": ValueType.STRING,
-        "director": ValueType.STRING,
-        "language": ValueType.STRING,
-        "colour": ValueType.BOOL,
-        "cinema": ValueType.STRING,
-        "showing": ValueType.TIME,
-        "price": ValueType.FLOAT,
-    },
-    required=frozenset({"title", "year", "genre", "cinema", "showing"}),
+SCHEMA = schema(
+    "title:string,year:int,length:int,rating:float,votes:int,mpaa:string,genre:string,director:string,language:string,"
+    "colour:bool,cinema:string,showing:time,price:float",
+    required="title,year,genre,cinema,showing",
 )
 
 # Programmes are announced in office hours.
@@ -86,6 +71,7 @@ GENRES = (
     Genre("western", 2, 108, 6.7, (4, 40, 20, 36, 0)),
     Genre("musical", 2, 112, 6.6, (25, 40, 30, 5, 0)),
 )
+GENRE_WEIGHTS = [genre.weight for genre in GENRES]
 FIRST = ("Agnes", "Bela", "Chiara", "Dario", "Edith", "Fritz", "Greta", "Hiro", "Ida", "Jacques", "Kira", "Lars")
 LAST = (
     "Almeida",
@@ -140,7 +126,7 @@ FILM_ATTRIBUTES = tuple(field.name for field in fields(Film))
 def catalogue(seed: int) -> tuple[Film, ...]:
     """Return the films that a seed's showings are drawn from, the most popular first."""
     draw = Draw(generator(seed, NAME, Stream.CATALOGUE))
-    home = [draw.one(GENRES, [genre.weight for genre in GENRES]) for _ in DIRECTORS]
+    home = [_genre(draw) for _ in DIRECTORS]
     talent = [draw.normal(0, 0.5) for _ in DIRECTORS]
     productivity = zipf(len(DIRECTORS), 0.6).tolist()
     return tuple(_film(draw, home, talent, productivity) for _ in range(CATALOGUE_SIZE))
@@ -148,7 +134,7 @@ def catalogue(seed: int) -> tuple[Film, ...]:
 
 def _film(draw: Draw, home: list[Genre], talent: list[float], productivity: list[float]) -> Film:
     who = draw.one(range(len(DIRECTORS)), productivity)
-    genre = home[who] if draw.chance(0.7) else draw.one(GENRES, [genre.weight for genre in GENRES])
+    genre = home[who] if draw.chance(0.7) else _genre(draw)
     year = NEWEST - min(100, int(draw.generator.exponential(16)))
     rating = round(min(9.6, max(1.2, draw.normal(genre.rating + talent[who], 0.8))), 1)
     votes = int(draw.generator.lognormal(6.5 + 0.6 * (rating - 6), 1.4)) + 5
@@ -169,14 +155,12 @@ def _film(draw: Draw, home: list[Genre], talent: list[float], productivity: list
     )
 
 
-def stream(seed: int, start: datetime) -> Iterator[Event]:
-    """Yield showings without end."""
+def _begin(seed: int) -> BlockDraw:
     films = catalogue(seed)
     popularity = zipf(len(films), 0.8)
-    elapsed = 0.0
-    for block in count():
-        random = generator(seed, NAME, Stream.EVENTS, block)
-        times, elapsed = PULSE.times(random, start, elapsed)
+
+    def draw(random: np.random.Generator, times: Sequence[datetime], _first: int) -> Block:
+        """Draw showings."""
         shown = [films[index] for index in picks(random, popularity).tolist()]
         showings = _showings(random, times)
         columns: Columns = {
@@ -185,7 +169,9 @@ def stream(seed: int, start: datetime) -> Iterator[Event]:
             "showing": showings,
             "price": with_gaps(random, (np.rint(random.normal(17, 3.6, BLOCK).clip(6, 32)) / 2).tolist(), 0.08),
         }
-        yield from events_of(NAME, "movie.showing", times, showings, columns, block * BLOCK + 1)
+        return Block(showings, columns)
+
+    return draw
 
 
 def _showings(random: np.random.Generator, times: Sequence[datetime]) -> list[datetime]:
@@ -197,18 +183,12 @@ def _showings(random: np.random.Generator, times: Sequence[datetime]) -> list[da
     ]
 
 
-def wishes(draw: Draw, start: datetime) -> Sequence[Wish]:
-    """Return what one film lover looks for, the dearest wish first."""
-    lover = draw.one(LOVERS, (25, 20, 15, 15, 15, 10))
-    return lover(draw, start)
-
-
-def _genre(draw: Draw) -> str:
-    return draw.one(GENRES, [genre.weight for genre in GENRES]).name
+def _genre(draw: Draw) -> Genre:
+    return draw.one(GENRES, GENRE_WEIGHTS)
 
 
 def _genre_fan(draw: Draw, _: datetime) -> list[Wish]:
-    genre = attr("genre") == _genre(draw)
+    genre = attr("genre") == _genre(draw).name
     good = round(draw.normal(7.0, 0.4), 1)
     return [
         Wish("acclaimed", genre & (attr("rating") >= good) & (attr("votes") > draw.whole(200, 1_000, 100))),
@@ -252,7 +232,7 @@ def _cineaste(draw: Draw, _: datetime) -> list[Wish]:
 def _local(draw: Draw, start: datetime) -> list[Wish]:
     here = attr("cinema") == draw.one(CINEMAS)
     until = start + timedelta(days=draw.whole(2, 14))
-    genres: list[Expression] = [attr("genre") == _genre(draw) for _ in range(2)]
+    genres: list[Expression] = [attr("genre") == _genre(draw).name for _ in range(2)]
     return [
         Wish("this week", here & any_of(*genres) & (attr("showing") < until)),
         Wish("round the corner", here & any_of(*genres, attr("rating") > 7.8)),
@@ -269,7 +249,13 @@ def _collector(draw: Draw, _: datetime) -> list[Wish]:
     ]
 
 
-Lover = Callable[[Draw, datetime], list[Wish]]
-LOVERS: tuple[Lover, ...] = (_genre_fan, _director_fan, _parent, _cineaste, _local, _collector)
-
-MOVIES = Feed(NAME, "showings announced by cinemas, one every two minutes", SCHEMA, timedelta(days=3), stream, wishes)
+MOVIES = Feed(
+    NAME,
+    "showings announced by cinemas, one every two minutes",
+    "movie.showing",
+    SCHEMA,
+    PULSE,
+    timedelta(days=3),
+    _begin,
+    {_genre_fan: 25, _director_fan: 20, _parent: 15, _cineaste: 15, _local: 15, _collector: 10},
+)

@@ -1,4 +1,7 @@
-"""What the feeds share: seeded streams, the times at which events come, and how subscribers are put together."""
+"""What the feeds share: how a feed is described, and how its events and its subscribers are made from that.
+
+A feed draws its events block by block, as columns, and its subscribers one by one, each with a generator of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from itertools import islice, pairwise
-from typing import TypeVar
+from itertools import count, islice, pairwise
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec import structs
@@ -20,7 +23,7 @@ from rankcast.model.filters import Filter
 from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Policy, Sliding
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.model.values import Value
+from rankcast.model.values import Value, ValueType
 
 DEFAULT_START = datetime(2025, 3, 3, 9, 0, tzinfo=UTC)
 """A Monday morning: no feed reads the clock, so that the same seed gives the same events on every day."""
@@ -31,6 +34,7 @@ BLOCK = 256
 Item = TypeVar("Item")
 Floats = NDArray[np.float64]
 Columns = Mapping[str, Sequence[Value | None]]
+"""The payloads of a block by attribute; None is a missing one."""
 
 
 class Stream(IntEnum):
@@ -44,41 +48,6 @@ class Stream(IntEnum):
 def generator(seed: int, feed: str, stream: Stream, index: int = 0) -> np.random.Generator:
     """Return the generator of one block, subscriber or catalogue; no two of them overlap."""
     return np.random.default_rng((seed, *feed.encode(), int(stream), index))
-
-
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """An endless source of events and of subscribers to them.
-
-    `span` is how long about a thousand events take: within it some subscriptions begin or end.
-    """
-
-    name: str
-    description: str
-    schema: Schema
-    span: timedelta
-    stream: Callable[[int, datetime], Iterator[Event]]
-    wishes: Callable[[Draw, datetime], Sequence[Wish]]
-
-    def events(self, count: int, seed: int = 0, start: datetime = DEFAULT_START) -> Iterator[Event]:
-        """Yield the first `count` events, in order of time, none before `start` (an aware time)."""
-        return islice(self.stream(seed, _utc(start)), count)
-
-    def subscribers(self, count: int, seed: int = 0, start: datetime = DEFAULT_START) -> list[Subscriber]:
-        """Return the first `count` subscribers; `start` is the start of the events they are to see."""
-        start = _utc(start)
-        return [self._subscriber(seed, index, start) for index in range(count)]
-
-    def _subscriber(self, seed: int, index: int, start: datetime) -> Subscriber:
-        draw = Draw(generator(seed, self.name, Stream.SUBSCRIBERS, index))
-        name = f"{draw.one(FIRST_NAMES).lower()}-{index + 1}"
-        return assembled(name, self.wishes(draw, start), self.schema, draw, start, self.span)
-
-
-def _utc(start: datetime) -> datetime:
-    if start.tzinfo is None:
-        raise InvalidValueError(f"start: {start.isoformat()} has no time zone; expected an aware datetime")
-    return start.astimezone(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,81 +144,127 @@ def with_gaps(random: np.random.Generator, values: Sequence[Item], share: float)
     return [None if gone else value for value, gone in zip(values, missing, strict=True)]
 
 
-def events_of(
-    feed: str, kind: str, times: Sequence[datetime], expiries: Sequence[datetime | None], columns: Columns, first: int
-) -> Iterator[Event]:
-    """Yield the events of one block from the columns of their payload; None in a column is a missing attribute.
-
-    `kind` is the CloudEvents type; its first part names the events: "flat.offered" gives "flat-1", "flat-2".
-    """
-    noun = kind.partition(".")[0]
-    rows = zip(*columns.values(), strict=True)
-    for number, (time, expires, row) in enumerate(zip(times, expiries, rows, strict=True), start=first):
-        payload = {name: value for name, value in zip(columns, row, strict=True) if value is not None}
-        yield Event(f"{noun}-{number}", f"/feeds/{feed}", kind, time, expires, data=payload)
-
-
 def zipf(count: int, exponent: float) -> Floats:
     """Return the weights of Zipf's law: the n-th of `count` has weight n ** -exponent."""
     return np.arange(1, count + 1, dtype=np.float64) ** -exponent
 
 
-def assembled(
-    name: str, wishes: Sequence[Wish], schema: Schema, draw: Draw, start: datetime, span: timedelta
-) -> Subscriber:
-    """Return a subscriber with these wishes, the dearest first, and preferences and a policy drawn for them.
+class Block(NamedTuple):
+    """BLOCK events as they are drawn: when they expire, and what they carry."""
 
-    Half of the subscribers give ranks, a third give priorities, the rest neither. One subscription in twelve begins or
-    ends within `span`, so that activation is exercised too. Every fourth with a window minds near-copies.
+    expiries: Sequence[datetime | None]
+    columns: Columns
+
+
+BlockDraw: TypeAlias = Callable[[np.random.Generator, Sequence[datetime], int], Block]
+"""Draws the next events, given the times at which they come and the number of the first."""
+
+Follower: TypeAlias = Callable[[Draw, datetime], Sequence[Wish]]
+"""A kind of subscriber: draws what one of them looks for, the dearest wish first, given the start of the feed."""
+
+
+def schema(header: str, required: str) -> Schema:
+    """Return the schema of a typed header, as CSV files have it, and of the names that are never missing."""
+    types = (column.split(":") for column in header.split(","))
+    return Schema({name: ValueType(kind) for name, kind in types}, frozenset(required.split(",")))
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """An endless source of events and of subscribers to them.
+
+    `type` is the CloudEvents type; its first part names the events: "flat.offered" gives "flat-1", "flat-2". `span` is
+    how long about a thousand events take: within it some subscriptions begin or end. `begin` returns what draws the
+    blocks of a seed in turn; `followers` are the kinds of subscribers, by weight.
     """
-    style = draw.one(("ranks", "priorities", "none"), (0.5, 0.33, 0.17))
-    ranks: list[float | None] = [None] * len(wishes)
-    if style == "ranks":
-        ranks = [round(max(0.05, 1 - 0.25 * at - 0.2 * draw.generator.random()), 2) for at in range(len(wishes))]
-    subscriptions = tuple(
-        _subscription(wish, rank, schema, draw, start, span) for wish, rank in zip(wishes, ranks, strict=True)
-    )
-    subscriber = Subscriber(
-        SubscriberId(name),
-        subscriptions,
-        deliver=_policy(draw),
-        rank_by=draw.one(tuple(RankBy), (0.7, 0.05, 0.15, 0.1)),
-        most_specific=draw.chance(0.15),
-        priorities=_priorities(subscriptions, draw) if style == "priorities" else (),
-    )
-    return _diversified(subscriber, schema, draw)
+
+    name: str
+    description: str
+    type: str
+    schema: Schema
+    pulse: Pulse
+    span: timedelta
+    begin: Callable[[int], BlockDraw]
+    followers: Mapping[Follower, int]
+
+    def events(self, count: int, seed: int = 0, start: datetime = DEFAULT_START) -> Iterator[Event]:
+        """Yield the first `count` events, in order of time, none before `start` (an aware time)."""
+        return islice(self._stream(seed, _utc(start)), count)
+
+    def _stream(self, seed: int, start: datetime) -> Iterator[Event]:
+        draw_block, noun = self.begin(seed), self.type.partition(".")[0]
+        elapsed = 0.0
+        for block in count():
+            random = generator(seed, self.name, Stream.EVENTS, block)
+            times, elapsed = self.pulse.times(random, start, elapsed)
+            first = block * BLOCK + 1
+            expiries, columns = draw_block(random, times, first)
+            rows = zip(*columns.values(), strict=True)
+            for number, (time, expires, row) in enumerate(zip(times, expiries, rows, strict=True), start=first):
+                payload = {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+                yield Event(f"{noun}-{number}", f"/feeds/{self.name}", self.type, time, expires, data=payload)
+
+    def subscribers(self, count: int, seed: int = 0, start: datetime = DEFAULT_START) -> list[Subscriber]:
+        """Return the first `count` subscribers; `start` is the start of the events they are to see."""
+        start = _utc(start)
+        draws = (Draw(generator(seed, self.name, Stream.SUBSCRIBERS, index)) for index in range(count))
+        return [self._subscriber(number, draw, start) for number, draw in enumerate(draws, start=1)]
+
+    def _subscriber(self, number: int, draw: Draw, start: datetime) -> Subscriber:
+        """Return a subscriber of one of the kinds, with preferences and a policy drawn for its wishes.
+
+        Half of the subscribers give ranks, a third give priorities, the rest neither. Every fourth with a window minds
+        near-copies.
+        """
+        name = f"{draw.one(FIRST_NAMES).lower()}-{number}"
+        wishes = draw.one(tuple(self.followers), tuple(self.followers.values()))(draw, start)
+        style = draw.one(("ranks", "priorities", "none"), (0.5, 0.33, 0.17))
+        ranks: list[float | None] = [None] * len(wishes)
+        if style == "ranks":
+            ranks = [round(max(0.05, 1 - 0.25 * at - 0.2 * draw.generator.random()), 2) for at in range(len(wishes))]
+        subscriber = Subscriber(
+            SubscriberId(name),
+            tuple(self._subscription(wish, rank, draw, start) for wish, rank in zip(wishes, ranks, strict=True)),
+            deliver=_policy(draw),
+            rank_by=draw.one(tuple(RankBy), (0.7, 0.05, 0.15, 0.1)),
+            most_specific=draw.chance(0.15),
+            priorities=_priorities(wishes, draw) if style == "priorities" else (),
+        )
+        return self._diversified(subscriber, draw)
+
+    def _subscription(self, wish: Wish, rank: float | None, draw: Draw, start: datetime) -> Subscription:
+        """Return a subscription; one in twelve begins or ends within `span`, so that activation is exercised too."""
+        bounds = draw.one(("always", "from", "until"), (11, 0.5, 0.5))
+        moment = start + timedelta(seconds=round(self.span.total_seconds() * draw.generator.random(), 3))
+        return Subscription(
+            SubscriptionId(wish.id),
+            Filter.of(wish.expression, self.schema),
+            rank=rank,
+            active_from=moment if bounds == "from" else None,
+            active_until=moment if bounds == "until" else None,
+        )
+
+    def _diversified(self, subscriber: Subscriber, draw: Draw) -> Subscriber:
+        """Return the subscriber, with diversity by one or two attributes if it has a window, bounded ranks and luck."""
+        policy = subscriber.deliver
+        if not isinstance(policy, Sliding) or subscriber.rank_by is RankBy.WEIGHTED_SUM or not draw.chance(0.25):
+            return subscriber
+        names = draw.several(sorted(self.schema.attributes), draw.whole(1, 2))
+        diversity = Diversity(draw.one((0.3, 0.5, 0.7)), {name: float(draw.whole(1, 3)) for name in names})
+        return structs.replace(subscriber, deliver=replace(policy, diversity=diversity))
 
 
-def _diversified(subscriber: Subscriber, schema: Schema, draw: Draw) -> Subscriber:
-    """Return the subscriber with diversity by one or two attributes, if it has a window, ranks in [0, 1] and luck."""
-    policy = subscriber.deliver
-    if not isinstance(policy, Sliding) or subscriber.rank_by is RankBy.WEIGHTED_SUM or not draw.chance(0.25):
-        return subscriber
-    names = draw.several(sorted(schema.attributes), draw.whole(1, 2))
-    diversity = Diversity(draw.one((0.3, 0.5, 0.7)), {name: float(draw.whole(1, 3)) for name in names})
-    return structs.replace(subscriber, deliver=replace(policy, diversity=diversity))
+def _utc(start: datetime) -> datetime:
+    if start.tzinfo is None:
+        raise InvalidValueError(f"start: {start.isoformat()} has no time zone; expected an aware datetime")
+    return start.astimezone(UTC)
 
 
-def _subscription(
-    wish: Wish, rank: float | None, schema: Schema, draw: Draw, start: datetime, span: timedelta
-) -> Subscription:
-    bounds = draw.one(("always", "from", "until"), (11, 0.5, 0.5))
-    moment = start + timedelta(seconds=round(span.total_seconds() * draw.generator.random(), 3))
-    return Subscription(
-        SubscriptionId(wish.id),
-        Filter.of(wish.expression, schema),
-        rank=rank,
-        active_from=moment if bounds == "from" else None,
-        active_until=moment if bounds == "until" else None,
-    )
-
-
-def _priorities(subscriptions: tuple[Subscription, ...], draw: Draw) -> tuple[Priority, ...]:
+def _priorities(wishes: Sequence[Wish], draw: Draw) -> tuple[Priority, ...]:
     """Return "the dearest before each other" or a chain, one after the other."""
-    ids = [subscription.id for subscription in subscriptions]
-    if draw.chance(0.4):
-        return tuple(Priority(ids[0], other) for other in ids[1:])
-    return tuple(Priority(first, then) for first, then in pairwise(ids))
+    ids = [SubscriptionId(wish.id) for wish in wishes]
+    pairs = ((ids[0], other) for other in ids[1:]) if draw.chance(0.4) else pairwise(ids)
+    return tuple(Priority(first, then) for first, then in pairs)
 
 
 def _policy(draw: Draw) -> Policy:

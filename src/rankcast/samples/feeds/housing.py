@@ -7,51 +7,32 @@ missing in some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import count
 
 import numpy as np
 
-from rankcast.model.events import Event
 from rankcast.model.expressions import Constraint, Expression, Operator, any_of, attr
-from rankcast.model.schema import Schema
-from rankcast.model.values import ValueType
 from rankcast.samples.feeds.common import (
     BLOCK,
+    Block,
+    BlockDraw,
     Columns,
     Draw,
     Feed,
     Floats,
     Pulse,
-    Stream,
     Wish,
-    events_of,
-    generator,
     picks,
+    schema,
     with_gaps,
 )
 
-NAME = "flats"
-
-SCHEMA = Schema(
-    {
-        "city": ValueType.STRING,
-        "district": ValueType.STRING,
-        "rent": ValueType.INT,
-        "rooms": ValueType.INT,
-        "size_m2": ValueType.FLOAT,
-        "floor": ValueType.INT,
-        "furnished": ValueType.BOOL,
-        "pets": ValueType.BOOL,
-        "agency": ValueType.STRING,
-        "reference": ValueType.STRING,
-        "available": ValueType.TIME,
-        "posted": ValueType.TIME,
-        "description": ValueType.STRING,
-    },
-    required=frozenset({"city", "rent", "rooms", "reference"}),
+SCHEMA = schema(
+    "city:string,district:string,rent:int,rooms:int,size_m2:float,floor:int,furnished:bool,pets:bool,agency:string,"
+    "reference:string,available:time,posted:time,description:string",
+    required="city,rent,rooms,reference",
 )
 
 # Adverts every ten minutes: few at night, most between ten in the morning and ten at night.
@@ -83,6 +64,7 @@ CITIES = (
     City("Aveiro", "PT-AVE", 2, 10.0, ("Beira-Mar", "Glória", "Esgueira")),
     City("Vigo", "ES-VGO", 2, 9.5, ("Bouzas", "Casco Vello", "Teis")),
 )
+CITY_WEIGHTS = [city.weight for city in CITIES]
 AGENCIES = ("Casa Nova", "Habitat Sul", "Lar & Mar", "Meridiano", "Sol Homes", "Terra Firme", "Vila Homes")
 LOOKS = ("Sunny", "Quiet", "Bright", "Renovated", "Cosy", "Spacious", "Charming", "Modern", "Top-floor", "Old-town")
 PLACES = ("near the metro", "by the river", "close to the university", "next to the park", "in a side street")
@@ -91,19 +73,6 @@ CLOSINGS = ("No agents.", "Long lease preferred.", "Students welcome.", "Ready t
 
 FURNISHED = Constraint("furnished", Operator.EQ, (True,))
 PETS = Constraint("pets", Operator.EQ, (True,))
-
-
-def stream(seed: int, start: datetime) -> Iterator[Event]:
-    """Yield adverts without end."""
-    elapsed = 0.0
-    for block in count():
-        random = generator(seed, NAME, Stream.EVENTS, block)
-        times, elapsed = PULSE.times(random, start, elapsed)
-        first = block * BLOCK + 1
-        cities = [CITIES[index] for index in picks(random, [city.weight for city in CITIES]).tolist()]
-        homes = _homes(random, cities)
-        columns = {**_columns(random, cities, homes, first), **_times(random, times)}
-        yield from events_of(NAME, "flat.offered", times, _expiries(random, times, cities, homes), columns, first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +84,18 @@ class Homes:
     rooms: list[int]
     furnished: list[bool]
     rents: list[int]
+
+
+def _begin(_seed: int) -> BlockDraw:
+    return _block
+
+
+def _block(random: np.random.Generator, times: Sequence[datetime], first: int) -> Block:
+    """Draw adverts."""
+    cities = [CITIES[index] for index in picks(random, CITY_WEIGHTS).tolist()]
+    homes = _homes(random, cities)
+    columns = {**_columns(random, cities, homes, first), **_times(random, times)}
+    return Block(_expiries(random, times, cities, homes), columns)
 
 
 def _homes(random: np.random.Generator, cities: Sequence[City]) -> Homes:
@@ -187,11 +168,8 @@ def _description(rooms: int, words: Sequence[int]) -> str:
     return f"{LOOKS[look % 10]} {kind} {PLACES[place % 5]}, {extras}. {CLOSINGS[closing % 6]}".rstrip()
 
 
-def wishes(draw: Draw, start: datetime) -> Sequence[Wish]:
-    """Return what one flat seeker looks for, the dearest wish first."""
-    seeker = draw.one(SEEKERS, (25, 20, 20, 10, 10, 15))
-    city = draw.one(CITIES, [city.weight for city in CITIES])
-    return seeker(draw, city, start)
+def _city(draw: Draw) -> City:
+    return draw.one(CITIES, CITY_WEIGHTS)
 
 
 def _rent(city: City, size: float) -> int:
@@ -203,7 +181,8 @@ def _in(city: City) -> Expression:
     return attr("city") == city.name
 
 
-def _student(draw: Draw, city: City, _: datetime) -> list[Wish]:
+def _student(draw: Draw, _: datetime) -> list[Wish]:
+    city = _city(draw)
     most = _rent(city, draw.whole(40, 65))
     found = [
         Wish("near campus", _in(city) & attr("description").contains("university") & (attr("rent") <= most)),
@@ -213,7 +192,8 @@ def _student(draw: Draw, city: City, _: datetime) -> list[Wish]:
     return found[: draw.whole(2, 3)]
 
 
-def _couple(draw: Draw, city: City, _: datetime) -> list[Wish]:
+def _couple(draw: Draw, _: datetime) -> list[Wish]:
+    city = _city(draw)
     low, high = _rent(city, draw.whole(35, 50)), _rent(city, draw.whole(75, 120))
     nice = draw.several(city.districts, 2)
     wanted = _in(city) & attr("rent").between(low, high)
@@ -224,7 +204,8 @@ def _couple(draw: Draw, city: City, _: datetime) -> list[Wish]:
     ][: draw.whole(2, 3)]
 
 
-def _family(draw: Draw, city: City, _: datetime) -> list[Wish]:
+def _family(draw: Draw, _: datetime) -> list[Wish]:
+    city = _city(draw)
     most = _rent(city, draw.whole(110, 170))
     rooms, size = draw.whole(2, 4), draw.whole(75, 110, 5)
     home = _in(city) & (attr("rooms") >= rooms) & (attr("rent") <= most)
@@ -237,7 +218,8 @@ def _family(draw: Draw, city: City, _: datetime) -> list[Wish]:
     ][: draw.whole(2, 4)]
 
 
-def _pet_owner(draw: Draw, city: City, _: datetime) -> list[Wish]:
+def _pet_owner(draw: Draw, _: datetime) -> list[Wish]:
+    city = _city(draw)
     most = _rent(city, draw.whole(70, 120))
     pets = _in(city) & PETS & (attr("rent") <= most)
     unknown = _in(city) & ~attr("pets").exists() & (attr("rent") <= most * 4 // 5)
@@ -248,7 +230,8 @@ def _pet_owner(draw: Draw, city: City, _: datetime) -> list[Wish]:
     ]
 
 
-def _newcomer(draw: Draw, city: City, start: datetime) -> list[Wish]:
+def _newcomer(draw: Draw, start: datetime) -> list[Wish]:
+    city = _city(draw)
     others = draw.several([other.name for other in CITIES if other is not city], 2)
     soon = start + timedelta(days=draw.whole(14, 60))
     most = _rent(city, draw.whole(60, 100))
@@ -260,7 +243,8 @@ def _newcomer(draw: Draw, city: City, start: datetime) -> list[Wish]:
     ]
 
 
-def _bargain_hunter(draw: Draw, city: City, _: datetime) -> list[Wish]:
+def _bargain_hunter(draw: Draw, _: datetime) -> list[Wish]:
+    city = _city(draw)
     country = city.code[:3]
     cheap = attr("rent") < _rent(city, draw.whole(45, 65))
     return [
@@ -271,7 +255,13 @@ def _bargain_hunter(draw: Draw, city: City, _: datetime) -> list[Wish]:
     ][: draw.whole(2, 4)]
 
 
-Seeker = Callable[[Draw, City, datetime], list[Wish]]
-SEEKERS: tuple[Seeker, ...] = (_student, _couple, _family, _pet_owner, _newcomer, _bargain_hunter)
-
-FLATS = Feed(NAME, "flats to let in Iberian cities, one every ten minutes", SCHEMA, timedelta(days=7), stream, wishes)
+FLATS = Feed(
+    "flats",
+    "flats to let in Iberian cities, one every ten minutes",
+    "flat.offered",
+    SCHEMA,
+    PULSE,
+    timedelta(days=7),
+    _begin,
+    {_student: 25, _couple: 20, _family: 20, _pet_owner: 10, _newcomer: 10, _bargain_hunter: 15},
+)

@@ -7,50 +7,37 @@ trades; trades on lit venues expire after seconds, when their price says nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.model.events import Event
 from rankcast.model.expressions import Constraint, Operator, attr
-from rankcast.model.schema import Schema
-from rankcast.model.values import Value, ValueType
+from rankcast.model.values import Value
 from rankcast.samples.feeds.common import (
     BLOCK,
+    Block,
+    BlockDraw,
     Draw,
     Feed,
     Floats,
     Pulse,
     Stream,
     Wish,
-    events_of,
     generator,
     picks,
+    schema,
     zipf,
 )
 
 NAME = "trades"
 
-SCHEMA = Schema(
-    {
-        "symbol": ValueType.STRING,
-        "sector": ValueType.STRING,
-        "price": ValueType.FLOAT,
-        "size": ValueType.INT,
-        "notional": ValueType.FLOAT,
-        "change": ValueType.FLOAT,
-        "side": ValueType.STRING,
-        "venue": ValueType.STRING,
-        "lit": ValueType.BOOL,
-        "condition": ValueType.STRING,
-        "sequence": ValueType.INT,
-        "executed": ValueType.TIME,
-    },
-    required=frozenset({"symbol", "price", "size", "venue", "sequence"}),
+SCHEMA = schema(
+    "symbol:string,sector:string,price:float,size:int,notional:float,change:float,side:string,venue:string,lit:bool,"
+    "condition:string,sequence:int,executed:time",
+    required="symbol,price,size,venue,sequence",
 )
 
 # 20 ms apart; busy after the opening at 8:00 and before the close at 16:30, quiet at noon; no trades at weekends.
@@ -101,24 +88,23 @@ def _symbols(draw: Draw) -> tuple[str, ...]:
     return tuple(names)[:SYMBOLS]
 
 
-def stream(seed: int, start: datetime) -> Iterator[Event]:
-    """Yield trades without end."""
+def _begin(seed: int) -> BlockDraw:
     listed = market(seed)
     weights = zipf(len(listed.symbols), 0.9)
     moved = listed.gap.copy()  # log of the price over yesterday's close, per share
-    elapsed = 0.0
-    for block in count():
-        random = generator(seed, NAME, Stream.EVENTS, block)
-        times, elapsed = PULSE.times(random, start, elapsed)
+
+    def draw(random: np.random.Generator, times: Sequence[datetime], first: int) -> Block:
+        """Draw trades."""
         shares = picks(random, weights)
         changes = _walk(random, listed, moved, shares)
         prices = np.maximum(0.01, (listed.close[shares] * np.exp(changes)).round(2))
         columns = _columns(random, times, [listed.symbols[share] for share in shares.tolist()], prices)
         columns["sector"] = [SECTORS[listed.sectors[share]] for share in shares.tolist()]
         columns["change"] = (np.expm1(changes) * 100).round(3).tolist()
-        first = block * BLOCK + 1
         columns["sequence"] = range(first, first + BLOCK)
-        yield from events_of(NAME, "trade.executed", times, _expiries(random, times, columns["lit"]), columns, first)
+        return Block(_expiries(random, times, columns["lit"]), columns)
+
+    return draw
 
 
 def _columns(
@@ -169,12 +155,6 @@ def _sizes(random: np.random.Generator, prices: Floats) -> NDArray[np.int64]:
     raw = np.maximum(1, random.lognormal(np.log(9_000), 1.2, len(prices)) / prices)
     lots = np.maximum(50, np.rint(raw / 50) * 50)
     return np.where(random.random(len(prices)) < 0.75, lots, np.ceil(raw)).astype(np.int64)
-
-
-def wishes(draw: Draw, start: datetime) -> Sequence[Wish]:
-    """Return what one market watcher looks for, the dearest wish first."""
-    watcher = draw.one(WATCHERS, (30, 25, 15, 15, 15))
-    return watcher(draw, start)
 
 
 def _sector_watcher(draw: Draw, _: datetime) -> list[Wish]:
@@ -230,7 +210,13 @@ def _arbitrageur(draw: Draw, _: datetime) -> list[Wish]:
     ][: draw.whole(2, 3)]
 
 
-Watcher = Callable[[Draw, datetime], list[Wish]]
-WATCHERS: tuple[Watcher, ...] = (_sector_watcher, _stock_picker, _compliance, _dark_pool_watcher, _arbitrageur)
-
-TRADES = Feed(NAME, "trades of a stock market, milliseconds apart", SCHEMA, timedelta(seconds=15), stream, wishes)
+TRADES = Feed(
+    NAME,
+    "trades of a stock market, milliseconds apart",
+    "trade.executed",
+    SCHEMA,
+    PULSE,
+    timedelta(seconds=15),
+    _begin,
+    {_sector_watcher: 30, _stock_picker: 25, _compliance: 15, _dark_pool_watcher: 15, _arbitrageur: 15},
+)
