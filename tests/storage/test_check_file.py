@@ -38,7 +38,7 @@ def test_which_kind_a_file_is(tmp_path, name, text, subscribers):
 
 def check(path, content, schema=None):
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return [str(problem).removeprefix(f"{path.parent}/") for problem in check_file(path, schema)]
+    return [str(problem).removeprefix(f"{path.parent}/") for problem in check_file(path, schema).problems]
 
 
 def test_a_good_file_has_no_problems(tmp_path):
@@ -85,18 +85,18 @@ def test_an_unusable_file_is_a_problem_not_an_error(tmp_path, name, content, mes
 
 @pytest.mark.parametrize("name", ["x.yaml", "x.json", "x.csv", "x.parquet"])
 def test_a_missing_file_is_a_problem(tmp_path, name):
-    (problem,) = check_file(tmp_path / name)
+    (problem,) = check_file(tmp_path / name).problems
     assert problem.message == "cannot be read: No such file or directory"
 
 
 @pytest.mark.parametrize("name", ["x.yaml", "x.json", "x.jsonl", "x.csv", "x.parquet"])
 def test_a_pipe_is_refused_rather_than_waited_for(tmp_path, name):
     os.mkfifo(tmp_path / name)
-    (problem,) = check_file(tmp_path / name)
+    (problem,) = check_file(tmp_path / name).problems
     assert problem.message == "cannot be read: it is not a plain file but a pipe or a device"
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".json", ".jsonl", ".parquet"])
 def test_a_name_that_no_file_can_have_is_a_problem(suffix):
-    (problem,) = check_file("a\0b" + suffix)
+    (problem,) = check_file("a\0b" + suffix).problems
     assert "cannot be read: embedded null" in problem.message

@@ -306,7 +306,7 @@ class TestAnyFormat:
         monkeypatch.setattr(Path, "iterdir", Mock(side_effect=PermissionError(13, "Permission denied")))
         with pytest.raises(InvalidFileError, match="cannot be read: Permission denied"):
             read_events(tmp_path)
-        (problem,) = check_file(tmp_path)
+        (problem,) = check_file(tmp_path).problems
         assert problem.message == "cannot be read: Permission denied"
 
     def test_a_format_that_is_given_wins_over_the_suffix(self, read):

@@ -12,7 +12,7 @@ from rankcast.model.errors import InvalidFileError, Problem, counted
 from rankcast.model.schema import Schema
 from rankcast.storage.check_file import check_file, is_subscriber_file
 from rankcast.storage.events.files import event_format, files_in
-from rankcast.storage.subscribers.files import SUBSCRIBER_SUFFIXES, load_subscribers
+from rankcast.storage.subscribers.files import SUBSCRIBER_SUFFIXES
 from rankcast.storage.text_files import is_folder
 
 
@@ -22,15 +22,11 @@ def check_files(files: Sequence[str], *, as_json: bool) -> int:
     Of a folder its event files are checked, and its subscriber files.
     """
     found: dict[str, list[Problem]] = {file: [] for named in files for file in _files(named)}
-    subscriber_files = [file for file in found if _has_subscribers(file)]
     schemas: list[Schema] = []
     with progress("checking", total=len(found)) as bar:
-        for file in bar.over(sorted(found, key=lambda file: file not in subscriber_files)):
-            if file in subscriber_files:
-                found[file], schema = _check_subscribers(file)
-                schemas += [schema] if schema is not None else []
-            else:
-                found[file] = check_file(file, schemas[0] if len(schemas) == 1 else None)
+        for file in bar.over(sorted(found, key=_has_subscribers, reverse=True)):
+            found[file], schema = check_file(file, schemas[0] if len(schemas) == 1 else None)
+            schemas += [] if schema is None else [schema]
     for file, problems in found.items():
         _report(file, problems, as_json=as_json)
     return 1 if any(not problem.warning for problems in found.values() for problem in problems) else 0
@@ -45,7 +41,7 @@ def _files(named: str) -> list[str]:
         inside = files_in(folder)
     except InvalidFileError:
         return [named]  # `check_file` says what is wrong
-    known = [one for one in inside if event_format(one) is not None or one.suffix.lower() in SUBSCRIBER_SUFFIXES]
+    known = [file for file in inside if event_format(file) is not None or file.suffix.lower() in SUBSCRIBER_SUFFIXES]
     return list(map(str, known)) or [named]
 
 
@@ -54,14 +50,6 @@ def _has_subscribers(file: str) -> bool:
         return Path(file).suffix.lower() in SUBSCRIBER_SUFFIXES and is_subscriber_file(file)
     except InvalidFileError:
         return False  # it cannot be read, which `check_file` reports
-
-
-def _check_subscribers(file: str) -> tuple[list[Problem], Schema | None]:
-    try:
-        loaded = load_subscribers(file)
-    except InvalidFileError as error:
-        return list(error.problems), None
-    return list(loaded.problems), loaded.schema
 
 
 def _report(file: str, problems: list[Problem], *, as_json: bool) -> None:

@@ -96,7 +96,7 @@ def _forget_standard_output() -> None:
 def _added_commands() -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points
 
-    return {one.name: one for one in entry_points(group=COMMANDS_GROUP)}
+    return {command.name: command for command in entry_points(group=COMMANDS_GROUP)}
 
 
 app = typer.Typer(
@@ -111,9 +111,36 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-SubscriberFile = Annotated[
-    Path, typer.Option("--subscribers", "-s", metavar="FILE", help="Subscriber file (.yaml or .json).")
-]
+
+def file_option(help: str, *names: str) -> Any:  # noqa: A002 (as typer calls it)
+    """Declare an option that names a file."""
+    return typer.Option(*names, metavar="FILE", help=help)
+
+
+def picture_option(of: str) -> Any:
+    """Declare the option that draws something; a picture that could not be saved is told before any work."""
+    return typer.Option(metavar="FILE", help=f"Draw {of} (.png, .svg, .pdf).", callback=_checked_picture)
+
+
+def seed_option(of: str) -> Any:
+    """Declare the seed of what is drawn at random."""
+    return typer.Option(min=0, help=f"The same seed gives the same {of}.")
+
+
+def rows_option(of: str) -> Any:
+    """Declare how many rows of something are shown."""
+    return typer.Option(min=0, help=f"Rows of {of}.")
+
+
+def _checked_picture(path: Path | None) -> Path | None:
+    if path is not None:
+        from rankcast.plotting import check_plot
+
+        check_plot(path)
+    return path
+
+
+SubscriberFile = Annotated[Path, file_option("Subscriber file (.yaml or .json).", "--subscribers", "-s")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of text.")]
 AsOneDocument = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -147,10 +174,8 @@ def match(
     ],
     subscribers: SubscriberFile,
     json: AsJson = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the notifications to FILE as JSON lines.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Rows of each table.")] = 15,
+    out: Annotated[Path | None, file_option("Write the notifications to FILE as JSON lines.", "--out", "-o")] = None,
+    limit: Annotated[int, rows_option("each table")] = 15,
     lateness: Annotated[
         str, typer.Option(metavar="DURATION", help="How much later than others events may come, such as 15m.")
     ] = "0s",
@@ -180,10 +205,7 @@ def run(
         ),
     ],
     subscribers: Annotated[
-        Path,
-        typer.Option(
-            "--subscribers", "-s", metavar="FILE", help="Subscriber file; for a stream also a folder that changes."
-        ),
+        Path, file_option("Subscriber file; for a stream also a folder that changes.", "--subscribers", "-s")
     ],
     out: Annotated[
         str,
@@ -214,9 +236,7 @@ def run(
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of Spark's source; may be repeated.")
     ] = None,
-    metrics: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append one line of JSON per batch to FILE.")
-    ] = None,
+    metrics: Annotated[Path | None, file_option("Append one line of JSON per batch to FILE.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per batch and nothing else.")] = False,
 ) -> None:
     """Publish events on Spark and write who gets what: a whole input at once, or a stream.
@@ -284,14 +304,10 @@ def explain(
 def generate(
     feed: Annotated[str, typer.Argument(metavar="FEED", help="flats, movies or trades.")],
     events: Annotated[int, typer.Option("--events", "-n", min=0, help="How many events.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same feed.")] = 0,
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="FILE", help=".jsonl, .csv or .parquet; - is standard output.")
-    ] = "-",
+    seed: Annotated[int, seed_option("feed")] = 0,
+    out: Annotated[str, file_option(".jsonl, .csv or .parquet; - is standard output.", "--out", "-o")] = "-",
     subscribers: Annotated[int, typer.Option(min=0, help="How many subscribers.")] = 0,
-    subscribers_out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Subscriber file to write: .yaml or .json.")
-    ] = None,
+    subscribers_out: Annotated[Path | None, file_option("Subscriber file to write: .yaml or .json.")] = None,
     start: Annotated[
         str | None, typer.Option(metavar="TIME", help="When the feed starts, such as 2026-03-01T09:00:00Z.")
     ] = None,
@@ -331,10 +347,8 @@ def cover(
     ] = None,
     k: Annotated[int, typer.Option(min=1, help="How many above a subscription hide it, for rank and ancestor.")] = 2,
     details: Annotated[bool, typer.Option("--details", help="Show which subscription is covered by which.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Rows of each table of --details.")] = 15,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw rectangles over two attributes (.png, .svg, .pdf).")
-    ] = None,
+    limit: Annotated[int, rows_option("each table of --details")] = 15,
+    plot: Annotated[Path | None, picture_option("rectangles over two attributes")] = None,
     attributes: Annotated[
         str | None, typer.Option(metavar="A,B", help="The two attributes of the picture; else those named most often.")
     ] = None,
@@ -347,10 +361,7 @@ def cover(
     attribute that it does not require may be missing from events.
     """
     from rankcast.cli.cover import checked_attributes, checked_strategies, cover_file
-    from rankcast.plotting import check_plot
 
-    if plot is not None:
-        check_plot(plot)
     strategies, pair = checked_strategies(strategy or ()), checked_attributes(attributes)
     raise typer.Exit(cover_file(file, strategies, k, plot, pair, details=limit if details else None, as_json=json))
 
@@ -379,8 +390,8 @@ def place(
             "local-search.",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the best plan there, as JSON.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same plan.")] = 0,
+    out: Annotated[Path | None, file_option("Write the best plan there, as JSON.")] = None,
+    seed: Annotated[int, seed_option("plan")] = 0,
     moves: Annotated[
         int | None, typer.Option(min=1, help="Moves of local search: 10 per subscriber, at least 20000, unless told.")
     ] = None,
@@ -417,19 +428,13 @@ def simulate(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="The network and its load (.yaml or .json).")
     ] = None,
-    plan: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Simulate the plan of `rankcast place --out` instead.")
-    ] = None,
+    plan: Annotated[Path | None, file_option("Simulate the plan of `rankcast place --out` instead.")] = None,
     publications: Annotated[
         int | None, typer.Option(min=1, help="How many events to publish, with --plan: 10000 unless told.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The same seed gives the same events, with --plan: 1 unless told.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the network with its loads (.png, .svg, .pdf).")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Rows of the table of brokers.")] = 10,
+    seed: Annotated[int | None, seed_option("events, with --plan: 1 unless told")] = None,
+    plot: Annotated[Path | None, picture_option("the network with its loads")] = None,
+    limit: Annotated[int, rows_option("the table of brokers")] = 10,
     json: AsOneDocument = False,
 ) -> None:
     """Simulate a network of brokers: what it sends, what each broker must know, and what is delivered.
@@ -439,10 +444,7 @@ def simulate(
     code is 1 when they differ by more than chance explains.
     """
     from rankcast.cli.simulate.command import simulate_file
-    from rankcast.plotting import check_plot
 
-    if plot is not None:
-        check_plot(plot)
     if plan is not None and file is None:
         from rankcast.cli.simulate.plan import simulate_plan
 
@@ -463,7 +465,7 @@ def demo(
         typer.Option("--events", "-n", min=1, help="How many adverts to publish: 100000, or 3000 with --small."),
     ] = None,
     subscribers: Annotated[int, typer.Option(min=6, help="How many subscribers there are, on Spark.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same demo.")] = 1,
+    seed: Annotated[int, seed_option("demo")] = 1,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where pictures go, on Spark.")] = Path("out"),
     json: Annotated[
         bool, typer.Option("--json", help="Print the summary or, with --small, what the named people got.")

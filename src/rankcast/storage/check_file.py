@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.model.schema import Schema
@@ -17,33 +18,36 @@ _HEAD_BYTES = 64 * 1024
 """How much of a JSON file is looked at to tell which kind it is: its first keys are there."""
 
 
-def check_file(path: str | os.PathLike[str], schema: Schema | None = None) -> list[Problem]:
-    """Return every problem of a subscriber file or event file, in the order of the file; none when all is well.
+class CheckedFile(NamedTuple):
+    """Every problem of a file in the order of the file, and the schema that a subscriber file declares."""
+
+    problems: list[Problem]
+    schema: Schema | None = None
+
+
+def check_file(path: str | os.PathLike[str], schema: Schema | None = None) -> CheckedFile:
+    """Check a subscriber file or event file; a file that is well has no problems.
 
     With a schema, events are checked against it too. A folder is no file: name those in it.
     """
     path = Path(path)
+    problems: list[Problem] = []
     try:
         if is_folder(path):
             files_in(path)
-            return [Problem(str(path), None, "a folder; expected a subscriber or event file, or a folder of them")]
+            message = "a folder; expected a subscriber or event file, or a folder of them"
+            return CheckedFile([Problem(str(path), None, message)])
         if event_format(path) is None and path.suffix.lower() not in SUBSCRIBER_SUFFIXES:
             known = ", ".join(sorted({*SUBSCRIBER_SUFFIXES, *EVENT_SUFFIXES}))
-            return [Problem(str(path), None, f"the suffix {path.suffix!r} is unknown; expected one of {known}")]
+            message = f"the suffix {path.suffix!r} is unknown; expected one of {known}"
+            return CheckedFile([Problem(str(path), None, message)])
         if is_subscriber_file(path):
-            return list(load_subscribers(path).problems)
-        return _problems_of_events(path, schema)
+            loaded = load_subscribers(path)
+            return CheckedFile(list(loaded.problems), loaded.schema)
+        problems += (item for item in read_events(path, schema) if isinstance(item, Problem))
     except InvalidFileError as error:
-        return list(error.problems)
-
-
-def _problems_of_events(path: Path, schema: Schema | None) -> list[Problem]:
-    problems: list[Problem] = []
-    try:
-        problems.extend(item for item in read_events(path, schema) if isinstance(item, Problem))
-    except InvalidFileError as error:
-        problems.extend(error.problems)
-    return problems
+        problems += error.problems
+    return CheckedFile(problems)
 
 
 def is_subscriber_file(path: str | os.PathLike[str]) -> bool:

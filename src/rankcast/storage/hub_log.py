@@ -91,24 +91,19 @@ class HubLog:
         except (sqlite3.Error, ValueError) as error:  # a ValueError: a NUL character in the name
             raise invalid_file(str(path), None, f"cannot be opened: {error}") from None
         try:
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            _check_owner(path, connection)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA synchronous = {sync.value}")
-            return HubLog(path, _begun(path, connection, about), connection)
-        except sqlite3.Error as error:
-            connection.close()
-            raise invalid_file(str(path), None, _reason(error)) from None
-        except UnicodeDecodeError as error:  # of a message of SQLite's own, about names that are no text
-            connection.close()
-            raise invalid_file(str(path), None, f"is damaged: {error}") from None
+            with _reading(path):
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                _check_owner(path, connection)
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute(f"PRAGMA synchronous = {sync.value}")
+                return HubLog(path, _begun(path, connection, about), connection)
         except InvalidFileError:
             connection.close()
             raise
 
     def snapshot(self) -> LoggedState | None:
         """Return the snapshot, if there is one."""
-        with self._reading():
+        with _reading(self.path):
             found = self._connection.execute("SELECT number, body, checksum FROM snapshots").fetchall()
         if not found:
             return None
@@ -119,7 +114,7 @@ class HubLog:
 
     def rows(self, after: int) -> Iterator[Row]:
         """Give the inputs after a number, in order."""
-        with self._reading():
+        with _reading(self.path):
             cursor = self._connection.execute(
                 "SELECT number, open, body, checksum FROM inputs WHERE number > ? ORDER BY number", (after,)
             )
@@ -134,7 +129,7 @@ class HubLog:
     def append(self, rows: Iterable[Row]) -> None:
         """Write inputs, all of them or none."""
         stored = [(row.number, " ".join(map(str, row.open)), row.body) for row in rows]
-        values = [(*one, _checksum(one)) for one in stored]
+        values = [(*row, _checksum(row)) for row in stored]
         with self._writing():
             self._connection.executemany("INSERT INTO inputs VALUES (?, ?, ?, ?)", values)
 
@@ -173,15 +168,19 @@ class HubLog:
         except sqlite3.ProgrammingError:  # closed: there is nothing to take back
             return
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise invalid_file(str(self.path), None, _reason(error)) from None
-
     def _damaged(self, problem: str) -> InvalidFileError:
         return invalid_file(str(self.path), None, f"is damaged: {problem}")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Say what is wrong with the file where SQLite cannot read it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise invalid_file(str(path), None, _reason(error)) from None
+    except UnicodeDecodeError as error:  # of a message of SQLite's own, about names that are no text
+        raise invalid_file(str(path), None, f"is damaged: {error}") from None
 
 
 def _check_owner(path: Path, connection: sqlite3.Connection) -> None:

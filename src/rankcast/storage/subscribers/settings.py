@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
 from rankcast.model.errors import InvalidSubscriptionError, shown
 from rankcast.model.policies import (
-    ALL_MATCHES,
     AT_ONCE,
     AllMatches,
     Continuous,
@@ -31,6 +31,15 @@ from rankcast.model.relevance import Closeness, Cosine, IdealPoint, Relevance, T
 from rankcast.model.subscriptions import Priority, SubscriptionId
 from rankcast.storage.durations import format_duration, parse_duration
 
+_POLICIES: Mapping[str, type[Policy]] = {
+    "all": AllMatches,
+    "continuous": Continuous,
+    "periodic": Periodic,
+    "sliding": Sliding,
+    "topkw": TopKWindow,
+}
+"""Policies by their names in files, where their other keys are the names of their fields."""
+
 
 def policy_from_document(entry: Mapping[str, Any]) -> Policy:
     """Return the policy of a mapping.
@@ -38,43 +47,29 @@ def policy_from_document(entry: Mapping[str, Any]) -> Policy:
     >>> policy_from_document({"policy": "continuous", "k": 3})
     Continuous(k=3)
     """
-    match entry["policy"]:
-        case "continuous":
-            return Continuous(int(entry["k"]))
-        case "periodic":
-            return Periodic(int(entry["k"]), parse_duration(entry["period"]), _diversity(entry))
-        case "sliding":
-            return Sliding(int(entry["k"]), int(entry["window"]), _diversity(entry))
-        case "topkw":
-            window = parse_duration(entry["window"]) if isinstance(entry["window"], str) else int(entry["window"])
-            return TopKWindow(int(entry["k"]), window, _diversity(entry))
-    return ALL_MATCHES
+    settings: dict[str, Any] = {name: _read_setting(name, value) for name, value in entry.items() if name != "policy"}
+    return _POLICIES[entry["policy"]](**settings)
 
 
-def _diversity(entry: Mapping[str, Any]) -> Diversity | None:
-    return Diversity(**entry["diversity"]) if "diversity" in entry else None
+def _read_setting(name: str, value: Any) -> int | timedelta | Diversity:
+    if name == "diversity":
+        return Diversity(**value)
+    return parse_duration(value) if name == "period" or isinstance(value, str) else int(value)
 
 
 def policy_to_document(policy: Policy) -> dict[str, Any] | None:
     """Return the mapping of a policy; None for the default, which needs no words."""
-    match policy:
-        case AllMatches():
-            return None
-        case Continuous():
-            return {"policy": "continuous", "k": policy.k}
-        case Periodic():
-            entry: dict[str, Any] = {"policy": "periodic", "k": policy.k, "period": format_duration(policy.period)}
-        case Sliding():
-            entry = {"policy": "sliding", "k": policy.k, "window": policy.window}
-        case TopKWindow():
-            window = format_duration(policy.window) if isinstance(policy.window, timedelta) else policy.window
-            entry = {"policy": "topkw", "k": policy.k, "window": window}
-    return entry if policy.diversity is None else {**entry, "diversity": _diversity_entry(policy.diversity)}
+    if isinstance(policy, AllMatches):
+        return None
+    entry = {"policy": next(name for name, kind in _POLICIES.items() if isinstance(policy, kind))}
+    settings = ((field.name, getattr(policy, field.name)) for field in fields(policy))
+    return entry | {name: _write_setting(value) for name, value in settings if value is not None}
 
 
-def _diversity_entry(diversity: Diversity) -> dict[str, Any]:
-    entry: dict[str, Any] = {"sigma": diversity.sigma}
-    return {**entry, "weights": dict(diversity.weights)} if diversity.weights else entry
+def _write_setting(value: int | timedelta | Diversity) -> Any:
+    if isinstance(value, Diversity):
+        return {"sigma": value.sigma, **({"weights": dict(value.weights)} if value.weights else {})}
+    return format_duration(value) if isinstance(value, timedelta) else value
 
 
 def notify_from_document(entry: str | Mapping[str, Any]) -> Notify:
