@@ -5,9 +5,9 @@ import sys
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
-from rankcast.cli.main import COMMANDS_GROUP, LAB_COMMANDS, app
+from command_line import run
+from rankcast.cli.main import COMMANDS_GROUP, LAB_COMMANDS
 
 greeting = typer.Typer()
 
@@ -27,10 +27,6 @@ def install(monkeypatch, *points):
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
     return asked
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, arguments)
 
 
 @pytest.mark.parametrize("name", LAB_COMMANDS)

@@ -28,9 +28,21 @@ def people(tmp_path: Path) -> Path:
     return path
 
 
-def test_results_go_to_standard_output_and_problems_to_standard_error(people, tmp_path):
-    events = tmp_path / "events.jsonl"
-    events.write_text('{"rent": 500, "city": "Campanhã"}\nnonsense\n')
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"rent": 500, "city": "Campanhã"}\n')
+    return path
+
+
+def generating() -> subprocess.Popen[bytes]:
+    """Start to generate a feed that nobody waits for."""
+    command = [*COMMAND, "generate", "flats", "--events", "10000000"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_results_go_to_standard_output_and_problems_to_standard_error(people, events):
+    events.write_text(events.read_text() + "nonsense\n")
     result = run("match", events, "--subscribers", people, "--json")
     assert result.returncode == 1
     assert json.loads(result.stdout)["event"]["data"]["city"] == "Campanhã"
@@ -38,9 +50,7 @@ def test_results_go_to_standard_output_and_problems_to_standard_error(people, tm
     assert "\x1b" not in result.stdout + result.stderr
 
 
-def test_a_terminal_without_unicode_gets_escapes_and_json_stays_json(people, tmp_path):
-    events = tmp_path / "events.jsonl"
-    events.write_text('{"rent": 500, "city": "Campanhã"}\n')
+def test_a_terminal_without_unicode_gets_escapes_and_json_stays_json(people, events):
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
     result = run("match", events, "--subscribers", people, "--json", env=ascii_only)
     assert json.loads(result.stdout)["event"]["data"]["city"] == "Campanhã"
@@ -52,13 +62,8 @@ def test_a_terminal_without_unicode_gets_escapes_and_json_stays_json(people, tmp
 def test_progress_is_shown_on_a_terminal_and_never_mixes_with_the_results():
     terminal, other_end = pty.openpty()
     try:
-        result = subprocess.run(
-            [*COMMAND, "generate", "flats", "--events", "300"],
-            stdout=subprocess.PIPE,
-            stderr=other_end,
-            check=True,
-            timeout=60,
-        )
+        command = [*COMMAND, "generate", "flats", "--events", "300"]
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=other_end, check=True, timeout=60)
         shown = os.read(terminal, 65_536)
     finally:
         os.close(terminal)
@@ -69,11 +74,7 @@ def test_progress_is_shown_on_a_terminal_and_never_mixes_with_the_results():
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly():
-    with subprocess.Popen(
-        [*COMMAND, "generate", "flats", "--events", "10000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
+    with generating() as process:
         assert process.stdout.readline().startswith(b"{")
         process.stdout.close()
         assert process.stderr.read() == b""
@@ -103,10 +104,7 @@ def interruptible():
 
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_command_with_130_and_one_line():
-    with subprocess.Popen(
-        [*COMMAND, "generate", "flats", "--events", "10000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
+    with generating() as process:
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
@@ -125,16 +123,13 @@ def test_a_failure_leaves_the_old_output_file_as_it_was(people, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.parquet", "out.jsonl", "people.yaml"]
 
 
-def test_bad_input_is_a_message_and_exit_code_1(people, tmp_path):
+def test_bad_input_is_a_message_and_exit_code_1_and_wrong_usage_2(people, tmp_path):
     result = run("match", tmp_path / "missing.jsonl", "--subscribers", people)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == f"{tmp_path / 'missing.jsonl'}: cannot be read: No such file or directory\n"
-
-
-def test_wrong_usage_is_a_message_and_exit_code_2():
-    result = run("match", "--nonsense")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "--nonsense" in result.stderr
+    wrong = run("match", "--nonsense")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "--nonsense" in wrong.stderr
 
 
 def test_start_up_imports_nothing_heavy():
@@ -145,18 +140,10 @@ def test_start_up_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize("command", ["version", "version --json", "check $FILE", "match $FILE -s $PEOPLE --json"])
-def test_closed_streams_lead_nowhere(people, tmp_path, command):
-    events = tmp_path / "events.jsonl"
-    events.write_text('{"rent": 500}\n')
+def test_closed_streams_lead_nowhere(people, events, command):
     rankcast = f"{shlex.quote(sys.executable)} -c 'from rankcast.cli.main import app; app()' {command}"
     environment = {**os.environ, "FILE": str(events), "PEOPLE": str(people)}
     for closed in (">&-", "2>&-", ">&- 2>&-"):
-        result = subprocess.run(
-            ["bash", "-c", f"{rankcast} {closed}"],
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=60,
-            check=True,
-        )
+        shell = ["bash", "-c", f"{rankcast} {closed}"]
+        result = subprocess.run(shell, capture_output=True, text=True, env=environment, timeout=60, check=True)
         assert result.stderr == ""

@@ -4,9 +4,8 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
-from rankcast.cli.main import app
+import command_line
 from rankcast.cli.simulate.picture import placed
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.topologies import balanced_tree, chain
@@ -23,7 +22,7 @@ publishers: [edge0.0]
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["simulate", *map(str, arguments)], env={"COLUMNS": "100"})
+    return command_line.run("simulate", *arguments)
 
 
 @pytest.fixture

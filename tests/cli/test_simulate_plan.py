@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
-from rankcast.cli.main import app
+from command_line import run
 from rankcast.cli.simulate.plan import chance_of_alarm, map_of, run_plan, traffic_of
 from rankcast.placement.named.plan import PlacementPlan
 from rankcast.storage.placement_files import load_placement_plan
@@ -32,10 +31,6 @@ beta: 2
 beta_max: 3
 alpha: 2
 """
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "100"})
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +86,10 @@ def read(plan):
 
 def test_less_traffic_than_there_is_is_beyond_the_standard_errors(plan):
     loaded = read(plan)
-    promising = replace(
-        loaded,
-        brokers=tuple(
-            replace(one, traffic=one.traffic * 0.8) if one.name == "madrid" else one for one in loaded.brokers
-        ),
-    )
+    madrid, *others = loaded.brokers
+    promising = replace(loaded, brokers=(replace(madrid, traffic=madrid.traffic * 0.8), *others))
     overlay = run_plan(loaded, 3000, seed=0)
-    assert [one.broker for one in traffic_of(promising, overlay) if not one.agrees] == ["madrid"]
+    assert [traffic.broker for traffic in traffic_of(promising, overlay) if not traffic.agrees] == ["madrid"]
 
 
 def test_a_few_events_of_a_rare_kind_agree_when_chance_explains_them(plan):
@@ -113,58 +104,39 @@ def test_a_few_events_of_a_rare_kind_agree_when_chance_explains_them(plan):
     assert [traffic(count).agrees for count in (0, 3, 4, 5)] == [True, True, True, False]  # at least 5: 0.00017
 
 
-def emptied(plan):
-    plan["brokers"][1]["filter"] = []
+def with_first(**settings):
+    """Change the first broker."""
+    return lambda plan: plan["brokers"][0].update(settings)
 
 
-def promising_less(plan):
-    plan["brokers"][0]["traffic"] *= 0.8
-
-
-def with_samples(weights):
-    def change(plan):
-        plan["events"] = [[1.0, 1.0]] * len(weights)
-        plan["weights"] = weights
-
-    return change
-
-
-def with_events(event):
-    def change(plan):
-        with_samples([1.0])(plan)
-        plan["events"] = [event]
-
-    return change
+def with_samples(weights, event=(1.0, 1.0)):
+    return lambda plan: plan.update(events=[list(event)] * len(weights), weights=weights)
 
 
 def with_box_end(high):
     return lambda plan: plan["brokers"][0]["filter"][0].update(rent=[0.0, high])
 
 
-def with_interest_end(high):
-    return lambda plan: plan["interests"][0][0].update(rent=[0.0, high])
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (emptied, "expected 0.0, what its filter lets through"),
-        (promising_less, "madrid: a traffic of 8000.0; expected 10000.0, what its filter lets through"),
+        (lambda plan: plan["brokers"][1].update(filter=[]), "expected 0.0, what its filter lets through"),
+        (with_first(traffic=8000.0), "madrid: a traffic of 8000.0; expected 10000.0, what its filter lets through"),
         (lambda plan: plan.update(traffic=1), "traffic: 1 in all; expected"),
         (lambda plan: plan["brokers"][0]["filter"].extend(plan["brokers"][0]["filter"] * 12), "expected 12 at most"),
-        (lambda plan: plan["brokers"][0].update(at=[1e200, 0]), "madrid: at [1e+200, 0]; expected coordinates from"),
+        (with_first(at=[1e200, 0]), "madrid: at [1e+200, 0]; expected coordinates from"),
         (lambda plan: plan["attributes"].update(rent=[0, 1e300]), "rent: 0 to 1e+300; expected values from -1e+30"),
         (lambda plan: plan["attributes"].update(rent=[0, 1e-200]), "measure 5e-200; expected 1e-100 to 1e+100"),
         (with_samples([0]), "weights: all events together measure 0; expected 1e-100 to 1e+100"),
         (with_samples([1e308, 1e308]), "weights: all events together measure inf"),
         (with_samples([10**320]), "00... (321 characters) is not a number up to 1.79769e+308"),
-        (with_events([1.0, 10**320]), "events: 1.0 to 1000000"),
-        (with_events([-1e200, 1.0]), "events: -1e+200 to 1.0; expected values from -1e+30 to 1e+30"),
+        (with_samples([1.0], (1.0, 10**320)), "events: 1.0 to 1000000"),
+        (with_samples([1.0], (-1e200, 1.0)), "events: -1e+200 to 1.0; expected values from -1e+30 to 1e+30"),
         (lambda plan: plan["attributes"].update(rent=[0, 10**320]), "(321 characters); expected values from -1e+30"),
         (with_box_end(10**320), "madrid: its filter: rent from 0.0 to 1000000"),
         (with_box_end(1e200), "madrid: its filter: rent from 0.0 to 1e+200; expected values from -1e+30 to 1e+30"),
-        (with_interest_end(10**320), "interest 0: rent from 0.0 to 1000000"),
-        (lambda plan: plan["brokers"][0].update(traffic=10**320), "is not a number up to 1.79769e+308"),
+        (lambda plan: plan["interests"][0][0].update(rent=[0.0, 10**320]), "interest 0: rent from 0.0 to 1000000"),
+        (with_first(traffic=10**320), "is not a number up to 1.79769e+308"),
         (lambda plan: plan["brokers"][3].update(wants=[0.0]), "0.0 is not a whole number of at least 0"),
     ],
 )
@@ -204,13 +176,9 @@ def test_brokers_are_drawn_where_they_are_as_seen_from_where_they_are_furthest_a
     assert map_of(flat) == {
         "publisher": (0, 0), "madrid": (5, 0), "lisbon": (10, 0), "porto": (10, 5), "paris": (0, 20)
     }  # fmt: skip
-    narrow = replace(
-        flat,
-        publisher=(0.0, 0.0, 0.0),
-        brokers=tuple(
-            replace(one, at=(number % 2, 10.0 * number, 30.0 * number)) for number, one in enumerate(flat.brokers)
-        ),
-    )
+    places = ((number % 2, 10.0 * number, 30.0 * number) for number in range(len(flat.brokers)))
+    brokers = tuple(replace(broker, at=place) for broker, place in zip(flat.brokers, places, strict=True))
+    narrow = replace(flat, publisher=(0.0, 0.0, 0.0), brokers=brokers)
     places = map_of(narrow)
     for number, (one, other) in enumerate(zip(narrow.brokers, narrow.brokers[1:], strict=False)):
         assert math.dist(places[one.name], places[other.name]) == pytest.approx(math.dist(one.at, other.at)), number
