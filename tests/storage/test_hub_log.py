@@ -1,17 +1,16 @@
 """The file of a durable hub: what is written is there after a crash, and what is wrong with a file is said."""
 
+import contextlib
 import resource
 import sqlite3
 import subprocess
 import sys
-from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from rankcast.model.errors import InvalidFileError
 from rankcast.storage.hub_log import FORMAT, HubLog, HubLogError, LoggedState, Row, Sync
-
-NOW = datetime(2026, 1, 1, 12, 30, 0, 5, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -35,17 +34,12 @@ def rows(*numbers):
 
 
 def test_what_was_appended_is_there_when_the_file_is_opened_again(path, log):
-    stored = [
-        Row(1, (), '{"id":"ana"}'),
-        Row(2, (1,), "{}"),
-        Row(3, (1, 2), '{"x":"é"}'),
-    ]
+    stored = [Row(1, (), '{"id":"ana"}'), Row(2, (1,), "{}"), Row(3, (1, 2), '{"x":"é"}')]
     log.append(stored[:1])
     log.append(stored[1:])
     log.close()
-    again = opened(path)
-    assert (list(again.rows(0)), list(again.rows(2)), again.snapshot()) == (stored, stored[2:], None)
-    again.close()
+    with contextlib.closing(opened(path)) as again:
+        assert (list(again.rows(0)), list(again.rows(2)), again.snapshot()) == (stored, stored[2:], None)
 
 
 def test_a_snapshot_takes_the_place_of_the_inputs_before_it(log):
@@ -58,18 +52,15 @@ def test_a_snapshot_takes_the_place_of_the_inputs_before_it(log):
 
 def test_a_file_keeps_what_was_said_of_it_first(path, log):
     log.close()
-    again = HubLog.open(path, about={"schema": "other"})
-    assert again.about == {"schema": "null"}
-    again.close()
+    with contextlib.closing(HubLog.open(path, about={"schema": "other"})) as again:
+        assert again.about == {"schema": "null"}
 
 
 @pytest.mark.parametrize(("sync", "expected"), [(Sync.FULL, 2), (Sync.NORMAL, 1)])
 def test_sync_is_that_of_sqlite(path, sync, expected):
-    log = opened(path, sync=sync)
-    connection = log._connection
-    assert connection.execute("PRAGMA synchronous").fetchone() == (expected,)
-    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    log.close()
+    with contextlib.closing(opened(path, sync=sync)) as log:
+        assert log._connection.execute("PRAGMA synchronous").fetchone() == (expected,)
+        assert log._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 class TestOneHubAtATime:
@@ -83,9 +74,8 @@ class TestOneHubAtATime:
             "import sys; from rankcast.storage.hub_log import HubLog; "
             "log = HubLog.open(sys.argv[1], about={}); print('open', flush=True); sys.stdin.read()"
         )
-        with subprocess.Popen(
-            [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as other:
+        command = [sys.executable, "-c", code, str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdout.readline() == b"open\n"
             with pytest.raises(InvalidFileError, match="in use"):
                 opened(path)
@@ -94,21 +84,26 @@ class TestOneHubAtATime:
             opened(path).close()
 
 
-class TestFilesThatCannotBeUsed:
-    def test_not_a_database(self, path):
-        path.write_text("version: 1\nsubscribers: []\n" * 100)
-        with pytest.raises(InvalidFileError, match="is not the log of a hub"):
-            opened(path)
-        assert path.read_text().startswith("version")
+def of_another_program(path):
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE flats (rent)")
 
-    def test_a_database_of_another_program_is_left_alone(self, path):
-        with sqlite3.connect(path) as connection:
-            connection.execute("CREATE TABLE flats (rent)")
-        connection.close()
-        before = path.read_bytes()
-        with pytest.raises(InvalidFileError, match="another program"):
+
+class TestFilesThatCannotBeUsed:
+    @pytest.mark.parametrize(
+        ("make", "problem"),
+        [
+            (lambda path: path.write_text("version: 1\nsubscribers: []\n" * 100), "is not the log of a hub"),
+            (of_another_program, "is a database of another program"),
+            (Path.mkdir, "cannot be opened: it is a folder; expected a file"),
+        ],
+    )
+    def test_what_is_no_log_is_left_alone(self, path, make, problem):
+        make(path)
+        before = path.is_dir() or path.read_bytes()
+        with pytest.raises(InvalidFileError, match=problem):
             opened(path)
-        assert path.read_bytes() == before
+        assert before == (path.is_dir() or path.read_bytes())
 
     def test_another_format(self, path, log):
         log._connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
@@ -119,10 +114,6 @@ class TestFilesThatCannotBeUsed:
     def test_no_such_folder(self, tmp_path):
         with pytest.raises(InvalidFileError, match=r"cannot be opened: there is no folder .*missing$"):
             opened(tmp_path / "missing" / "hub.log")
-
-    def test_a_folder(self, tmp_path):
-        with pytest.raises(InvalidFileError, match="cannot be opened: it is a folder; expected a file"):
-            opened(tmp_path)
 
     def test_a_name_of_the_catalogue_that_is_no_text(self, path, log):
         log.close()
@@ -165,9 +156,8 @@ class TestFilesThatCannotBeUsed:
 
 def test_a_file_that_a_crash_left_empty_is_a_new_one(path):
     path.touch()
-    log = opened(path)
-    assert list(log.rows(0)) == []
-    log.close()
+    with contextlib.closing(opened(path)) as log:
+        assert list(log.rows(0)) == []
 
 
 def test_a_full_disk_fails_the_append_and_leaves_the_file_as_it_was(log):
@@ -194,9 +184,8 @@ def test_an_error_of_the_disk_closes_the_log_because_only_reopening_tells_what_w
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     with pytest.raises(HubLogError, match="closed"):
         log.append(rows(2))
-    again = opened(path)
-    assert list(again.rows(0)) == rows(1)
-    again.close()
+    with contextlib.closing(opened(path)) as again:
+        assert list(again.rows(0)) == rows(1)
 
 
 def test_a_closed_log_cannot_be_written(log):

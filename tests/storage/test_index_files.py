@@ -147,57 +147,55 @@ def small_index():
     return index
 
 
+@pytest.fixture
+def saved(tmp_path):
+    save_index(tmp_path / "index", small_index().snapshot)
+    return tmp_path / "index"
+
+
 EVENTS = ({"x": 3}, {"x": 95.5, "city": "Porto"}, {"name": "axbc"}, {})
 
 
 @pytest.mark.parametrize("verify", [True, False])
-def test_an_index_comes_back_with_its_delta_and_without_what_was_removed(tmp_path, verify):
-    index = small_index()
-    save_index(tmp_path / "index", index.snapshot)
-    loaded = load_index(tmp_path / "index", verify=verify)
+def test_an_index_comes_back_with_its_delta_and_without_what_was_removed(saved, verify):
+    index, loaded = small_index(), load_index(saved, verify=verify)
     assert len(loaded) == len(index) == 101
     for event in EVENTS:
         expected = np.sort(index.reader().match_one(event))
         np.testing.assert_array_equal(np.sort(loaded.reader().match_one(event)), expected)
 
 
-def test_a_loaded_index_can_be_changed_without_changing_the_file(tmp_path):
-    save_index(tmp_path / "index", small_index().snapshot)
-    loaded = load_index(tmp_path / "index")
+def test_a_loaded_index_can_be_changed_without_changing_the_file(saved):
+    loaded = load_index(saved)
     loaded.remove(50)
     loaded.add(entry(7, attr("x") > 90))
     assert set(loaded.reader().match_one({"x": 95}).tolist()) == {7, 96, 97, 98, 99}
-    again = load_index(tmp_path / "index")
+    again = load_index(saved)
     assert len(again) == 101
     assert 50 in again.reader().match_one({"x": 3})
 
 
-def test_an_older_snapshot_is_saved_as_it_was(tmp_path):
+def test_an_older_snapshot_is_saved_as_it_was_and_so_is_an_empty_one(tmp_path):
     index = small_index()
     snapshot = index.snapshot
     index.remove(8)
     save_index(tmp_path / "index", snapshot)
     assert 8 in load_index(tmp_path / "index").reader().match_one({"x": 3})
-
-
-def test_an_empty_index_comes_back(tmp_path):
     save_index(tmp_path / "index", Index().snapshot)
     assert len(load_index(tmp_path / "index")) == 0
 
 
-def test_an_index_without_one_of_its_arrays_is_refused(tmp_path):
-    save_index(tmp_path / "index", small_index().snapshot)
-    saved = load_arrays(tmp_path / "index", INDEX, INDEX_VERSION)
-    rest = {name: array for name, array in saved.arrays.items() if name != "segment0.wide.bits"}
-    (tmp_path / "other").write_bytes(pack(INDEX, INDEX_VERSION, rest, saved.metadata))
+def test_an_index_without_one_of_its_arrays_is_refused(saved, tmp_path):
+    found = load_arrays(saved, INDEX, INDEX_VERSION)
+    rest = {name: array for name, array in found.arrays.items() if name != "segment0.wide.bits"}
+    (tmp_path / "other").write_bytes(pack(INDEX, INDEX_VERSION, rest, found.metadata))
     with pytest.raises(InvalidFileError, match=r"other: .*segment0: segment: array wide\.bits is missing"):
         load_index(tmp_path / "other")
 
 
-def test_an_index_that_has_a_number_twice_is_refused(tmp_path):
-    save_index(tmp_path / "index", small_index().snapshot)
-    saved = load_arrays(tmp_path / "index", INDEX, INDEX_VERSION)
-    twice = {name.replace("segment0", "segment1"): array for name, array in saved.arrays.items()} | dict(saved.arrays)
+def test_an_index_that_has_a_number_twice_is_refused(saved, tmp_path):
+    arrays = load_arrays(saved, INDEX, INDEX_VERSION).arrays
+    twice = {name.replace("segment0", "segment1"): array for name, array in arrays.items()} | dict(arrays)
     save_arrays(tmp_path / "other", INDEX, INDEX_VERSION, twice, {"segments": 2})
     with pytest.raises(InvalidFileError, match="other: matching index: a subscription number is used twice"):
         load_index(tmp_path / "other")

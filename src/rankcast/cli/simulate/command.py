@@ -48,7 +48,7 @@ def _load_plan(file: Path) -> SimulationPlan:
 
 def _show(run: SimulationRun, plot: Path | None, limit: int) -> None:
     plan, overlay = run.plan, run.overlay
-    on, measures = console(), overlay.measures
+    page, measures = console(), overlay.measures
     sizes = overlay.table_sizes()
     columns = {"Broker": "left", "Knows": "right", "Own": "right", "Messages in": "right"}
     busiest = sorted(sizes, key=lambda name: (-sizes[name], name))[:limit]
@@ -56,28 +56,28 @@ def _show(run: SimulationRun, plot: Path | None, limit: int) -> None:
         (name, f"{sizes[name]:,}", f"{sizes[name] - overlay.received(name):,}", f"{measures.handled[name]:,}")
         for name in busiest
     ]
-    on.print(table("Brokers, by what they know", columns, rows))
-    on.print()
+    page.print(table("Brokers, by what they know", columns, rows))
+    page.print()
     kinds = sorted(measures.messages, key=lambda kind: (-measures.messages[kind], kind))
     sent = [(kind, f"{measures.messages[kind]:,}", f"{measures.bytes[kind]:,}") for kind in kinds]
-    on.print(table("Messages between them", {"Kind": "left", "Number": "right", "Bytes": "right"}, sent))
-    on.print()
-    on.print(f"{_routing(plan)}: {counted(len(plan.topology.brokers), 'broker')}, seed {plan.seed}")
+    page.print(table("Messages between them", {"Kind": "left", "Number": "right", "Bytes": "right"}, sent))
+    page.print()
+    page.print(f"{_routing(plan)}: {counted(len(plan.topology.brokers), 'broker')}, seed {plan.seed}")
     if down := _down(run):
-        on.print(f"down at the end: {', '.join(map(printable, down))}")
+        page.print(f"down at the end: {', '.join(map(printable, down))}")
     for publisher in dict.fromkeys(plan.publishers):
         if publisher in sizes:
             known = overlay.received(publisher)
             share = 100 * known / run.present if run.present else 0.0
-            on.print(f"{publisher} was told {known:,} of {counted(run.present, 'subscription')} ({share:.2f}%)")
-    on.print(
+            page.print(f"{publisher} was told {known:,} of {counted(run.present, 'subscription')} ({share:.2f}%)")
+    page.print(
         f"{counted(plan.publications, 'event')} published, {counted(measures.delivered, 'delivery', 'deliveries')}"
         + _missing(run)
     )
     if measures.delivered:
         half, most = (f"{1000 * measures.latency(part):.1f}" for part in (0.5, 0.99))
         ways = counted(max(measures.hops), "link")
-        on.print(f"half of them within {half} ms, 99% within {most} ms, over at most {ways}")
+        page.print(f"half of them within {half} ms, 99% within {most} ms, over at most {ways}")
     if plot is not None:
         complain(f"wrote {plot}")
 
@@ -133,24 +133,21 @@ def _document(run: SimulationRun, plot: Path | None) -> dict[str, object]:
         },
         "down": _down(run),
         "links": [
-            {
-                "from": here,
-                "to": there,
-                "messages": measures.over_links[here, there],
-                "events": measures.events_over[here, there],
-            }
+            {"from": way[0], "to": way[1], "messages": measures.over_links[way], "events": measures.events_over[way]}
             for link in plan.topology.links
-            for here, there in ((link.one, link.other), (link.other, link.one))
+            for way in ((link.one, link.other), (link.other, link.one))
         ],
         "messages": dict(sorted(measures.messages.items())),
         "bytes": dict(sorted(measures.bytes.items())),
         "rejected": dict(sorted(measures.rejected.items())),
         "deliveries": measures.delivered,
         "expected_deliveries": run.expected,
-        "deliveries_per_subscription": {
-            str(count): times for count, times in sorted(Counter(measures.deliveries.values()).items())
-        },
-        "hops": {str(hops): count for hops, count in sorted(measures.hops.items())},
+        "deliveries_per_subscription": _tally(Counter(measures.deliveries.values())),
+        "hops": _tally(measures.hops),
         "latency_seconds": {str(part): measures.latency(part) for part in (0.5, 0.9, 0.99)},
         "plot": None if plot is None else str(plot),
     }
+
+
+def _tally(counts: Counter[int]) -> dict[str, int]:
+    return {str(number): times for number, times in sorted(counts.items())}

@@ -90,20 +90,17 @@ def placed(topology: Topology) -> Places:
     for name, parent in reversed(order):
         children = [child for child in topology.neighbours(name) if child != parent]
         ends[name] = sum(ends[child] for child in children) or 1
-    places = {centre: (0.0, 0.0)}
     sectors = {centre: (0.0, 2 * math.pi)}
     radius = {centre: 0}
     for name, parent in order:
         start, width = sectors[name]
         for child in topology.neighbours(name):
-            if child == parent:
-                continue
-            share = width * ends[child] / ends[name]
-            sectors[child], radius[child] = (start, share), radius[name] + 1
-            angle = start + share / 2
-            places[child] = radius[child] * math.cos(angle), radius[child] * math.sin(angle)
-            start += share
-    return places
+            if child != parent:
+                share = width * ends[child] / ends[name]
+                sectors[child], radius[child] = (start, share), radius[name] + 1
+                start += share
+    middles = {name: start + width / 2 for name, (start, width) in sectors.items()}
+    return {name: (radius[name] * math.cos(at), radius[name] * math.sin(at)) for name, at in middles.items()}
 
 
 def _links(panel: Any, topology: Topology, look: NetworkLook, places: Places) -> None:
@@ -136,7 +133,7 @@ def _names(panel: Any, look: NetworkLook, places: Places, publishers: Sequence[s
     """Write names and numbers below brokers, where they hide neither a name nor a broker; return how many."""
     longest = max(max(ends) - min(ends) for ends in zip(*places.values(), strict=True)) or 1.0
     written: list[tuple[float, float, float]] = []
-    for name in sorted(places, key=lambda one: (one not in publishers, -look.sizes.get(one, 0), one)):
+    for name in sorted(places, key=lambda name: (name not in publishers, -look.sizes.get(name, 0), name)):
         text = f"{name}\n{look.sizes[name]:,}" if name in look.sizes else name
         (across, up), half = places[name], LETTER * longest * max(map(len, text.split("\n"))) / 2
         on_a_name = any(abs(across - x) < half + other and abs(up - y) < LINES * longest for x, y, other in written)

@@ -79,7 +79,7 @@ def simulate_plan(file: Path, publications: int, seed: int, plot: Path | None, *
         write_json(_document(plan, overlay, found, plot))
     else:
         _show(plan, overlay, found, plot, limit)
-    return 0 if all(one.agrees for one in found) else 1
+    return 0 if all(traffic.agrees for traffic in found) else 1
 
 
 def run_plan(plan: PlacementPlan, publications: int, seed: int, *, quiet: bool = True) -> Simulation:
@@ -89,20 +89,18 @@ def run_plan(plan: PlacementPlan, publications: int, seed: int, *, quiet: bool =
     overlay.advertise(root_of(plan), Advertise(Advertisement(_ADVERTISEMENT, "/planned", advertised)))
     overlay.settle()
     interests = [_filter(plan, boxes) for boxes in plan.interests]
+    # What brokers let through goes first, as it covers all that comes after.
     joining = [
         (broker.name, f"{_FILTER}{broker.name}", _filter(plan, broker.filter))
         for broker in plan.brokers
         if broker.filter
-    ]  # first, as they cover all that comes after
-    joining += [
-        (broker.name, f"{_SUBSCRIBER}{name}", interests[wanted])
-        for broker in plan.brokers
-        for name, wanted in zip(broker.subscribers, broker.wants, strict=True)
     ]
+    for broker in plan.brokers:
+        served = zip(broker.subscribers, broker.wants, strict=True)
+        joining += [(broker.name, f"{_SUBSCRIBER}{name}", interests[wanted]) for name, wanted in served]
     with progress("subscribing", total=len(joining), quiet=quiet) as bar:
-        for broker_name, name, wanted in bar.over(joining):
-            subscription = Subscription(SubscriptionId("1"), wanted)
-            overlay.subscribe(broker_name, Subscriber(SubscriberId(name), (subscription,)))
+        for home, name, wanted in bar.over(joining):
+            overlay.subscribe(home, Subscriber(SubscriberId(name), (Subscription(SubscriptionId("1"), wanted),)))
             overlay.settle()
     overlay.measures.events_over.clear()
     with progress("publishing", total=publications, quiet=quiet) as bar:
@@ -133,15 +131,10 @@ def _chance(count: int, events: int, share: float) -> float:
         return float(count == share * events)
     counts = range(count, events + 1) if count > share * events else range(count + 1)
     ways = math.lgamma(events + 1)
+    goes_in, stays_out = math.log(share), math.log1p(-share)
     return math.fsum(
-        math.exp(
-            ways
-            - math.lgamma(one + 1)
-            - math.lgamma(events - one + 1)
-            + one * math.log(share)
-            + (events - one) * math.log1p(-share)
-        )
-        for one in counts
+        math.exp(ways - math.lgamma(n + 1) - math.lgamma(events - n + 1) + n * goes_in + (events - n) * stays_out)
+        for n in counts
     )
 
 
@@ -157,14 +150,12 @@ def topology_of(plan: PlacementPlan) -> Topology:
     and the brokers would spend an eternity on telling each other that they are alive.
     """
     root = root_of(plan)
-    places = {broker.name: broker.at for broker in plan.brokers} | {root: plan.publisher}
-    ways = {broker.name: math.dist(places[broker.below or root], broker.at) for broker in plan.brokers}
-    scale = min(1.0, SLOWEST_LINK / max(ways.values())) if any(ways.values()) else 1.0
-    links = tuple(
-        Link(broker.below or root, broker.name, timedelta(milliseconds=ways[broker.name] * scale))
-        for broker in plan.brokers
-    )
-    return Topology((root, *(broker.name for broker in plan.brokers)), links)
+    places = {root: plan.publisher} | {broker.name: broker.at for broker in plan.brokers}
+    ways = [(broker.below or root, broker.name) for broker in plan.brokers]
+    lengths = [math.dist(places[above], places[name]) for above, name in ways]
+    scale = min(1.0, SLOWEST_LINK / max(lengths)) if any(lengths) else 1.0
+    delays = (timedelta(milliseconds=length * scale) for length in lengths)
+    return Topology(tuple(places), tuple(Link(*way, delay) for way, delay in zip(ways, delays, strict=True)))
 
 
 def _look(plan: PlacementPlan, overlay: Simulation) -> NetworkLook:
@@ -227,21 +218,20 @@ def chance_of_alarm(brokers: int) -> float:
 
 
 def _show(plan: PlacementPlan, overlay: Simulation, found: list[Traffic], plot: Path | None, limit: int) -> None:
-    on, measures = console(), overlay.measures
-    shown_first = sorted(found, key=lambda one: (one.agrees, -one.planned, one.broker))[:limit]
+    page, measures = console(), overlay.measures
+    first = sorted(found, key=lambda traffic: (traffic.agrees, -traffic.planned, traffic.broker))[:limit]
     columns = {"Broker": "left", "Planned": "right", "Measured": "right", "Standard errors": "right"}
-    rows = [(one.broker, f"{one.planned:.3%}", f"{one.measured:.3%}", f"{one.errors:+.2f}") for one in shown_first]
-    on.print(table("Share of events into each broker", columns, rows))
-    on.print()
+    rows = [(into.broker, f"{into.planned:.3%}", f"{into.measured:.3%}", f"{into.errors:+.2f}") for into in first]
+    page.print(table("Share of events into each broker", columns, rows))
+    page.print()
     served = sum(len(broker.subscribers) for broker in plan.brokers)
-    on.print(
+    page.print(
         f"{plan.algorithm}: {counted(len(found), 'broker')}, {counted(served, 'subscriber')}, "
         f"{counted(measures.published, 'event')}, {counted(deliveries_of(overlay), 'delivery', 'deliveries')}"
     )
-    beyond = sum(not one.agrees for one in found)
-    on.print(
-        f"{len(found) - beyond:,} of {counted(len(found), 'broker')} agree with the plan; by chance some would not "
-        f"with probability {chance_of_alarm(len(found)):.2g}"
+    page.print(
+        f"{sum(traffic.agrees for traffic in found):,} of {counted(len(found), 'broker')} agree with the plan; by "
+        f"chance some would not with probability {chance_of_alarm(len(found)):.2g}"
     )
     if plot is not None:
         complain(f"wrote {plot}")
@@ -253,15 +243,15 @@ def _document(plan: PlacementPlan, overlay: Simulation, found: list[Traffic], pl
         "publications": overlay.measures.published,
         "deliveries": deliveries_of(overlay),
         "traffic": {
-            one.broker: {
-                "planned": one.planned,
-                "measured": one.measured,
-                "standard_errors": one.errors if math.isfinite(one.errors) else None,
-                "agrees": one.agrees,
+            traffic.broker: {
+                "planned": traffic.planned,
+                "measured": traffic.measured,
+                "standard_errors": traffic.errors if math.isfinite(traffic.errors) else None,
+                "agrees": traffic.agrees,
             }
-            for one in found
+            for traffic in found
         },
-        "agrees": all(one.agrees for one in found),
+        "agrees": all(traffic.agrees for traffic in found),
         "false_alarm": chance_of_alarm(len(found)),
         "plot": None if plot is None else str(plot),
     }
