@@ -44,13 +44,15 @@ def _named(told, rows):
 
 
 def test_figures_add_up_over_policies_and_named_people(told):
-    assert [one.name for one in told.policies] == list(POLICIES)
+    assert [policy.name for policy in told.policies] == list(POLICIES)
     people = np.arange(len(told.people))
-    assert sum(one.matched for one in told.policies) + len(told.matched.of(people)) == told.total.matched
-    assert sum(one.delivered for one in told.policies) + len(told.delivered.of(people)) == told.total.delivered
+    matched, delivered = (len(rows.of(people)) for rows in (told.matched, told.delivered))
+    assert sum(policy.matched.events for policy in told.policies) + matched == told.total.matched.events
+    assert sum(policy.delivered.events for policy in told.policies) + delivered == told.total.delivered.events
     every, *chosen = told.policies
-    assert every.matched == every.delivered
-    assert all(one.delivered < one.matched and one.delivered_rank > one.matched_rank for one in chosen)
+    assert every.matched.events == every.delivered.events
+    assert all(policy.delivered.events < policy.matched.events for policy in chosen)
+    assert all(policy.delivered.rank > policy.matched.rank for policy in chosen)
 
 
 def test_list_diversity_is_the_mean_distance_of_pairs(told):
@@ -78,7 +80,7 @@ def test_the_command_prints_a_summary_as_json(spark, tmp_path):
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["events"] == 50
-    assert [one["policy"] for one in found["policies"]] == list(POLICIES)
+    assert [policy["policy"] for policy in found["policies"]] == list(POLICIES)
 
 
 @pytest.mark.parametrize("package", ["pyspark", "matplotlib"])

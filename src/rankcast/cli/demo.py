@@ -72,7 +72,7 @@ def run_spark_demo(events: int, subscribers: int, seed: int, out: Path, *, as_js
                 "events": len(told.events),
                 "seconds": told.seconds,
                 "total": told.total.to_json(),
-                "policies": [one.to_json() for one in told.policies],
+                "policies": [policy.to_json() for policy in told.policies],
                 "pictures": [str(path) for path in pictures],
             }
         )

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
@@ -76,31 +77,35 @@ class OutcomeRows:
 
 
 @dataclass(frozen=True, slots=True)
+class Quality:
+    """How many events somebody was offered or got, their mean rank, and the list diversity."""
+
+    events: int
+    rank: float
+    diversity: float
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
-    """Of some subscribers: how much matched and was delivered, how good and how diverse it was, how long it waited."""
+    """Of some subscribers: what matched, what was delivered, and how long that waited."""
 
     name: str
     subscribers: int
-    matched: int
-    delivered: int
-    matched_rank: float
-    delivered_rank: float
-    matched_diversity: float
-    delivered_diversity: float
+    matched: Quality
+    delivered: Quality
     waited: tuple[float, float, float]
     """Hours from publication to delivery: the mean, the median, and what nine of ten notifications do not exceed."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as a JSON object."""
-        mean, median, most = self.waited
+        both = {"matched": self.matched, "delivered": self.delivered}
         return {
             "policy": self.name,
             "subscribers": self.subscribers,
-            "matched": self.matched,
-            "delivered": self.delivered,
-            "mean_rank": {"matched": self.matched_rank, "delivered": self.delivered_rank},
-            "list_diversity": {"matched": self.matched_diversity, "delivered": self.delivered_diversity},
-            "waited_hours": {"mean": mean, "median": median, "nine_of_ten": most},
+            **{name: quality.events for name, quality in both.items()},
+            "mean_rank": {name: quality.rank for name, quality in both.items()},
+            "list_diversity": {name: quality.diversity for name, quality in both.items()},
+            "waited_hours": dict(zip(("mean", "median", "nine_of_ten"), self.waited, strict=True)),
         }
 
 
@@ -172,7 +177,7 @@ def _shown(spark: SparkSession, words: str, action: Callable[[], Answer], *, qui
                 if running.done():
                     raise
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            parts = [f"{one.numCompletedTasks} of {one.numTasks} tasks" for one in stages if one is not None]
+            parts = [f"{stage.numCompletedTasks} of {stage.numTasks} tasks" for stage in stages if stage is not None]
             status.update(f"{words}: {', '.join(parts)}" if parts else words)
 
 
@@ -186,11 +191,11 @@ def show(page: Console, told: Told, pictures: Sequence[Path]) -> None:
     _show_people(page, told)
     _show_reasons(page, told)
     _show_policies(page, told.policies)
-    total = told.total
+    matched, delivered = told.total.matched, told.total.delivered
     page.print(
-        f"{len(told.events):,} events and {total.matched:,} matches (mean rank {total.matched_rank:.3f}) became "
-        f"{total.delivered:,} notifications (mean rank {total.delivered_rank:.3f}) in {told.seconds:.1f} s: "
-        f"{len(told.events) / told.seconds:,.0f} events/s, {total.matched / told.seconds:,.0f} matches/s."
+        f"{len(told.events):,} events and {matched.events:,} matches (mean rank {matched.rank:.3f}) became "
+        f"{delivered.events:,} notifications (mean rank {delivered.rank:.3f}) in {told.seconds:.1f} s: "
+        f"{len(told.events) / told.seconds:,.0f} events/s, {matched.events / told.seconds:,.0f} matches/s."
     )
     page.print(f"Pictures: {', '.join(map(str, pictures))}", soft_wrap=True)
 
@@ -255,20 +260,19 @@ def _show_outcome(page: Console, heading: str, event: Event, outcome: Outcome) -
 
 
 def _show_policies(page: Console, found: Sequence[Figures]) -> None:
-    columns = dict.fromkeys(("Policy",), "left") | dict.fromkeys(
-        ("Matched", "Delivered", "Mean rank", "Diversity", "Waits"), "right"
-    )
+    numbers = ("Matched", "Delivered", "Mean rank", "Diversity", "Waits")
     rows = [
         (
-            one.name,
-            f"{one.matched:,}",
-            f"{one.delivered:,}",
-            f"{one.matched_rank:.3f} -> {one.delivered_rank:.3f}",
-            f"{one.matched_diversity:.3f} -> {one.delivered_diversity:.3f}",
-            f"{one.waited[1]:.1f} h" if one.waited[0] else "-",
+            policy.name,
+            f"{policy.matched.events:,}",
+            f"{policy.delivered.events:,}",
+            f"{policy.matched.rank:.3f} -> {policy.delivered.rank:.3f}",
+            f"{policy.matched.diversity:.3f} -> {policy.delivered.diversity:.3f}",
+            f"{policy.waited[1]:.1f} h" if policy.waited[0] else "-",
         )
-        for one in found
+        for policy in found
     ]
+    columns = {"Policy": "left"} | dict.fromkeys(numbers, "right")
     page.print(table("What each policy did", columns, rows))
     page.print(
         "Half of the notifications wait no longer than the table says: until the period ends, or until better or more "
@@ -293,11 +297,9 @@ def codes_of(events: Sequence[Event], attributes: Sequence[str]) -> list[Array]:
     """Return for each attribute the numbers of the events' values; -1 is a missing one."""
     found = []
     for name in attributes:
-        numbers: dict[object, int] = {}
-        values = (event.attributes.get(name) for event in events)
-        found.append(
-            np.array([-1 if value is None else numbers.setdefault(value, len(numbers)) for value in values], np.int64)
-        )
+        values = [event.attributes.get(name) for event in events]
+        numbers = {value: number for number, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
+        found.append(np.array([numbers.get(value, -1) for value in values], np.int64))
     return found
 
 
@@ -325,18 +327,13 @@ def figures(
     """Return the figures of some subscribers."""
     offered, got = matched.of(subscribers), delivered.of(subscribers)
     hours = got.waited / 3600
-    waited = (_mean(hours), *(float(np.quantile(hours, share)) if len(hours) else 0.0 for share in (0.5, 0.9)))
-    return Figures(
-        name,
-        len(subscribers),
-        len(offered),
-        len(got),
-        _mean(offered.rank),
-        _mean(got.rank),
-        list_diversity(offered, codes),
-        list_diversity(got, codes),
-        (waited[0], waited[1], waited[2]),
-    )
+    median, most = np.quantile(hours, (0.5, 0.9)).tolist() if len(hours) else (0.0, 0.0)
+    waited = (_mean(hours), median, most)
+    return Figures(name, len(subscribers), _quality_of(offered, codes), _quality_of(got, codes), waited)
+
+
+def _quality_of(rows: OutcomeRows, codes: Sequence[Array]) -> Quality:
+    return Quality(len(rows), _mean(rows.rank), list_diversity(rows, codes))
 
 
 def _mean(values: Array) -> float:
@@ -347,30 +344,41 @@ def save_pictures(found: Sequence[Figures], folder: Path) -> list[Path]:
     """Draw the pictures into a folder and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     drawings = {
-        "delivered.png": (lambda figure: _amounts(figure, found), (8.0, 3.4)),
-        "quality.png": (lambda figure: _quality(figure, found), (10.0, 3.4)),
-        "waiting.png": (lambda figure: _waiting(figure, found), (8.0, 3.2)),
+        "delivered": (_amounts, (8.0, 3.4)),
+        "quality": (_quality, (10.0, 3.4)),
+        "waiting": (_waiting, (8.0, 3.2)),
     }
+    paths = []
     for name, (draw, size) in drawings.items():
-        save_picture(draw, size, folder / name)
-    return [folder / name for name in drawings]
+        paths.append(folder / f"{name}.png")
+        save_picture(partial(draw, found=found), size, paths[-1])
+    return paths
 
 
 def _places(panel: Any, found: Sequence[Figures]) -> range:
     """Give each policy a line, the first one on top."""
-    panel.set_yticks(range(len(found)), [one.name for one in found])
+    panel.set_yticks(range(len(found)), [policy.name for policy in found])
     panel.invert_yaxis()
+    _hide_lines(panel)
+    return range(len(found))
+
+
+def _hide_lines(panel: Any) -> None:
+    """Leave out what would divide the lines of policies."""
     panel.grid(visible=False, axis="y")
     panel.tick_params(axis="y", length=0)
-    return range(len(found))
+
+
+def _add_legend(figure: Any, panel: Any) -> None:
+    figure.legend(*panel.get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=2)
 
 
 def _amounts(figure: Any, found: Sequence[Figures]) -> None:
     panel = figure.subplots()
     tidy(panel, "What a subscriber is offered, and gets", "events per subscriber", "")
     places = _places(panel, found)
-    matched = [one.matched / max(one.subscribers, 1) for one in found]
-    delivered = [one.delivered / max(one.subscribers, 1) for one in found]
+    matched = [policy.matched.events / max(policy.subscribers, 1) for policy in found]
+    delivered = [policy.delivered.events / max(policy.subscribers, 1) for policy in found]
     panel.barh(places, matched, height=0.72, color=GREY, label="matched")
     panel.barh(places, delivered, height=0.4, color=BLUE, label="delivered")
     for place, offered, got in zip(places, matched, delivered, strict=True):
@@ -378,7 +386,7 @@ def _amounts(figure: Any, found: Sequence[Figures]) -> None:
         panel.annotate(f"{got:,.0f} = {share}", (offered, place), (5, 0), textcoords="offset points", va="center")
     panel.set_xlim(0, max([*matched, 1]) * 1.3)
     panel.xaxis.set_major_formatter("{x:,.0f}")
-    figure.legend(*panel.get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=2)
+    _add_legend(figure, panel)
 
 
 def _quality(figure: Any, found: Sequence[Figures]) -> None:
@@ -386,27 +394,25 @@ def _quality(figure: Any, found: Sequence[Figures]) -> None:
     tidy(left, "How good it is", "mean rank", "")
     tidy(right, "How varied it is", "list diversity", "")
     places = _places(left, found)
-    right.grid(visible=False, axis="y")
-    right.tick_params(axis="y", length=0)
+    _hide_lines(right)
     pairs = (
-        (left, [(one.matched_rank, one.delivered_rank) for one in found]),
-        (right, [(one.matched_diversity, one.delivered_diversity) for one in found]),
+        (left, [(policy.matched.rank, policy.delivered.rank) for policy in found]),
+        (right, [(policy.matched.diversity, policy.delivered.diversity) for policy in found]),
     )
     for panel, values in pairs:
-        before, after = [pair[0] for pair in values], [pair[1] for pair in values]
+        before, after = zip(*values, strict=True)
         panel.hlines(places, before, after, color=GREY, linewidth=3, zorder=1)
         panel.scatter(before, places, s=55, color=ORANGE, marker="o", label="of what matched", zorder=2)
         panel.scatter(after, places, s=65, color=BLUE, marker="D", label="of what was delivered", zorder=3)
         panel.margins(x=0.12)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, loc="outside lower center", ncols=2)
+    _add_legend(figure, left)
 
 
 def _waiting(figure: Any, found: Sequence[Figures]) -> None:
     panel = figure.subplots()
     tidy(panel, "How long it takes until a notification is due", "hours from publication to delivery", "")
     places = _places(panel, found)
-    means, most = [one.waited[0] for one in found], [one.waited[2] for one in found]
+    means, _, most = zip(*(policy.waited for policy in found), strict=True)
     panel.hlines(places, 0, most, color=GREY, linewidth=7, label="nine of ten within", zorder=1)
     panel.scatter(means, places, s=60, color=BLUE, marker="D", label="mean", zorder=2)
     for place, mean, end in zip(places, means, most, strict=True):
@@ -416,4 +422,4 @@ def _waiting(figure: Any, found: Sequence[Figures]) -> None:
     longest = max([*means, *most, 10.0])
     panel.set_xlim(-0.15, longest * 3)
     mark_numbers(panel.xaxis, [0, *(mark for mark in (1, 10, 100, 1000) if mark <= longest)])
-    figure.legend(*panel.get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=2)
+    _add_legend(figure, panel)
