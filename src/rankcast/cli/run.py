@@ -127,7 +127,7 @@ def run_pipeline(run: Run) -> int:
 def _served(loaded: SubscriberFile, run: Run) -> SubscriberFile:
     """Set aside the subscribers whom only a hub can serve, each with a problem."""
     reasons = [needs_hub(subscriber) for subscriber in loaded.subscribers]
-    served = tuple(one for one, reason in zip(loaded.subscribers, reasons, strict=True) if reason is None)
+    served = tuple(subscriber for subscriber, reason in zip(loaded.subscribers, reasons, strict=True) if reason is None)
     left_out = (Problem(str(run.subscribers), None, reason) for reason in reasons if reason is not None)
     return replace(loaded, subscribers=served, problems=(*loaded.problems, *left_out))
 
@@ -171,20 +171,13 @@ def _batch(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: Quer
     begin, started = datetime.now(UTC), perf_counter()  # noqa: TID251 (a command may look at the clock)
     source = _source(run, spark, loaded)
     outputs = _pipeline(run, source, loaded, loaded.subscribers).outputs(source.events)
-    with _status(run):
+    with ExitStack() as stack:
+        if sys.stderr.isatty() and not run.as_json:
+            stack.enter_context(console(sys.stderr).status(f"running {run.events}"))
         counts = write_outputs(outputs, _sink(run, spark), run=new_run())
     seconds = perf_counter() - started
     metrics.tell(BatchMetrics(run.query, 0, begin, counts.events + counts.rejected, counts, seconds))
     return 0
-
-
-@contextmanager
-def _status(run: Run) -> Iterator[None]:
-    if run.as_json or not sys.stderr.isatty():
-        yield
-        return
-    with console(sys.stderr).status(f"running {run.events}"):
-        yield
 
 
 def _stream(run: Run, spark: SparkSession, loaded: SubscriberFile, progress: QueryProgress) -> int:
@@ -286,20 +279,19 @@ def _command(run: Run, checkpoint: str) -> list[str]:
     words = ["rankcast", "run", "--events", run.events, "--subscribers", str(run.subscribers)]
     words += ["--out", without_password(run.out), "--available-now" if run.available_now else "--stream"]
     usual = Run(run.events, run.subscribers, run.out)
-    stated: dict[str, str | None] = {
-        "--lateness": format_duration(run.lateness) if run.lateness != usual.lateness else None,
-        "--format": None if run.format is None else run.format.value,
-        "--write": run.written if run.written != usual.written else None,
-        "--query": run.query if run.query != usual.query else None,
-    }
-    words += [word for name, value in stated.items() if value is not None for word in (name, value)]
-    words += [word for name in run.carry for word in ("--carry", name)]
-    words += [word for key, value in run.options.items() for word in ("--option", f"{key}={value}")]
+    stated = (
+        ("--lateness", format_duration(run.lateness) if run.lateness != usual.lateness else None),
+        ("--format", None if run.format is None else run.format.value),
+        ("--write", run.written if run.written != usual.written else None),
+        ("--query", run.query if run.query != usual.query else None),
+        *(("--carry", name) for name in run.carry),
+        *(("--option", f"{key}={value}") for key, value in run.options.items()),
+    )
+    beside = (("--checkpoint", checkpoint), ("--master", run.master), ("--metrics", run.metrics))
+    words += [word for name, value in stated if value is not None for word in (name, value)]
     words += ["--finish"] if run.finish else []
     words += ["--json"] if run.as_json else []
-    words += ["--checkpoint", checkpoint]
-    words += [] if run.master is None else ["--master", run.master]
-    return words + ([] if run.metrics is None else ["--metrics", str(run.metrics)])
+    return words + [str(word) for name, value in beside if value is not None for word in (name, value)]
 
 
 def _show_summary(run: Run, progress: QueryProgress, seconds: float) -> None:
