@@ -68,7 +68,8 @@ class TestJsonLines:
     def test_each_line_is_an_event_with_its_own_id_and_source_or_those_of_its_place(self, read, content, expected):
         for name in ("x.jsonl", "x.ndjson"):
             found, problems = read(name, content)
-            assert [(event.id, event.source.replace("ndjson", "jsonl"), event.data or {}) for event in found] == expected
+            expected_here = [(own, source.replace("x.jsonl", name), data) for own, source, data in expected]
+            assert [(event.id, event.source, event.data or {}) for event in found] == expected_here
             assert problems == []
             assert all(event.attributes.keys() >= (event.data or {}).keys() for event in found)
             assert all(event.type == "flat" for event in found if '"flat"' in content)
