@@ -26,22 +26,9 @@ def problem_in(text, kind=YAML):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("null", None),
-        ("~", None),
-        ("true", True),
-        ("False", False),
-        ("12", 12),
-        ("-12", -12),
-        ("+12", 12),
-        ("0o17", 15),
-        ("0xFF", 255),
-        ("017", 17),
-        ("1.5", 1.5),
-        (".5", 0.5),
-        ("1.", 1.0),
-        ("1e5", 100_000.0),
-        ("'12'", "12"),
-        ('"true"', "true"),
+        *(("null", None), ("~", None), ("true", True), ("False", False), ("'12'", "12"), ('"true"', "true")),
+        *(("12", 12), ("-12", -12), ("+12", 12), ("0o17", 15), ("0xFF", 255), ("017", 17)),
+        *(("1.5", 1.5), (".5", 0.5), ("1.", 1.0), ("1e5", 100_000.0)),
     ],
 )
 def test_a_yaml_scalar_without_quotes_is_what_the_core_schema_says(text, value):
