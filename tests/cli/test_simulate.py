@@ -5,7 +5,7 @@ import json
 import pytest
 
 import command_line
-from rankcast.cli.simulate.picture import placed
+from rankcast.cli.simulate.picture import layout
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.topologies import balanced_tree, chain
 
@@ -149,7 +149,7 @@ def run_with(path, text):
 
 @pytest.mark.parametrize("topology", [chain(4, 3), balanced_tree(3, 2)], ids=["chain", "tree"])
 def test_no_two_brokers_are_drawn_in_one_place(topology):
-    places = placed(topology)
+    places = layout(topology)
     assert places.keys() == set(topology.brokers)
     assert len({(round(across, 6), round(up, 6)) for across, up in places.values()}) == len(places)
 

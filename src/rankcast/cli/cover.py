@@ -336,7 +336,7 @@ def _draw_panel(
     for number in [*active, *sorted(panel.covered)]:
         covered = number in panel.covered
         colour = FADED if covered else COLOURS[number % len(COLOURS)] if labels is not None else BLUE
-        areas = [_drawn(rectangle, border) for rectangle in rectangles[number]]
+        areas = [_area_of(rectangle, border) for rectangle in rectangles[number]]
         for area, rectangle in zip(areas, rectangles[number], strict=True):
             looks[RectangleStyle(colour, covered, rectangle.whole)].append(area)
         if labels is not None and areas:
@@ -345,12 +345,12 @@ def _draw_panel(
         _draw_rectangles(axes, look, areas, many=labels is None)
     tidy(axes, f"{panel.title}: {len(active):,} of {len(names):,} forwarded", *attributes)
     axes.title.set_fontsize(10)
-    for axis, spans in ((axes.xaxis, [one.across for one in every]), (axes.yaxis, [one.up for one in every])):
+    for axis, spans in ((axes.xaxis, [drawn.across for drawn in every]), (axes.yaxis, [drawn.up for drawn in every])):
         if all(end % 1 == 0.5 for span in spans for end in span if math.isfinite(end)):
             axis.get_major_locator().set_params(integer=True)  # only whole numbers are drawn
 
 
-def _drawn(rectangle: Rectangle, border: Area) -> Area:
+def _area_of(rectangle: Rectangle, border: Area) -> Area:
     """Return where the sides of a rectangle are drawn."""
 
     def side(span: Span, least: float, most: float) -> Span:

@@ -47,7 +47,7 @@ def explain_event(
     problems.close()
     outcome = replay.hub.explain(found, subscriber_id, replay.now_for(found))
     if subscription_id is not None:
-        only = tuple(one for one in outcome.explanations if one.subscription.id == subscription_id)
+        only = tuple(part for part in outcome.explanations if part.subscription.id == subscription_id)
         outcome = replace(outcome, explanations=only)
     if as_json:
         write_json(outcome_to_json(outcome, found))
@@ -70,7 +70,7 @@ def _published_up_to(place: str, schema: Schema | None, replay: Replay, problems
     if place.lstrip().startswith("{"):
         event = event_from_json(parse_json(place), id="inline", source="/command-line")
         return event if schema is None else event.conformed(schema)
-    file, wanted = _parted(place)
+    file, wanted = _split(place)
     if not wanted:
         return _only(file, problems.set_aside(read_events(file, schema)))
     position = _position(file, wanted, problems.set_aside(read_events(file, schema)))
@@ -80,7 +80,7 @@ def _published_up_to(place: str, schema: Schema | None, replay: Replay, problems
     return next(events)
 
 
-def _parted(place: str) -> tuple[str, str]:
+def _split(place: str) -> tuple[str, str]:
     """Return the file or folder that is named, and the event in it; names of both may contain the sign between."""
     ends = [at for at, sign in enumerate(place) if sign == "#"]
     at = next((end for end in (len(place), *ends) if os.path.exists(place[:end])), None)  # noqa: PTH110 (never raises)

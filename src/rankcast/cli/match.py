@@ -36,7 +36,7 @@ def match_file(
     first: list[Notification] = []
     started = perf_counter()
     with _sink(out, to_stdout=as_json) as sink:
-        for delivered in _delivered(events, loaded, replay, problems, quiet=as_json and sys.stdout.isatty()):
+        for delivered in _deliver(events, loaded, replay, problems, quiet=as_json and sys.stdout.isatty()):
             sink(delivered)
             if len(first) < limit:
                 first += delivered[: limit - len(first)]
@@ -55,7 +55,7 @@ def match_file(
     return 1 if problems.errors else 0
 
 
-def _delivered(
+def _deliver(
     events: str, loaded: SubscriberFile, replay: Replay, problems: Problems, *, quiet: bool
 ) -> Iterator[list[Notification]]:
     """Give what is delivered by each event, then by the end of the input."""

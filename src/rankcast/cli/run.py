@@ -112,7 +112,7 @@ def run_pipeline(run: Run) -> int:
         raise typer.BadParameter("a stream into a database needs --checkpoint DIR, to be resumed from")
     if run.is_changing and not run.stream:
         raise typer.BadParameter("a folder of subscribers that change goes with --stream or --available-now")
-    loaded = SubscriberFile((), None, ()) if run.is_changing else _served(load_subscribers(run.subscribers), run)
+    loaded = SubscriberFile((), None, ()) if run.is_changing else _for_spark(load_subscribers(run.subscribers), run)
     problems = Problems(loaded.problems)
     problems.close()
     progress = QueryProgress()
@@ -124,7 +124,7 @@ def run_pipeline(run: Run) -> int:
     return code or (1 if problems.errors else 0)
 
 
-def _served(loaded: SubscriberFile, run: Run) -> SubscriberFile:
+def _for_spark(loaded: SubscriberFile, run: Run) -> SubscriberFile:
     """Set aside the subscribers whom only a hub can serve, each with a problem."""
     reasons = [needs_hub(subscriber) for subscriber in loaded.subscribers]
     served = tuple(subscriber for subscriber, reason in zip(loaded.subscribers, reasons, strict=True) if reason is None)

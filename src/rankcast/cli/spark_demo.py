@@ -137,13 +137,13 @@ def run_on_spark(spark: SparkSession, events: int, subscribers: int, seed: int, 
         table = spark.read.parquet(str(folder / "events.parquet")).repartition(PARTITIONS)
         audience = CompiledSubscribers.of(everyone)
         waiting = F.lit(0.0).alias("waited")
-        matches = _numbered(match(table, audience, schema=flats.schema), waiting)
-        _shown(spark, "matching", lambda: matches.write.parquet(str(folder / "matches")), quiet=quiet)
+        matches = _number_rows(match(table, audience, schema=flats.schema), waiting)
+        _run_action(spark, "matching", lambda: matches.write.parquet(str(folder / "matches")), quiet=quiet)
         waited = (F.col("delivered").cast("double") - F.col("time").cast("double")).alias("waited")
-        notifications = _numbered(Pipeline(audience, schema=flats.schema).transform(table), waited)
+        notifications = _number_rows(Pipeline(audience, schema=flats.schema).transform(table), waited)
         started = perf_counter()
         write = notifications.write
-        _shown(spark, "matching and delivering", lambda: write.parquet(str(folder / "notifications")), quiet=quiet)
+        _run_action(spark, "matching and delivering", lambda: write.parquet(str(folder / "notifications")), quiet=quiet)
         seconds = perf_counter() - started
         ids = [subscriber.id for subscriber in everyone]
         matched, delivered = read_rows(folder / "matches", ids), read_rows(folder / "notifications", ids)
@@ -157,13 +157,13 @@ def run_on_spark(spark: SparkSession, events: int, subscribers: int, seed: int, 
     return Told(feed, people, everyone, matched, delivered, found, total, seconds)
 
 
-def _numbered(rows: DataFrame, waited: Column) -> DataFrame:
+def _number_rows(rows: DataFrame, waited: Column) -> DataFrame:
     """Return subscriber, number of the event, rank, and how long it waited; flat-1 is event 0."""
     number = (F.substring(F.col("id"), len("flat-") + 1, 20).cast("int") - 1).alias("event")
     return rows.select("subscriber", number, "rank", waited)
 
 
-def _shown(spark: SparkSession, words: str, action: Callable[[], Answer], *, quiet: bool) -> Answer:
+def _run_action(spark: SparkSession, words: str, action: Callable[[], Answer], *, quiet: bool) -> Answer:
     """Run an action of Spark and show meanwhile how many of its tasks are done."""
     if quiet or not sys.stderr.isatty():
         return action()

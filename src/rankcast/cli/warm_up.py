@@ -18,7 +18,7 @@ from rankcast.model.errors import counted
 
 def warm_packages(packages: Sequence[str], *, as_json: bool) -> int:
     """Run the command and return its exit code."""
-    unknown = [one for one in packages if one not in PACKAGES]
+    unknown = [package for package in packages if package not in PACKAGES]
     if unknown:
         raise typer.BadParameter(f"{unknown[0]} has no kernels; expected some of {', '.join(PACKAGES)}")
     folder = writable()
@@ -27,7 +27,7 @@ def warm_packages(packages: Sequence[str], *, as_json: bool) -> int:
         return 1
     for package in packages or PACKAGES:
         with progress(f"compiling {package}", quiet=as_json):
-            told = _warmed(package)
+            told = _compile(package)
         if as_json:
             write_json({"package": package, **told})
         elif "missing" in told:
@@ -40,7 +40,7 @@ def warm_packages(packages: Sequence[str], *, as_json: bool) -> int:
     return 0
 
 
-def _warmed(package: str) -> dict[str, Any]:
+def _compile(package: str) -> dict[str, Any]:
     start, before = perf_counter(), dispatchers.compilations
     try:
         kernels = warm_up(package)

@@ -60,9 +60,9 @@ class DocumentSchema:
             errors = list(self._validator.iter_errors(data))
         except ValueError:  # something that JSON does not have, such as a key that is no text
             errors = list(self._validator.iter_errors(_as_json(data)))
-        return list(dict.fromkeys(finding for error in errors for finding in self._explained(error, data)))
+        return list(dict.fromkeys(finding for error in errors for finding in self._explain(error, data)))
 
-    def _explained(self, error: jsonschema_rs.ValidationError, data: Any) -> Iterator[Finding]:
+    def _explain(self, error: jsonschema_rs.ValidationError, data: Any) -> Iterator[Finding]:
         """Yield what is there and what was expected."""
         path, value = _looked_up(data, error.instance_path)
         *places, keyword = error.schema_path
@@ -157,16 +157,16 @@ def listed(items: Shape, title: str, least: int = 0) -> Shape:
 def check_shape(document: Document, shape: Shape) -> None:
     """Raise InvalidFileError with everything in which a document is not of a shape."""
     if found := DocumentSchema(shape).findings(document.value):
-        raise InvalidFileError(located(document, found))
+        raise InvalidFileError(locate(document, found))
 
 
 def refuse(document: Document, wrong: Mapping[DocumentPath, str]) -> None:
     """Raise InvalidFileError with what is wrong at each place, and its line, if anything is."""
     if wrong:
-        raise InvalidFileError(located(document, starmap(Finding, wrong.items())))
+        raise InvalidFileError(locate(document, starmap(Finding, wrong.items())))
 
 
-def located(document: Document, findings: Iterable[Finding]) -> list[Problem]:
+def locate(document: Document, findings: Iterable[Finding]) -> list[Problem]:
     """Return findings as problems with their lines, in the order of the document."""
     found = list(findings)
     lines = document.lines(finding.path for finding in found)

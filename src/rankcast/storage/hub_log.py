@@ -96,7 +96,7 @@ class HubLog:
                 _check_owner(path, connection)
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute(f"PRAGMA synchronous = {sync.value}")
-                return HubLog(path, _begun(path, connection, about), connection)
+                return HubLog(path, _begin(path, connection, about), connection)
         except InvalidFileError:
             connection.close()
             raise
@@ -109,7 +109,7 @@ class HubLog:
             return None
         number, body, checksum = found[-1]
         if not isinstance(body, bytes) or zlib.crc32(body, number & 0xFFFFFFFF) != checksum:
-            raise self._damaged(f"the snapshot after input {number} is not what was written")
+            raise self._damage(f"the snapshot after input {number} is not what was written")
         return LoggedState(number, body)
 
     def rows(self, after: int) -> Iterator[Row]:
@@ -120,9 +120,9 @@ class HubLog:
             )
             for expected, (*stored, checksum) in enumerate(cursor, start=after + 1):
                 if stored[0] != expected:
-                    raise self._damaged(f"input {expected} is missing")
+                    raise self._damage(f"input {expected} is missing")
                 if _checksum(stored) != checksum:
-                    raise self._damaged(f"input {expected} is not what was written")
+                    raise self._damage(f"input {expected} is not what was written")
                 number, unsettled, body = stored
                 yield Row(number, tuple(map(int, unsettled.split())), body)
 
@@ -168,7 +168,7 @@ class HubLog:
         except sqlite3.ProgrammingError:  # closed: there is nothing to take back
             return
 
-    def _damaged(self, problem: str) -> InvalidFileError:
+    def _damage(self, problem: str) -> InvalidFileError:
         return invalid_file(str(self.path), None, f"is damaged: {problem}")
 
 
@@ -194,7 +194,7 @@ def _check_owner(path: Path, connection: sqlite3.Connection) -> None:
         raise invalid_file(str(path), None, f"has format {version}; this rankcast reads {FORMAT}")
 
 
-def _begun(path: Path, connection: sqlite3.Connection, about: Mapping[str, str]) -> dict[str, str]:
+def _begin(path: Path, connection: sqlite3.Connection, about: Mapping[str, str]) -> dict[str, str]:
     """Lock the file; make its tables if it is new and check it if it is not; return what it says of itself."""
     connection.execute("BEGIN EXCLUSIVE")
     _check_owner(path, connection)

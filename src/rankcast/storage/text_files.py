@@ -125,7 +125,7 @@ def read_lines(stream: BinaryIO, file: str) -> Iterator[FileLine]:
             else:
                 yield FileLine(number, content)
     except (EOFError, zlib.error, OSError) as error:
-        raise _damaged(error) from None
+        raise _damage(error) from None
 
 
 def read_bytes(stream: BinaryIO, limit: int) -> bytes:
@@ -133,10 +133,10 @@ def read_bytes(stream: BinaryIO, limit: int) -> bytes:
     try:
         return stream.read(limit)
     except (EOFError, zlib.error, OSError) as error:
-        raise _damaged(error) from None
+        raise _damage(error) from None
 
 
-def _damaged(error: Exception) -> DamagedError:
+def _damage(error: Exception) -> DamagedError:
     in_gzip = isinstance(error, EOFError | zlib.error | gzip.BadGzipFile)
     return DamagedError(f"{'the compressed data is damaged' if in_gzip else 'cannot be read'}: {error}")
 

@@ -54,7 +54,7 @@ def knowledge(overlay: Simulation) -> NetworkLook:
 def draw_network(path: Path, topology: Topology, publishers: Sequence[str], look: NetworkLook) -> None:
     """Draw the brokers of a network."""
     is_map = look.places is not None and len(set(look.places.values())) > 1
-    places = look.places if look.places is not None and is_map else placed(topology)
+    places = look.places if look.places is not None and is_map else layout(topology)
 
     def draw(figure: Any) -> None:
         panel = figure.subplots()
@@ -80,7 +80,7 @@ def _set_limits(panel: Any, places: Places) -> None:
         set_limits(middle - half, middle + half)
 
 
-def placed(topology: Topology) -> Places:
+def layout(topology: Topology) -> Places:
     """Return where each broker is drawn."""
     centre = min(topology.brokers, key=lambda name: max(topology.hops(name, edge) for edge in topology.edges))
     ends: dict[str, int] = {}

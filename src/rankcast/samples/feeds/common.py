@@ -230,7 +230,7 @@ class Feed:
             most_specific=draw.chance(0.15),
             priorities=_priorities(wishes, draw) if style == "priorities" else (),
         )
-        return self._diversified(subscriber, draw)
+        return self._diversify(subscriber, draw)
 
     def _subscription(self, wish: Wish, rank: float | None, draw: Draw, start: datetime) -> Subscription:
         """Return a subscription; one in twelve begins or ends within `span`, so that activation is exercised too."""
@@ -244,7 +244,7 @@ class Feed:
             active_until=moment if bounds == "until" else None,
         )
 
-    def _diversified(self, subscriber: Subscriber, draw: Draw) -> Subscriber:
+    def _diversify(self, subscriber: Subscriber, draw: Draw) -> Subscriber:
         """Return the subscriber, with diversity by one or two attributes if it has a window, bounded ranks and luck."""
         policy = subscriber.deliver
         if not isinstance(policy, Sliding) or subscriber.rank_by is RankBy.WEIGHTED_SUM or not draw.chance(0.25):

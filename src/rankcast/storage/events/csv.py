@@ -269,13 +269,13 @@ def write_csv(stream: BinaryIO, events: Iterable[Event]) -> int:
 
 
 def _write_record(stream: BinaryIO, cells: Iterable[str]) -> None:
-    stream.write((",".join(map(_quoted, cells)) + "\n").encode("utf-8"))
+    stream.write((",".join(map(_quote, cells)) + "\n").encode("utf-8"))
 
 
 _NEEDS_QUOTES = re.compile(r'[,"\r\n]')
 
 
-def _quoted(cell: str) -> str:
+def _quote(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell
 
 

@@ -89,20 +89,20 @@ def read_events(
     except OSError as error:
         raise unreadable(path, error) from None
     known = _known_format(path, format)
-    return _checked(_numbered(path, schema, known), schema, str(path))
+    return _check(_read_numbered(path, schema, known), schema, str(path))
 
 
 def files_in(folder: Path) -> list[Path]:
     """Return what is in a folder by name, without what begins with `_` or a dot; raise InvalidFileError if it cannot
     be read."""
     try:
-        return sorted(one for one in folder.iterdir() if not one.name.startswith(("_", ".")))
+        return sorted(path for path in folder.iterdir() if not path.name.startswith(("_", ".")))
     except OSError as error:
         raise unreadable(folder, error) from None
 
 
 def _event_files_in(folder: Path) -> list[Path]:
-    found = [one for one in files_in(folder) if event_format(one) is not None]
+    found = [path for path in files_in(folder) if event_format(path) is not None]
     if not found:
         raise invalid_file(str(folder), None, f"no event files are in it; expected some of {', '.join(EVENT_SUFFIXES)}")
     return found
@@ -131,7 +131,7 @@ def _known_format(path: Path, given: EventFormat | None) -> EventFormat:
     return found
 
 
-def _numbered(path: Path, schema: Schema | None, format: EventFormat) -> Numbered:  # noqa: A002
+def _read_numbered(path: Path, schema: Schema | None, format: EventFormat) -> Numbered:  # noqa: A002
     if format is EventFormat.PARQUET:
         yield from events_of_parquet(path, path.name)
         return
@@ -178,7 +178,7 @@ def _is_object(content: bytes) -> bool:
         return False
 
 
-def _checked(items: Numbered, schema: Schema | None, file: str) -> Iterator[Event | Problem]:
+def _check(items: Numbered, schema: Schema | None, file: str) -> Iterator[Event | Problem]:
     """Set duplicates of an identity aside, and events that do not fit the schema."""
     seen: set[Identity] = set()
     for number, item in items:
@@ -190,10 +190,10 @@ def _checked(items: Numbered, schema: Schema | None, file: str) -> Iterator[Even
         else:
             if len(seen) < MAX_IDENTITIES:
                 seen.add(item.identity)
-            yield item if schema is None else _conformed(item, schema, file, number)
+            yield item if schema is None else _conform(item, schema, file, number)
 
 
-def _conformed(event: Event, schema: Schema, file: str, number: int) -> Event | Problem:
+def _conform(event: Event, schema: Schema, file: str, number: int) -> Event | Problem:
     try:
         return event.conformed(schema)
     except RankcastError as error:

@@ -47,7 +47,7 @@ from rankcast.model.subscriptions import (
 from rankcast.model.times import format_time, parse_time
 from rankcast.model.values import ValueType
 from rankcast.ranking.preferences import preference_ranks
-from rankcast.storage.document_schema import DocumentSchema, Finding, located
+from rankcast.storage.document_schema import DocumentSchema, Finding, locate
 from rankcast.storage.documents import Document, DocumentFormat, DocumentPath, dumps_document, parse_document
 from rankcast.storage.durations import format_duration, parse_duration
 from rankcast.storage.subscribers.settings import (
@@ -113,13 +113,13 @@ def subscribers_from_document(document: Any, *, file: str = "<document>") -> Sub
 def _read_subscribers(document: Document) -> SubscriberFile:
     """Return the subscribers of a document; raise InvalidFileError when it is wrong as a whole."""
     value = document.value
-    found = [finding._replace(message=_placed(value, finding)) for finding in subscribers_schema().findings(value)]
+    found = [finding._replace(message=_name_place(value, finding)) for finding in subscribers_schema().findings(value)]
     if any(not _is_within_subscriber(finding.path) for finding in found):
-        raise InvalidFileError(located(document, found))
+        raise InvalidFileError(locate(document, found))
     try:
         schema = _schema(value["schema"]) if "schema" in value else None
     except InvalidSubscriptionError as error:
-        raise InvalidFileError(located(document, [*found, Finding(("schema",), str(error))])) from None
+        raise InvalidFileError(locate(document, [*found, Finding(("schema",), str(error))])) from None
     reader = _Reader(schema, set(), {}, found)
     malformed = {finding.path[1] for finding in found}
     subscribers = [
@@ -127,14 +127,14 @@ def _read_subscribers(document: Document) -> SubscriberFile:
         for at, entry in enumerate(value["subscribers"])
         if (subscriber := reader.subscriber(entry, ("subscribers", at), malformed=at in malformed)) is not None
     ]
-    return SubscriberFile(tuple(subscribers), schema, tuple(located(document, found)))
+    return SubscriberFile(tuple(subscribers), schema, tuple(locate(document, found)))
 
 
 def _is_within_subscriber(path: DocumentPath) -> bool:
     return len(path) > 1 and path[0] == "subscribers"
 
 
-def _placed(document: Any, finding: Finding) -> str:
+def _name_place(document: Any, finding: Finding) -> str:
     """Return the message with the names of the subscriber and subscription in front of it."""
     names: list[str] = []
     rest = finding.path
@@ -183,9 +183,9 @@ class _Reader:
         ]
         if any(not finding.warning for finding in self.found[before:]):
             return None
-        return self._made(entry, path, tuple(filter(None, subscriptions)))
+        return self._make(entry, path, tuple(filter(None, subscriptions)))
 
-    def _made(self, entry: Any, path: DocumentPath, subscriptions: tuple[Subscription, ...]) -> Subscriber | None:
+    def _make(self, entry: Any, path: DocumentPath, subscriptions: tuple[Subscription, ...]) -> Subscriber | None:
         place = (*path, "deliver")
         try:
             policy = self.policy(entry["deliver"]) if "deliver" in entry else ALL_MATCHES
@@ -319,10 +319,10 @@ def subscribers_to_document(subscribers: Iterable[Subscriber], schema: Schema | 
             "attributes": {name: declared.value for name, declared in schema.attributes.items()},
             "required": sorted(schema.required),
         }
-    document["subscribers"] = [_subscriber_entry(one) for one in unique_subscribers(subscribers).values()]
+    document["subscribers"] = list(map(_subscriber_entry, unique_subscribers(subscribers).values()))
     findings = subscribers_schema().findings(document)
     if findings:
-        raise InvalidSubscriptionError("\n".join(_placed(document, finding) for finding in findings))
+        raise InvalidSubscriptionError("\n".join(_name_place(document, finding) for finding in findings))
     return document
 
 
