@@ -1,6 +1,7 @@
 """`rankcast cover`: what a file reduces to under each strategy, who covers whom, and a picture."""
 
 import math
+import sys
 
 import pytest
 
@@ -108,7 +109,7 @@ def test_problems_of_the_file_are_reported_and_the_rest_is_used(people):
         (["--strategy", "exaxt"], "--strategy: there is no 'exaxt'; expected one of regular, rank"),
         (["--attributes", "rent"], "--attributes: 'rent' is not two different names; expected such as rent,rooms"),
         (["--attributes", "rent,rent"], "is not two different names"),
-        (["--plot", "cover.jpg"], "--plot: 'cover.jpg' is not a picture"),
+        (["--plot", "cover.jpg"], "--plot: 'cover.jpg' is not a picture; expected a name with .png, .svg, .pdf"),
         (["--plot", "nowhere/cover.png"], "--plot: there is no folder"),
     ],
 )
@@ -120,6 +121,13 @@ def test_mistakes_are_told_before_any_work(people, options, message):
 
 
 class TestPicture:
+    def test_without_matplotlib_the_extra_is_named_before_any_work(self, people, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+        result = run(people, "--plot", "cover.png")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "matplotlib is not installed" in result.stderr
+        assert result.stderr.endswith(": pip install 'rankcast[plot]'\n")
+
     def test_it_is_written_for_all_strategies_or_one(self, people, tmp_path):
         for options in ([], ["--strategy", "exact"], ["--attributes", "rooms,rent"]):
             path = tmp_path / "cover.png"

@@ -47,7 +47,7 @@ class RankCount:
     ranks: float = 0.0
 
     def add(self, rank: float) -> None:
-        """RankCount one notification."""
+        """Count one rank."""
         self.events += 1
         self.ranks += rank
 
@@ -80,7 +80,7 @@ class Tally:
         return Tally(WantedContent(frozenset(stated.weights), not stated.weights), stated)
 
     def add(self, notification: Notification) -> None:
-        """RankCount a notification."""
+        """Count a notification."""
         event = notification.event
         self.delivered.add(notification.rank)
         self.events.append(event)
