@@ -19,19 +19,14 @@ every_feed = pytest.mark.parametrize("feed", FEEDS.values(), ids=list(FEEDS))
 
 
 @every_feed
-def test_the_same_seed_gives_the_same_events_and_another_seed_others(feed: Feed) -> None:
-    first = list(feed.events(300, seed=7))
-    assert list(feed.events(300, seed=7)) == first
-    assert list(feed.events(300, seed=8)) != first
-
-
-@every_feed
-@given(shorter=st.integers(0, 200), seed=st.integers(0, 2**32))
+@given(shorter=st.integers(0, 300), seed=st.integers(0, 2**32))
 @settings(max_examples=10)
-def test_a_longer_feed_begins_with_the_shorter_one(feed: Feed, shorter: int, seed: int) -> None:
-    assert list(feed.events(200, seed=seed))[:shorter] == list(feed.events(shorter, seed=seed))
+def test_a_longer_feed_begins_with_the_shorter_one_of_its_seed(feed: Feed, shorter: int, seed: int) -> None:
+    longer = list(feed.events(300, seed=seed))
+    assert longer[:shorter] == list(feed.events(shorter, seed=seed))
+    assert longer != list(feed.events(300, seed=seed + 1))
     few = feed.subscribers(shorter // 20, seed=seed)
-    assert feed.subscribers(10, seed=seed)[: len(few)] == few
+    assert feed.subscribers(15, seed=seed)[: len(few)] == few
 
 
 @every_feed
@@ -55,12 +50,6 @@ def test_events_fit_the_schema_and_survive_json(feed: Feed) -> None:
 
 
 @every_feed
-def test_identities_are_unique(feed: Feed) -> None:
-    events = list(feed.events(1_000))
-    assert len({event.identity for event in events}) == 1_000
-
-
-@every_feed
 def test_every_declared_attribute_occurs_and_the_optional_ones_are_sometimes_missing(feed: Feed) -> None:
     events = list(feed.events(1_500))
     for name in feed.schema.attributes:
@@ -72,8 +61,9 @@ def test_every_declared_attribute_occurs_and_the_optional_ones_are_sometimes_mis
 
 
 @every_feed
-def test_some_events_expire_always_after_they_come(feed: Feed) -> None:
+def test_identities_are_unique_and_some_events_expire_always_after_they_come(feed: Feed) -> None:
     events = list(feed.events(1_000))
+    assert len({event.identity for event in events}) == 1_000
     expiring = [event for event in events if event.expires is not None]
     assert expiring
     assert all(event.time < event.expires for event in expiring)

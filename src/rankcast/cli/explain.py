@@ -74,7 +74,7 @@ def _published_up_to(place: str, schema: Schema | None, replay: Replay, problems
     if not wanted:
         return _only(file, problems.set_aside(read_events(file, schema)))
     position = _position(file, wanted, problems.set_aside(read_events(file, schema)))
-    events = Problems(quiet=True).set_aside(read_events(file, schema))  # reported on the way to the position
+    events = (item for item in read_events(file, schema) if isinstance(item, Event))  # problems are reported above
     for earlier in islice(events, position):
         replay.publish(earlier)
     return next(events)
@@ -128,14 +128,11 @@ def verdict(outcome: Outcome) -> str:
 
 def outcome_to_json(outcome: Outcome, event: Event) -> dict[str, Any]:
     """Return an outcome as a JSON object."""
+    others = [{"subscription": other.subscription, **_decision_to_json(other)} for other in outcome.others]
     return {
         "subscriber": outcome.subscriber,
         **_decision_to_json(outcome),
-        **(
-            {"others": [{"subscription": other.subscription, **_decision_to_json(other)} for other in outcome.others]}
-            if outcome.others
-            else {}
-        ),
+        **({"others": others} if others else {}),
         "event": event_to_json(event),
         "subscriptions": [_explanation_to_json(explanation) for explanation in outcome.explanations],
     }
@@ -169,11 +166,7 @@ def _explanation_to_json(explanation: Explanation) -> dict[str, Any]:
         "matched": explanation.matched,
         "active": explanation.active,
         "constraints": [
-            {
-                "constraint": format_expression(part.expression),
-                "holds": TRUTH_WORDS[part.truth],
-                "reason": reason(part),
-            }
+            {"constraint": format_expression(part.expression), "holds": TRUTH_WORDS[part.truth], "reason": reason(part)}
             for part in explanation.constraints
         ],
         "to_match": [

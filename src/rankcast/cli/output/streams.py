@@ -87,11 +87,10 @@ def is_utf8(stream: TextIO) -> bool:
 
 
 class Problems:
-    """Problems as they are found: the first few of each file go to standard error unless quiet; all are counted."""
+    """Problems as they are found: the first few of each file go to standard error, and all are counted."""
 
-    def __init__(self, found: Iterable[Problem] = (), *, quiet: bool = False) -> None:
+    def __init__(self, found: Iterable[Problem] = ()) -> None:
         self.errors = 0
-        self._most = 0 if quiet else SHOWN_PROBLEMS
         self._shown: dict[str, int] = {}
         for problem in found:
             self.add(problem)
@@ -101,7 +100,7 @@ class Problems:
         self.errors += not problem.warning
         seen = self._shown.get(problem.file, 0)
         self._shown[problem.file] = seen + 1
-        if seen < self._most:
+        if seen < SHOWN_PROBLEMS:
             complain(str(problem))
 
     def set_aside(self, items: Iterable[Item | Problem]) -> Iterator[Item]:
