@@ -299,7 +299,7 @@ def codes_of(events: Sequence[Event], attributes: Sequence[str]) -> list[Array]:
     for name in attributes:
         values = [event.attributes.get(name) for event in events]
         numbers = {value: number for number, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
-        found.append(np.array([numbers.get(value, -1) for value in values], np.int64))
+        found.append(np.array([-1 if value is None else numbers[value] for value in values], np.int64))
     return found
 
 
