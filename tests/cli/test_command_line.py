@@ -134,7 +134,7 @@ class TestMatch:
         notes = printed("match", events, "--subscribers", people)
         assert [(note["event"]["id"], note["rank"]) for note in notes] == [("1", 1.0), ("3", 0.8)]
         assert {note["time"] for note in notes} == {"2026-01-01T01:00:00Z"}
-        report = run("match", events, "--subscribers", people).stdout
+        report = run("match", events, "--subscribers", people, columns=120).stdout
         assert "the diverse best 2 every 1h" in " ".join(report.split())
 
     def test_a_long_policy_is_wrapped_so_that_no_number_is_cut_off(self, people, events):
