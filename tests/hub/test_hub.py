@@ -183,6 +183,8 @@ REFUSED = [
     (lambda hub: Hub(kernels="no"), InvalidSubscriptionError, "kernels: 'no' is no bool"),
     (lambda hub: Hub(kernels=2), InvalidSubscriptionError, "kernels: 2 is no bool"),
     (lambda hub: Hub(schema={"x": "int"}), InvalidSubscriptionError, "schema: {'x': 'int'} is no Schema"),
+    (lambda hub: hub.subscribe_many(None), InvalidSubscriptionError, "subscriptions: None is no Mapping"),
+    (lambda hub: hub.publish_many(None), InvalidSubscriptionError, "events: None is no Iterable"),
     (lambda hub: hub.subscribe("a", "true", priorities=None), InvalidSubscriptionError, "priorities: None is no list"),
     (
         lambda hub: hub.subscribe("a", "true", priorities=[5]),

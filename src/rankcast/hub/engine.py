@@ -271,7 +271,7 @@ class Hub:
         >>> [note.subscriber for note in hub.publish({"rent": 700})]
         ['ana']
         """
-        check_instance("subscriptions", subscriptions, Mapping)
+        check_instance("subscriptions", subscriptions, Mapping, optional=False)
         unknown = sorted(settings.keys() - SETTINGS)
         if unknown:
             raise InvalidSubscriptionError(f"there is no setting {shown(unknown[0])}; {hint(unknown[0], SETTINGS)}")
@@ -389,7 +389,7 @@ class Hub:
         >>> len(found.notifications), [one.index for one in found.rejected]
         (2, [1])
         """
-        check_instance("events", events, Iterable)
+        check_instance("events", events, Iterable, optional=False)
         given = list(events)  # whatever comes of that comes before them
         rejected: list[RejectedEvent] = []
         with self._lock:

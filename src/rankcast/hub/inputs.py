@@ -104,9 +104,9 @@ def _priority(given: object) -> Priority:
     return Priority(SubscriptionId(given[0]), SubscriptionId(given[1]))
 
 
-def check_instance(name: str, value: object, kind: type) -> None:
-    """Raise unless `value` is of a kind, or None."""
-    if value is not None and not isinstance(value, kind):
+def check_instance(name: str, value: object, kind: type, *, optional: bool = True) -> None:
+    """Raise unless `value` is of a kind or, where it is optional, None."""
+    if not isinstance(value, kind) and not (optional and value is None):
         raise InvalidSubscriptionError(f"{name}: {shown(value)} is no {kind.__name__}")
 
 
