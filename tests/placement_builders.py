@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rankcast.placement.problem.boxes import UNIFORM, Density
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem, limits_of_delay
+from rankcast.placement.problem.problem import PlacementProblem, limits_of_delay
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 
 
@@ -16,7 +16,7 @@ def line_problem(boxes, brokers=(1, 2), places=None, limit=100.0, **settings):
     interests = Interests.of_boxes([[low] for low, _ in boxes], [[high] for _, high in boxes])
     numbers = np.arange(len(boxes))
     settings = {"beta": 2.0, "beta_max": 2.0, "alpha": 1, **settings}
-    return Problem(tree, interests, numbers, [[float(at)] for at in places], limit, numbers, **settings)
+    return PlacementProblem(tree, interests, numbers, [[float(at)] for at in places], limit, numbers, **settings)
 
 
 def box_problem(low, high, brokers, **settings):
@@ -24,7 +24,9 @@ def box_problem(low, high, brokers, **settings):
     positions = np.array(brokers, float)
     publisher = np.zeros(positions.shape[1])
     tree, wanted = BrokerTree.star(publisher, positions), Interests.of_boxes(low, high)
-    return Problem(tree, wanted, np.arange(len(low)), publisher[None], np.inf, np.zeros(len(low), int), **settings)
+    return PlacementProblem(
+        tree, wanted, np.arange(len(low)), publisher[None], np.inf, np.zeros(len(low), int), **settings
+    )
 
 
 @st.composite
@@ -62,7 +64,7 @@ def problems(draw, subscribers=10, brokers=6, attributes=2, parts=2, star=False,
         st.none() | st.lists(st.lists(st.integers(0, 9), min_size=attributes, max_size=attributes), min_size=1)
     )
     beta = draw(st.sampled_from([1.0, 1.5, 2.5]))
-    return Problem(
+    return PlacementProblem(
         tree,
         wanted,
         np.array(draw(st.lists(st.integers(0, len(wanted) - 1), **many))),

@@ -12,7 +12,7 @@ from rankcast.model.errors import PlacementError
 from rankcast.placement.problem.audit import Rule, lies_within, union_measure, verify
 from rankcast.placement.problem.boxes import UNIFORM, Density, corners, sides_of
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.problem.tree import BrokerTree
 
 
@@ -118,7 +118,7 @@ def test_brokers_are_called_by_their_names():
 def test_filters_nest_up_the_tree():
     tree = BrokerTree(np.array([0.0]), np.array([[1.0], [2.0]]), np.array([-1, 0]))
     interests = Interests.of_boxes([[0.0]], [[4.0]])
-    problem = Problem(tree, interests, np.array([0]), np.array([[2.0]]), 9.0, np.array([0]), alpha=2)
+    problem = PlacementProblem(tree, interests, np.array([0]), np.array([[2.0]]), 9.0, np.array([0]), alpha=2)
     leaf = Placement(np.array([1]), filters([(0, 3)], [(0, 4)]))
     assert [violation.message for violation in verify(problem, leaf).violations] == [
         "broker 0: its filter does not contain that of broker 1"

@@ -12,7 +12,7 @@ from rankcast.placement.greedy import closest_without_balance
 from rankcast.placement.problem.audit import Rule, verify
 from rankcast.placement.problem.boxes import Density, corners, sides_of
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Latency, Problem, distinct_sites, limits_of_delay
+from rankcast.placement.problem.problem import Latency, PlacementProblem, distinct_sites, limits_of_delay
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.fitting import fit_filters
 
@@ -167,7 +167,9 @@ def test_bad_settings_are_refused(settings, message):
 def test_interests_whose_measure_would_overflow_are_refused(low, high, message):
     one = np.array([0])
     with pytest.raises(PlacementError, match=message):
-        Problem(BrokerTree.star([0.0], [[1.0]]), Interests.of_boxes(low, high), one, np.zeros((1, 1)), 9.0, one)
+        PlacementProblem(
+            BrokerTree.star([0.0], [[1.0]]), Interests.of_boxes(low, high), one, np.zeros((1, 1)), 9.0, one
+        )
 
 
 @pytest.mark.parametrize("weights", [[0.0, 0.0], [1e308, 1e308]])
@@ -180,11 +182,11 @@ def test_numbers_out_of_range_are_refused():
     tree = BrokerTree.star([0.0], [[1.0]])
     interests = Interests.of_boxes([[0.0]], [[1.0]])
     with pytest.raises(PlacementError, match="interest_of: 1 at subscriber 0"):
-        Problem(tree, interests, np.array([1]), np.zeros((1, 1)), 9.0, np.array([0]))
+        PlacementProblem(tree, interests, np.array([1]), np.zeros((1, 1)), 9.0, np.array([0]))
     with pytest.raises(PlacementError, match="site_of: expected a whole number"):
-        Problem(tree, interests, np.array([0]), np.zeros((1, 1)), 9.0, np.array([0.5]))
+        PlacementProblem(tree, interests, np.array([0]), np.zeros((1, 1)), 9.0, np.array([0.5]))
     with pytest.raises(PlacementError, match="expected one of each"):
-        Problem(tree, interests, np.array([0]), np.zeros((1, 1)), 9.0, np.array([0, 0]))
+        PlacementProblem(tree, interests, np.array([0]), np.zeros((1, 1)), 9.0, np.array([0, 0]))
 
 
 @given(problems())

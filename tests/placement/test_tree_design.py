@@ -9,7 +9,7 @@ from placement_builders import problems
 from rankcast.model.errors import PlacementError
 from rankcast.placement.problem.audit import Rule, verify
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem, limits_of_delay
+from rankcast.placement.problem.problem import PlacementProblem, limits_of_delay
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 from rankcast.placement.tree_design import clustered_tree, designed, starting_point
 
@@ -39,7 +39,7 @@ def two_branches():
     numbers = np.arange(4)
     sites = tree.positions[tree.leaves]
     limits = tree.reach[tree.leaves] + [0.5, 1.5, 1.5, 0.5]
-    return Problem(tree, interests, numbers, sites, limits, numbers, beta=1.0, beta_max=1.0, alpha=1)
+    return PlacementProblem(tree, interests, numbers, sites, limits, numbers, beta=1.0, beta_max=1.0, alpha=1)
 
 
 def test_brokers_of_like_interests_come_together_below_one_parent():
@@ -73,7 +73,7 @@ def wide(delay, shares=None):
     interests = Interests.of_boxes([[low] for low in range(18)], [[low + 2] for low in range(18)])
     sites = positions + np.array([1.0, 0.0])
     limits = limits_of_delay(tree, sites, delay)
-    return Problem(tree, interests, np.arange(18), sites, limits, np.arange(18) % 9, 2.0, 9.0, shares=shares)
+    return PlacementProblem(tree, interests, np.arange(18), sites, limits, np.arange(18) % 9, 2.0, 9.0, shares=shares)
 
 
 def test_a_tree_that_is_too_wide_is_replaced_by_one_that_keeps_every_latency_limit():

@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.problem.boxes import Density
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem, limits_of_delay
+from rankcast.placement.problem.problem import PlacementProblem, limits_of_delay
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.tree_design import designed
 from rankcast.placement.warming import warm_up
@@ -29,7 +29,7 @@ tree = BrokerTree([0.0, 0.0], random.random((7, 2)), [-1, -1, 0, 0, 0, 1, 1])
 sites = random.random((5, 2))
 low = random.random((60, 2))
 for density in (Density.sampled(random.random((30, 2))), Density.sampled(random.random((1, 2)), [2.0])):
-    problem = Problem(
+    problem = PlacementProblem(
         tree,
         Interests.of_boxes(low, low + 0.1, np.arange(0, 61, 2)),
         random.integers(0, 30, 90),

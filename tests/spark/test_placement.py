@@ -16,7 +16,7 @@ from rankcast.model.errors import PlacementError
 from rankcast.placement.problem.audit import verify
 from rankcast.placement.problem.boxes import corners
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem, distinct_sites, limits_of_delay
+from rankcast.placement.problem.problem import PlacementProblem, distinct_sites, limits_of_delay
 from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.filter_assignment import Sampling
@@ -46,7 +46,7 @@ def numbered_by_content(problem, apart):
     boxes = [np.reshape(one, (-1, problem.interests.sides.shape[1])) for one in different]
     places = problem.sites[problem.site_of] + apart * np.arange(len(problem))[:, None]
     sites, limits, site_of = distinct_sites(places, limits_of_delay(problem.tree, places, 0.5))
-    return Problem(
+    return PlacementProblem(
         problem.tree,
         Interests(np.cumsum([0, *map(len, boxes)]), np.concatenate(boxes)),
         np.array([different.index(one) for one in wanted]),

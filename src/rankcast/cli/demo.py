@@ -17,7 +17,7 @@ from rich.text import Text
 from rankcast.cli.output.notifications import Writer, notification_writer
 from rankcast.cli.output.streams import write_json
 from rankcast.cli.output.terminal import console, progress, shown_attributes, table
-from rankcast.cli.replay import Published, Replay, compile_kernels, shown_policy
+from rankcast.cli.replay import Replay, ReplayedEvent, compile_kernels, shown_policy
 from rankcast.hub import Match, Notification
 from rankcast.language.printer import format_expression
 from rankcast.matching.explain import Explanation, explain
@@ -96,7 +96,7 @@ def run_small_demo(events: int, seed: int, *, as_json: bool) -> None:
         _tell(console(), people, replay, story, seconds)
 
 
-def _remember(story: Story, replay: Replay, event: Event, published: Published, write: Writer | None) -> None:
+def _remember(story: Story, replay: Replay, event: Event, published: ReplayedEvent, write: Writer | None) -> None:
     names = {person.name for person in PEOPLE}
     for match in published.matches:
         if match.subscriber in names:

@@ -103,7 +103,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class ReplayedEvent:
     """What the publication of one event led to: the matches of what was taken in, and what was delivered."""
 
     matches: list[Match]
@@ -131,12 +131,12 @@ class Replay:
         self._matches: list[Match] = []
         self._now: datetime | None = None
 
-    def publish(self, event: Event) -> Published:
+    def publish(self, event: Event) -> ReplayedEvent:
         """Publish one event at its own time."""
         now = self._advance(event.time)
         self._matches = []
         self.events += 1
-        return Published(self._matches, self._count(self.hub.publish(event.stamped(now), now)))
+        return ReplayedEvent(self._matches, self._count(self.hub.publish(event.stamped(now), now)))
 
     def finish(self) -> list[Notification]:
         """End the input: what was kept back is taken in, and open periods and windows deliver what they hold."""

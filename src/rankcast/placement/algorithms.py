@@ -14,7 +14,7 @@ from rankcast.placement.greedy import (
     greedy_online,
     greedy_without_latency,
 )
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.programme.slp import placed_by_programme
 from rankcast.placement.search import MOST_TRIES, Progress, exchanged, improved
 
@@ -36,7 +36,7 @@ class Algorithm(Enum):
 
 
 def place(
-    problem: Problem,
+    problem: PlacementProblem,
     algorithm: Algorithm,
     random: np.random.Generator,
     moves: int | None = None,

@@ -28,7 +28,7 @@ from rankcast.arrays import Array
 from rankcast.compiling import borrowing, compiled, constant, inner
 from rankcast.placement.kernels import NOWHERE, Filters, empty_filters, growth, holds_all, let_in, used_boxes
 from rankcast.placement.problem.boxes import hull
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.programme.fitting import fit_filters
 from rankcast.placement.programme.flow import best_factor, classes_of, draw_members
 
@@ -38,22 +38,22 @@ SAME = 1e-12
 MANY = constant((1 << 63) - 1)
 
 
-def greedy_online(problem: Problem) -> Placement:
+def greedy_online(problem: PlacementProblem) -> Placement:
     """Place subscribers in the order of their numbers."""
     return _greedy(problem, problem.candidates, offline=False)
 
 
-def greedy_offline(problem: Problem) -> Placement:
+def greedy_offline(problem: PlacementProblem) -> Placement:
     """Place those with the fewest candidates first."""
     return _greedy(problem, problem.candidates, offline=True)
 
 
-def greedy_without_latency(problem: Problem) -> Placement:
+def greedy_without_latency(problem: PlacementProblem) -> Placement:
     """Place subscribers in the order of their numbers, at any broker: how much bandwidth do latency limits cost?"""
     return _greedy(problem, np.ones_like(problem.candidates), offline=False)
 
 
-def _greedy(problem: Problem, candidates: Array, *, offline: bool) -> Placement:
+def _greedy(problem: PlacementProblem, candidates: Array, *, offline: bool) -> Placement:
     classes = classes_of(candidates, problem.site_of)
     columns, starts = classes.listed()
     choices = Choices(starts, columns, problem.tree.leaves, problem.shares_of_leaves)
@@ -75,26 +75,26 @@ def _greedy(problem: Problem, candidates: Array, *, offline: bool) -> Placement:
     return Placement(problem.tree.leaves[decisions.column_of], kept)
 
 
-def closest_without_balance(problem: Problem, random: np.random.Generator) -> Placement:
+def closest_without_balance(problem: PlacementProblem, random: np.random.Generator) -> Placement:
     """Give every subscriber to the nearest leaf that has any capacity."""
     return fit_filters(problem, _by_distance(problem)[problem.site_of, 0], random)
 
 
-def closest(problem: Problem, random: np.random.Generator) -> Placement:
+def closest(problem: PlacementProblem, random: np.random.Generator) -> Placement:
     """Give every subscriber, by number, to the nearest leaf that has room at `beta_max`; to the nearest if none has."""
     column_of = np.empty(len(problem), np.int64)
     _first_with_room(_by_distance(problem), problem.site_of, problem.rooms(problem.beta_max), column_of)
     return fit_filters(problem, column_of, random)
 
 
-def balance(problem: Problem, random: np.random.Generator) -> Placement:
+def balance(problem: PlacementProblem, random: np.random.Generator) -> Placement:
     """Keep latency limits, and make the load factor as small as possible; may be below `beta`."""
     classes = classes_of(problem.candidates, problem.site_of)
     _, flow = best_factor(classes.allowed, classes.sizes, problem.shares_of_leaves)
     return fit_filters(problem, draw_members(flow, classes.members, random), random)
 
 
-def _by_distance(problem: Problem) -> Array:
+def _by_distance(problem: PlacementProblem) -> Array:
     """Return the leaf columns by distance from each site, those without capacity last."""
     hops = problem.tree.last_hops(problem.sites)
     hops[:, problem.shares_of_leaves == 0] = np.inf

@@ -30,7 +30,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.kernels import measure
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.programme.assignment import Stage, assign_members
 from rankcast.placement.programme.fitting import fit_filters, fit_inner_filters, fit_leaf, leaf_seeds, parts_by_leaf
 from rankcast.placement.programme.flow import cheapest_flow, classes_of, draw_members, first_full_flow
@@ -74,7 +74,7 @@ Progress = Callable[[float, float], None]
 class Search:
     """A placement in motion. The traffic is the sum of the measures of all filters."""
 
-    def __init__(self, problem: Problem, start: Placement, random: np.random.Generator) -> None:
+    def __init__(self, problem: PlacementProblem, start: Placement, random: np.random.Generator) -> None:
         self.problem = problem
         self._walk = empty_walk(problem, start.brokers, random)
         self._fill(start)
@@ -115,11 +115,11 @@ class Search:
 class Thinned:
     """The small problem, and everybody of the large one by their demands."""
 
-    problem: Problem
+    problem: PlacementProblem
     stage: Stage
 
     @staticmethod
-    def of(problem: Problem, random: np.random.Generator) -> Thinned | None:
+    def of(problem: PlacementProblem, random: np.random.Generator) -> Thinned | None:
         """Return a problem with some subscribers of each demand; None where few have the same one."""
         stage = Stage.of(problem, np.arange(len(problem)), problem.tree.leaves)
         demands = len(stage.sizes)
@@ -147,7 +147,11 @@ class Thinned:
 
 
 def improved(
-    problem: Problem, start: Placement, random: np.random.Generator, moves: int, progress: Progress | None = None
+    problem: PlacementProblem,
+    start: Placement,
+    random: np.random.Generator,
+    moves: int,
+    progress: Progress | None = None,
 ) -> Placement:
     """Return the best placement that is found with so many moves."""
     steps = min(STEPS, max(1, moves))
@@ -156,7 +160,7 @@ def improved(
 
 
 def improved_within(
-    problem: Problem,
+    problem: PlacementProblem,
     start: Placement,
     random: np.random.Generator,
     spent: Callable[[], float],
@@ -172,7 +176,7 @@ def improved_within(
 
 
 def _anneal(
-    problem: Problem,
+    problem: PlacementProblem,
     start: Placement,
     random: np.random.Generator,
     chunks: Iterable[tuple[float, int]],
@@ -188,7 +192,11 @@ def _anneal(
 
 
 def _begun_with_few(
-    problem: Problem, begun: Placement, random: np.random.Generator, chunks: Iterator[tuple[float, int]], tell: Progress
+    problem: PlacementProblem,
+    begun: Placement,
+    random: np.random.Generator,
+    chunks: Iterator[tuple[float, int]],
+    tell: Progress,
 ) -> Placement:
     """Spend a share of the budget on a few subscribers of each demand, if many have the same one, and carry over what
     is found; return that where it is better."""
@@ -204,7 +212,7 @@ def _begun_with_few(
 
 
 def _walk_on(
-    problem: Problem,
+    problem: PlacementProblem,
     start: Placement,
     random: np.random.Generator,
     chunks: Iterator[tuple[float, int]],
@@ -225,7 +233,7 @@ def _walk_on(
     return best
 
 
-def mend(problem: Problem, start: Placement, random: np.random.Generator) -> Placement:
+def mend(problem: PlacementProblem, start: Placement, random: np.random.Generator) -> Placement:
     """Return a placement as it is if it keeps latency and load, or one that differs for as few as possible."""
     column_of = np.searchsorted(problem.tree.leaves, start.brokers)
     is_timely = problem.candidates[problem.site_of, column_of].all()
@@ -247,18 +255,20 @@ def mend(problem: Problem, start: Placement, random: np.random.Generator) -> Pla
     return fit_filters(problem, np.where(columns >= 0, columns, kept), random)
 
 
-def _has_room(problem: Problem, placement: Placement, factor: float) -> bool:
+def _has_room(problem: PlacementProblem, placement: Placement, factor: float) -> bool:
     """Whether no leaf has more subscribers than a load factor allows."""
     loads = np.bincount(placement.brokers, minlength=len(problem.tree))[problem.tree.leaves]
     return bool((loads <= problem.rooms(factor)).all())
 
 
-def traffic_of(problem: Problem, placement: Placement) -> float:
+def traffic_of(problem: PlacementProblem, placement: Placement) -> float:
     """Return the sum of the measures of all filters."""
     return sum(measure(boxes, problem.density) for boxes in placement.filters)
 
 
-def exchanged(problem: Problem, start: Placement, random: np.random.Generator, tries: int = MOST_TRIES) -> Placement:
+def exchanged(
+    problem: PlacementProblem, start: Placement, random: np.random.Generator, tries: int = MOST_TRIES
+) -> Placement:
     """Return a placement with less traffic and the same loads, or the start where no exchange that is tried helps."""
     if len(problem) > MOST_SUBSCRIBERS:
         return start
@@ -280,7 +290,7 @@ def exchanged(problem: Problem, start: Placement, random: np.random.Generator, t
 class _Descent:
     """Exchanges that save traffic, one after the other, as long as tries are left."""
 
-    def __init__(self, problem: Problem, random: np.random.Generator, tries: int) -> None:
+    def __init__(self, problem: PlacementProblem, random: np.random.Generator, tries: int) -> None:
         self.tries = tries
         self._problem = problem
         self._random = random
@@ -323,7 +333,7 @@ class _Descent:
         return None
 
 
-def _exchanges(problem: Problem, placement: Placement) -> Iterator[Array]:
+def _exchanges(problem: PlacementProblem, placement: Placement) -> Iterator[Array]:
     """Yield the leaf columns of all subscribers after each exchange that latency limits allow and that changes any."""
     column_of = np.searchsorted(problem.tree.leaves, placement.brokers)
     may_have = problem.candidates[problem.site_of]

@@ -39,7 +39,7 @@ from rankcast.placement.kernels import (
     measure_of,
     working_space,
 )
-from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.problem import PlacementProblem
 from rankcast.placement.programme.flow import classes_of
 
 WHOLE_BOX = 0.03
@@ -539,7 +539,7 @@ def shrink_all(walk: Walk) -> None:
         shrink_above(walk.brokers[at, LEAVES], walk)
 
 
-def empty_walk(problem: Problem, leaf_of: Array, random: np.random.Generator) -> Walk:
+def empty_walk(problem: PlacementProblem, leaf_of: Array, random: np.random.Generator) -> Walk:
     """Return the tables with nobody anywhere."""
     tree, sides, most = problem.tree, problem.interests.sides, int(problem.boxes_of_brokers.max())
     groups = classes_of(problem.candidates, problem.site_of)
@@ -569,7 +569,7 @@ def empty_walk(problem: Problem, leaf_of: Array, random: np.random.Generator) ->
     )
 
 
-def _subscriber_table(problem: Problem, group_of: Array) -> Array:
+def _subscriber_table(problem: PlacementProblem, group_of: Array) -> Array:
     sizes = -problem.density.measures(problem.interests.hulls)[problem.interest_of]
     table = np.full((len(problem), 9), NOWHERE)
     table[:, RANK], table[:, GROUP] = _ranks(sizes, problem.interest_of, group_of), group_of
@@ -579,7 +579,7 @@ def _subscriber_table(problem: Problem, group_of: Array) -> Array:
     return table
 
 
-def _broker_table(problem: Problem, loads: Array) -> Array:
+def _broker_table(problem: PlacementProblem, loads: Array) -> Array:
     """Return the table of brokers; a leaf that is fuller than it should be at the start may stay so."""
     tree = problem.tree
     own = loads[tree.leaves]

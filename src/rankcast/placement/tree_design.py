@@ -23,7 +23,7 @@ from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.kernels import measure
-from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, Problem
+from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, PlacementProblem
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 from rankcast.placement.programme.fitting import fit_inner_filters, k_means, merge_boxes
 from rankcast.placement.search import improved
@@ -40,7 +40,7 @@ class Design:
     brokers there were. The given tree may have more children somewhere than the designed one.
     """
 
-    problem: Problem
+    problem: PlacementProblem
     placement: Placement
     given: Placement
     accepted: int
@@ -77,7 +77,7 @@ def most_children(tree: BrokerTree) -> tuple[int, int]:
     return int(counts.argmax()) - 1, int(counts.max())
 
 
-def starting_point(problem: Problem, degree: int, random: np.random.Generator) -> Problem:
+def starting_point(problem: PlacementProblem, degree: int, random: np.random.Generator) -> PlacementProblem:
     """Return a problem on a tree in which nobody has more children than `degree`: the same if that is so already.
 
     Else it is on a tree by positions. Raises PlacementError when somebody has no leaf within its limit there, or when
@@ -98,7 +98,7 @@ def starting_point(problem: Problem, degree: int, random: np.random.Generator) -
 
 
 def designed(
-    problem: Problem, degree: int, random: np.random.Generator, moves: int, rounds: int = 4, tries: int = 2000
+    problem: PlacementProblem, degree: int, random: np.random.Generator, moves: int, rounds: int = 4, tries: int = 2000
 ) -> Design:
     """Improve the problem's tree and a placement on it in turn.
 
@@ -122,7 +122,7 @@ def designed(
 class _Walk:
     """A tree in motion, with the filters that hang on it; subscribers stay at the broker, or the place, they have."""
 
-    def __init__(self, problem: Problem, placement: Placement, degree: int) -> None:
+    def __init__(self, problem: PlacementProblem, placement: Placement, degree: int) -> None:
         self.problem = problem
         self.degree = degree
         self.tree = problem.tree
@@ -140,7 +140,7 @@ class _Walk:
             return self._hang_elsewhere(one, random)
         return self._swap_parents(one, other) if kind == 1 else self._exchange_places(one, other)
 
-    def result(self, random: np.random.Generator) -> tuple[Problem, Placement]:
+    def result(self, random: np.random.Generator) -> tuple[PlacementProblem, Placement]:
         """Return the problem on the tree as it is now, and the placement, inner filters fitted with more care."""
         problem = replace(self.problem, tree=self.tree)
         fitted = list(self.filters)

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.problem import PlacementProblem
 from rankcast.placement.problem.tree import BrokerTree
 
 INTERESTS, ALIKE = 8, 40
@@ -19,7 +19,7 @@ def warm_up(algorithms: Iterable[Algorithm] = tuple(Algorithm)) -> None:
     """Run each algorithm on a small problem: after that it compiles nothing, whatever the problem."""
     low = np.arange(float(INTERESTS))[:, None]
     wanted = np.repeat(np.arange(INTERESTS), ALIKE)
-    problem = Problem(
+    problem = PlacementProblem(
         BrokerTree.star([0.0], [[1.0], [2.0]]),
         Interests.of_boxes(low, low + 1),
         wanted,

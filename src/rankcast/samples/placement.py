@@ -22,7 +22,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem, limits_of_delay
+from rankcast.placement.problem.problem import PlacementProblem, limits_of_delay
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.flow import largest_flow
 from rankcast.placement.tree_design import clustered_tree
@@ -121,7 +121,7 @@ def network(brokers: int, random: np.random.Generator) -> Network:
 
 def placement_problem(
     workload: Workload, subscribers: int, brokers: int, random: np.random.Generator, delay: float = DELAY
-) -> Problem:
+) -> PlacementProblem:
     """Draw a problem of one level: every broker is attached to the publisher."""
     drawn = network(brokers, random)
     return problem_on(
@@ -138,11 +138,13 @@ def problem_on(
     delay: float,
     beta: float,
     beta_max: float,
-) -> Problem:
+) -> PlacementProblem:
     """Draw the subscribers of a problem on a given network and tree."""
     found = demand(workload, subscribers, drawn, random)
     limits = limits_of_delay(tree, drawn.sites, delay)
-    return Problem(tree, found.interests, found.interest_of, drawn.sites, limits, found.site_of, beta, beta_max)
+    return PlacementProblem(
+        tree, found.interests, found.interest_of, drawn.sites, limits, found.site_of, beta, beta_max
+    )
 
 
 def demand(workload: Workload, subscribers: int, drawn: Network, random: np.random.Generator) -> Demand:

@@ -56,7 +56,7 @@ from rankcast.placement.kernels import covering_brokers
 from rankcast.placement.problem.boxes import UNIFORM, Density
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.numeric_limits import FARTHEST, wrong_place
-from rankcast.placement.problem.problem import Latency, Placement, Problem, attribute_count, candidates_of
+from rankcast.placement.problem.problem import Latency, Placement, PlacementProblem, attribute_count, candidates_of
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.assignment import Stage, classes_at
 from rankcast.placement.programme.filter_assignment import Sampling, Yardstick
@@ -102,7 +102,7 @@ class Terms:
 class PlacedSubscribers:
     """A problem, and its subscribers as rows of number, interest, site and sides, which Spark keeps until the end."""
 
-    problem: Problem
+    problem: PlacementProblem
     coded: DataFrame
     kept: list[DataFrame]
 
@@ -216,7 +216,7 @@ def _coded(described: DataFrame, interests: _Numbered, sites: _Numbered) -> Data
     )
 
 
-def _problem(numbers: pa.Table, interests: _Numbered, sites: _Numbered, terms: Terms) -> Problem:
+def _problem(numbers: pa.Table, interests: _Numbered, sites: _Numbered, terms: Terms) -> PlacementProblem:
     order = numbers["number"].to_numpy()
     if not len(order):
         raise PlacementError("the table has no rows; expected one for each subscriber")
@@ -229,7 +229,7 @@ def _problem(numbers: pa.Table, interests: _Numbered, sites: _Numbered, terms: T
     near = partial(_add_near, terms.tree, terms.latency)
     found = sites.frame.select("site").mapInArrow(near, "site binary, near binary").toArrow()
     places, _ = rows_of(found["site"], len(terms.tree.publisher) + 1)
-    return Problem(
+    return PlacementProblem(
         terms.tree,
         Interests(np.concatenate([[0], np.cumsum(counts)]), sides),
         interest_of,
@@ -404,7 +404,7 @@ def _lengths(lists: pa.Array) -> Array:
 class SparkPlacement:
     """The problem that a table poses, its solution, and the yardstick."""
 
-    problem: Problem
+    problem: PlacementProblem
     placement: Placement
     yardstick: Yardstick
 
@@ -464,7 +464,11 @@ class SparkStage(Stage):
 
 
 def stage_of(
-    table: PlacedSubscribers, problem: Problem, members: Array, brokers: Array, least_demands: int = LEAST_DEMANDS
+    table: PlacedSubscribers,
+    problem: PlacementProblem,
+    members: Array,
+    brokers: Array,
+    least_demands: int = LEAST_DEMANDS,
 ) -> Stage:
     """Return what `Stage.of` returns for all subscribers; of a part of them, below the top, the driver makes it."""
     if len(members) < len(problem):
@@ -495,7 +499,7 @@ def demand_blocks(table: PlacedSubscribers, class_of_site: Array, classes: int) 
 
 def fit_by_spark(
     table: PlacedSubscribers,
-    problem: Problem,
+    problem: PlacementProblem,
     column_of: Array,
     random: np.random.Generator,
     known: Mapping[int, Array],

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.problem import PlacementProblem
 from rankcast.placement.warming import warm_up
 from rankcast.samples.placement import Workload, placement_problem
 from rankcast_lab.bench.placement_runs import NAMES, Run, SearchBudget, check_workloads, measured
@@ -60,7 +60,7 @@ def _measure(workload: Workload, count: int, budget: SearchBudget, settings: Set
         _require(workload, runs, report)
 
 
-def _report(case: str, one: Run, runs: Mapping[Algorithm, Run], problem: Problem, report: Report) -> None:
+def _report(case: str, one: Run, runs: Mapping[Algorithm, Run], problem: PlacementProblem, report: Report) -> None:
     named = f"{case} {NAMES[one.algorithm]}"
     audit, greedy = one.audit, runs[Algorithm.GREEDY_OFFLINE].audit
     yardstick = runs[Algorithm.PROGRAMME].yardstick

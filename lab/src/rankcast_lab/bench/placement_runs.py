@@ -12,7 +12,7 @@ from rankcast.model.errors import UnknownIdError, shown
 from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.audit import Audit, Rule, verify
-from rankcast.placement.problem.problem import TOLERANCE, Placement, Problem
+from rankcast.placement.problem.problem import TOLERANCE, Placement, PlacementProblem
 from rankcast.placement.programme.filter_assignment import Yardstick
 from rankcast.placement.programme.flow import feasible_factor
 from rankcast.placement.programme.slp import placed_by_programme
@@ -61,7 +61,7 @@ class Run:
     seconds: float
     yardstick: Yardstick | None = None
 
-    def is_sound(self, problem: Problem) -> bool:
+    def is_sound(self, problem: PlacementProblem) -> bool:
         """Whether no limit is broken that the algorithm promises to keep; that of load only where it can be kept."""
         broken = self.audit.broken() - MAY_BREAK[self.algorithm]
         return not broken or (broken == {Rule.LOAD} and feasible_factor(problem) > problem.beta_max * (1 + TOLERANCE))
@@ -80,7 +80,7 @@ class SearchBudget:
     seconds: float | None = None
 
 
-def measured(problem: Problem, algorithm: Algorithm, seed: int, budget: SearchBudget) -> Run:
+def measured(problem: PlacementProblem, algorithm: Algorithm, seed: int, budget: SearchBudget) -> Run:
     """Run an algorithm and audit what it finds. Local search starts from Gr*, which counts."""
     yardstick: Yardstick | None = None
     random = np.random.default_rng(seed)
@@ -94,7 +94,9 @@ def measured(problem: Problem, algorithm: Algorithm, seed: int, budget: SearchBu
     return Run(algorithm, placement, verify(problem, placement), seconds, yardstick)
 
 
-def searched(problem: Problem, start: Placement, random: np.random.Generator, budget: SearchBudget) -> Placement:
+def searched(
+    problem: PlacementProblem, start: Placement, random: np.random.Generator, budget: SearchBudget
+) -> Placement:
     """Improve a placement within a budget."""
     if budget.seconds is None:
         return improved(problem, start, random, budget.moves)

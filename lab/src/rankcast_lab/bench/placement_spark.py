@@ -18,7 +18,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from rankcast.arrays import Array
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.slp import ProgrammedPlacement, placed_by_programme
 from rankcast.samples.placement import Workload
@@ -67,7 +67,9 @@ def quick(settings: Settings) -> Settings:
 class _Case:
     """One problem for the two ways to place it."""
 
-    def __init__(self, case: str, problem: Problem, settings: Settings, spark: SparkSession, folder: Path) -> None:
+    def __init__(
+        self, case: str, problem: PlacementProblem, settings: Settings, spark: SparkSession, folder: Path
+    ) -> None:
         self.case, self.problem, self.settings = case, problem, settings
         self.watch, self.local_watch = Stopwatch(), Stopwatch()
         write_table(problem, folder)
@@ -117,12 +119,12 @@ class _Case:
 
 def placed_and_timed(
     frame: DataFrame, terms: Terms, seed: int, watch: Stopwatch, least_demands: int = LEAST_DEMANDS
-) -> tuple[ProgrammedPlacement, Problem]:
+) -> tuple[ProgrammedPlacement, PlacementProblem]:
     """Do what `place_table` does, with every stage measured; return the problem, too."""
     with watch.part(READING):
         table = PlacedSubscribers.of(frame, terms)
 
-    def timed_stage(problem: Problem, members: Array, brokers: Array) -> Stage:
+    def timed_stage(problem: PlacementProblem, members: Array, brokers: Array) -> Stage:
         with watch.part(DEMANDS):
             made = stage_of(table, problem, members, brokers, least_demands)
         if not isinstance(made, SparkStage):
@@ -130,7 +132,7 @@ def placed_and_timed(
         return _TimedStage(**{one.name: getattr(made, one.name) for one in fields(made)}, watch=watch)
 
     def timed_fit(
-        problem: Problem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array]
+        problem: PlacementProblem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array]
     ) -> Placement:
         with watch.part(FITTING):
             return fit_by_spark(table, problem, column_of, random, known)
@@ -156,7 +158,9 @@ class _TimedStage(SparkStage):
             return SparkStage.uncovered(self, starts, boxes)
 
 
-def difference_of(posed: Problem, problem: Problem, placed: ProgrammedPlacement, local: ProgrammedPlacement) -> str:
+def difference_of(
+    posed: PlacementProblem, problem: PlacementProblem, placed: ProgrammedPlacement, local: ProgrammedPlacement
+) -> str:
     """Return the first difference between two problems and their solutions, nothing when they are equal."""
     pairs = {
         "interests": (posed.interests.sides, problem.interests.sides),

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from rankcast.arrays import Array
 from rankcast.placement.problem.boxes import corners
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem, distinct_sites
+from rankcast.placement.problem.problem import PlacementProblem, distinct_sites
 from rankcast.samples.placement import Workload, placement_problem
 from rankcast.spark.placement import Terms
 
@@ -25,7 +25,7 @@ SHRUNK = 0.2
 FILE_ROWS = 250_000
 
 
-def drawn(name: str, subscribers: int, brokers: int, random: np.random.Generator) -> Problem:
+def drawn(name: str, subscribers: int, brokers: int, random: np.random.Generator) -> PlacementProblem:
     """Draw a problem of one level whose interests and sites are numbered by content, those that somebody has."""
     workload = Workload.HOT_SPOTS if name == OWN else Workload(name)
     problem = placement_problem(workload, subscribers, brokers, random)
@@ -37,17 +37,17 @@ def drawn(name: str, subscribers: int, brokers: int, random: np.random.Generator
     boxes, interest_of = np.unique(sides, axis=0, return_inverse=True)
     sites, limits, site_of = distinct_sites(problem.sites[problem.site_of], problem.limits[problem.site_of])
     interests = Interests(np.arange(len(boxes) + 1), boxes)
-    return Problem(
+    return PlacementProblem(
         problem.tree, interests, interest_of.reshape(-1), sites, limits, site_of, problem.beta, problem.beta_max
     )
 
 
-def terms_of(problem: Problem) -> Terms:
+def terms_of(problem: PlacementProblem) -> Terms:
     """Return what a problem has beside its subscribers."""
     return Terms(problem.tree, problem.interests.attributes, problem.beta, problem.beta_max)
 
 
-def write_table(problem: Problem, folder: Path) -> None:
+def write_table(problem: PlacementProblem, folder: Path) -> None:
     """Write the subscribers as `place_table` reads them, some to a file."""
     folder.mkdir()
     for first in range(0, len(problem), FILE_ROWS):

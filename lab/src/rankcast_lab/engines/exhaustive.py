@@ -13,14 +13,14 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.problem import PlacementProblem
 
 MOST_ASSIGNMENTS = 100_000
 
 Side = tuple[float, ...]
 
 
-def least_traffic(problem: Problem, worth: Callable[[Array], float]) -> float | None:
+def least_traffic(problem: PlacementProblem, worth: Callable[[Array], float]) -> float | None:
     """Return the least traffic within the limits of latency, and of load at `beta_max`; None if no assignment is.
 
     `worth` gives the traffic of a filter. Raises PlacementError when the problem is too large or has several levels.
@@ -51,7 +51,9 @@ def least_traffic(problem: Problem, worth: Callable[[Array], float]) -> float | 
     return best
 
 
-def _least_filter(problem: Problem, wanted: frozenset[int], most: int, worth: Callable[[Array], float]) -> float:
+def _least_filter(
+    problem: PlacementProblem, wanted: frozenset[int], most: int, worth: Callable[[Array], float]
+) -> float:
     boxes = sorted({tuple(part) for interest in wanted for part in problem.interests.parts(interest).tolist()})
     return min(worth(np.array([np.max(group, axis=0) for group in groups])) for groups in groupings(boxes, most))
 

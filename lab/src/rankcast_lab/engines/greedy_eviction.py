@@ -17,7 +17,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.placement.dynamic.dynamic import LivingFilters
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.programme.fitting import fit_filters
 
 
@@ -37,7 +37,7 @@ class Evicting:
     homeless: int
 
 
-def greedy_with_eviction(problem: Problem, random: np.random.Generator, again: Again, steps: int) -> Evicting:
+def greedy_with_eviction(problem: PlacementProblem, random: np.random.Generator, again: Again, steps: int) -> Evicting:
     """Place in the order of numbers, at most so many times; loads are held against `beta_max`."""
     filters = LivingFilters(problem.tree, problem.boxes_of_brokers, problem.interests.attributes, problem.density)
     rooms = problem.rooms(problem.beta_max)
@@ -75,7 +75,7 @@ def greedy_with_eviction(problem: Problem, random: np.random.Generator, again: A
     return Evicting(fit_filters(problem, column_of, random), evicted, len(lost))
 
 
-def _cheapest(problem: Problem, filters: LivingFilters, subscriber: int, columns: Array, loads: Array) -> int:
+def _cheapest(problem: PlacementProblem, filters: LivingFilters, subscriber: int, columns: Array, loads: Array) -> int:
     parts = problem.interests.parts(int(problem.interest_of[subscriber]))
     costs = filters.growths(problem.tree.leaves[columns], parts)
     return int(columns[np.lexsort((loads / problem.shares_of_leaves[columns], costs))[0]])

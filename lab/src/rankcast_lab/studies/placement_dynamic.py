@@ -20,7 +20,7 @@ from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.dynamic.improvement import improve
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.boxes import corners
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.search import improved
 from rankcast.plotting import BLUE, GREEN, ORANGE, tidy
@@ -126,7 +126,7 @@ def draw(figure: Any, courses: dict[str, Course]) -> None:
         panel.xaxis.get_major_locator().set_params(integer=True)
 
 
-def _arrive(placement: DynamicPlacement, name: str, problem: Problem, number: int) -> tuple[Any, ...]:
+def _arrive(placement: DynamicPlacement, name: str, problem: PlacementProblem, number: int) -> tuple[Any, ...]:
     low, high = corners(problem.interests.parts(int(problem.interest_of[number])))
     site = int(problem.site_of[number])
     return placement.arrive(name, low, high, problem.sites[site], float(problem.limits[site])).moved
@@ -137,6 +137,6 @@ def _plan(placement: DynamicPlacement, seed: int) -> int:
     return plan_again(placement, planned, np.random.default_rng(seed))
 
 
-def planned(problem: Problem, random: np.random.Generator) -> Placement:
+def planned(problem: PlacementProblem, random: np.random.Generator) -> Placement:
     """Plan by local search."""
     return improved(problem, greedy_offline(problem), random, MOVES_PER_SUBSCRIBER * len(problem))

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.problem.problem import TOLERANCE, Problem
+from rankcast.placement.problem.problem import TOLERANCE, PlacementProblem
 from rankcast.placement.programme.flow import feasible_factor
 from rankcast.placement.warming import warm_up
 from rankcast.plotting import BLUE, GREEN, ORANGE, RED, tidy
@@ -89,7 +89,7 @@ def run(settings: Settings) -> Outcome:
     )
 
 
-def drawn_problem(workload: Workload, count: int, latency: Latency, settings: Settings) -> Problem:
+def drawn_problem(workload: Workload, count: int, latency: Latency, settings: Settings) -> PlacementProblem:
     """Draw a network and a tree of it, then the subscribers."""
     brokers, degree = (QUICK_BROKERS, QUICK_DEGREE) if settings.quick else (BROKERS, DEGREE)
     random = np.random.default_rng(settings.seed)
@@ -98,7 +98,7 @@ def drawn_problem(workload: Workload, count: int, latency: Latency, settings: Se
     if latency is Latency.LOOSE:
         return problem_on(workload, count, drawn, tree, np.random.default_rng(settings.seed), LOOSE_DELAY, *LOOSE)
 
-    def tight(beta: float, beta_max: float) -> Problem:
+    def tight(beta: float, beta_max: float) -> PlacementProblem:
         random = np.random.default_rng(settings.seed)
         return problem_on(workload, count, drawn, tree, random, TIGHT_DELAY, beta, beta_max)
 
@@ -116,7 +116,7 @@ def _tight_draw(number: int, settings: Settings) -> Draw:
     tree = layered_tree(drawn, degree, random)
     workload = TOPICS[number % len(TOPICS)]
 
-    def tight(factor: float) -> Problem:
+    def tight(factor: float) -> PlacementProblem:
         random = np.random.default_rng((settings.seed, number, 1))
         return problem_on(workload, count, drawn, tree, random, TIGHT_DELAY, factor, factor)
 

@@ -22,7 +22,7 @@ import numpy as np
 from rankcast.placement.algorithms import Algorithm
 from rankcast.placement.problem.audit import Rule, union_measure
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.problem import PlacementProblem
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.warming import warm_up
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
@@ -36,7 +36,7 @@ from rankcast_lab.studies.findings import Finding, Outcome, Settings
 ALPHA = 3
 
 
-def misleading_problem(side: float, brokers: int = 2, copies: int = 20) -> Problem:
+def misleading_problem(side: float, brokers: int = 2, copies: int = 20) -> PlacementProblem:
     """Return the problem with squares of a side; so many subscribers want each square, the lower row first."""
     lower = (np.arange(brokers * ALPHA) + 0.5) / (brokers * ALPHA)
     upper = np.arange(brokers * ALPHA) / (brokers * ALPHA)
@@ -44,7 +44,7 @@ def misleading_problem(side: float, brokers: int = 2, copies: int = 20) -> Probl
     tree = BrokerTree.star([0.0], np.ones((brokers, 1)))
     wanted = np.tile(np.arange(len(corners)).reshape(2, -1)[:, None], (1, copies, 1)).reshape(-1)
     sites = np.array([[1.0]])
-    return Problem(
+    return PlacementProblem(
         tree,
         Interests.of_boxes(corners, corners + side),
         wanted,
@@ -64,10 +64,10 @@ TINY_ALGORITHMS = (Algorithm.GREEDY_ONLINE, Algorithm.GREEDY_OFFLINE, Algorithm.
 TINY_MOVES = 2_000
 
 
-def tiny_problem(random: np.random.Generator) -> Problem:
+def tiny_problem(random: np.random.Generator) -> PlacementProblem:
     """Draw boxes in a unit square, anywhere, for subscribers who may all have any broker; one or two boxes a filter."""
     low = random.random((TINY_SUBSCRIBERS, 2))
-    return Problem(
+    return PlacementProblem(
         BrokerTree.star([0.0], np.ones((TINY_BROKERS, 1))),
         Interests.of_boxes(low, low + random.random((TINY_SUBSCRIBERS, 2)) / 2),
         np.arange(TINY_SUBSCRIBERS),
@@ -136,7 +136,7 @@ Runs: TypeAlias = Mapping[Workload, Mapping[Algorithm, Run]]
 def run(settings: Settings) -> Outcome:
     """Run every algorithm on every workload, and the constructed problem."""
     count = QUICK_SUBSCRIBERS if settings.quick else SUBSCRIBERS
-    problems: dict[Workload, Problem] = {}
+    problems: dict[Workload, PlacementProblem] = {}
     runs: dict[Workload, dict[Algorithm, Run]] = {}
     settings.say("compiling")
     warm_up(Algorithm)
@@ -162,7 +162,7 @@ def run(settings: Settings) -> Outcome:
     )
 
 
-def findings(problems: Mapping[Workload, Problem], runs: Runs, *, compared: bool) -> Iterator[Finding]:
+def findings(problems: Mapping[Workload, PlacementProblem], runs: Runs, *, compared: bool) -> Iterator[Finding]:
     """Yield the rows; quick runs are not compared with what is published of a hundred thousand subscribers."""
 
     def judged(holds: bool) -> bool | None:
@@ -187,7 +187,9 @@ def findings(problems: Mapping[Workload, Problem], runs: Runs, *, compared: bool
             yield Finding(f"{name}: {NAMES[algorithm]}, seconds", None, one.seconds, None)
 
 
-def _soundness(workload: Workload, problem: Problem, found: Mapping[Algorithm, Run], judged: Any) -> Iterator[Finding]:
+def _soundness(
+    workload: Workload, problem: PlacementProblem, found: Mapping[Algorithm, Run], judged: Any
+) -> Iterator[Finding]:
     name = workload.value
     for algorithm in (Algorithm.PROGRAMME, Algorithm.GREEDY_OFFLINE, Algorithm.LOCAL_SEARCH):
         audit = found[algorithm].audit
@@ -269,7 +271,7 @@ def _remarks(count: int) -> tuple[str, ...]:
     )
 
 
-def _draw(figure: Any, problems: Mapping[Workload, Problem], runs: Runs) -> None:
+def _draw(figure: Any, problems: Mapping[Workload, PlacementProblem], runs: Runs) -> None:
     panels = figure.subplots(3, 1, sharex=True)
     width = 0.8 / len(Algorithm)
     for number, algorithm in enumerate(COLOURS):

@@ -15,7 +15,7 @@ import numpy as np
 
 from rankcast.placement.algorithms import Algorithm, place
 from rankcast.placement.problem.audit import Audit, verify
-from rankcast.placement.problem.problem import Latency, Problem, limits_of_delay
+from rankcast.placement.problem.problem import Latency, PlacementProblem, limits_of_delay
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.filter_assignment import Sampling
 from rankcast.placement.programme.flow import feasible_factor
@@ -114,13 +114,13 @@ def swept(size: Size, seed: int, say: Say) -> Sweeps:
     return found
 
 
-def _problem(drawn: Network, size: Size, seed: int) -> Problem:
+def _problem(drawn: Network, size: Size, seed: int) -> PlacementProblem:
     tree = BrokerTree.star(drawn.publisher, drawn.positions)
     random = np.random.default_rng([seed, 1])
     return problem_on(WORKLOAD, size.subscribers, drawn, tree, random, DELAY, *WORKLOAD.betas)
 
 
-def _by_all(problem: Problem, seed: int, names: tuple[str, ...]) -> Iterator[tuple[str, Audit]]:
+def _by_all(problem: PlacementProblem, seed: int, names: tuple[str, ...]) -> Iterator[tuple[str, Audit]]:
     algorithms = {
         GREEDY_ONLINE: Algorithm.GREEDY_ONLINE,
         GREEDY: Algorithm.GREEDY_OFFLINE,
@@ -132,13 +132,13 @@ def _by_all(problem: Problem, seed: int, names: tuple[str, ...]) -> Iterator[tup
         yield name, verify(problem, made)
 
 
-def _relaxed(problem: Problem) -> Problem:
+def _relaxed(problem: PlacementProblem) -> PlacementProblem:
     """Return a problem with load limits that can be kept: last hops leave sites with few brokers."""
     least = feasible_factor(problem) * 1.05
     return replace(problem, beta=max(problem.beta, least), beta_max=max(problem.beta_max, least * CAP))
 
 
-def _typical(drawn: Network, distribution: tuple[int, ...], size: Size, seed: int) -> Problem:
+def _typical(drawn: Network, distribution: tuple[int, ...], size: Size, seed: int) -> PlacementProblem:
     """Return the problem, of several with brokers at other sites, whose least possible load factor is the median."""
     random = np.random.default_rng([seed, 3])
     problems = [
@@ -157,7 +157,7 @@ def _with_brokers(drawn: Network, distribution: tuple[int, ...], brokers: int, r
     return replace(drawn, brokers=np.concatenate(chosen))
 
 
-def _factors(problem: Problem, seed: int) -> dict[str, float]:
+def _factors(problem: PlacementProblem, seed: int) -> dict[str, float]:
     """Return the load factors of Balance, of the nearest broker for everybody, and of the programme in between."""
     found = {}
     for name, algorithm in (("Balance", Algorithm.BALANCE), ("Closest-b", Algorithm.CLOSEST_WITHOUT_BALANCE)):
@@ -167,11 +167,11 @@ def _factors(problem: Problem, seed: int) -> dict[str, float]:
     return found
 
 
-def _programmed(problem: Problem, seed: int, sampling: Sampling) -> Audit:
+def _programmed(problem: PlacementProblem, seed: int, sampling: Sampling) -> Audit:
     return verify(problem, placed_by_programme(problem, np.random.default_rng([seed, 2]), sampling).placement)
 
 
-def _candidate_boxes(problem: Problem, per_broker: int, seed: int) -> int:
+def _candidate_boxes(problem: PlacementProblem, per_broker: int, seed: int) -> int:
     """Return how many products of intervals there are over superinterests of all demands."""
     pairs = np.unique(np.column_stack([problem.interest_of, problem.site_of]), axis=0)
     parts = problem.interests.hulls[pairs[:, 0]]
@@ -180,7 +180,7 @@ def _candidate_boxes(problem: Problem, per_broker: int, seed: int) -> int:
     return int(Products.of(supers).counts.prod())
 
 
-def _evict(problem: Problem, seed: int, found: Sweeps) -> None:
+def _evict(problem: PlacementProblem, seed: int, found: Sweeps) -> None:
     """Run greedy placement with eviction, beside the one without."""
     found.least_factor = feasible_factor(problem)
     online = verify(problem, place(problem, Algorithm.GREEDY_ONLINE, np.random.default_rng(seed)))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rankcast.placement.algorithms import Algorithm
-from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.problem import PlacementProblem
 from rankcast.placement.warming import warm_up
 from rankcast.plotting import BLUE, GREEN, RED, mark_numbers, tidy
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
@@ -64,7 +64,7 @@ def run(settings: Settings) -> Outcome:
     )
 
 
-def drawn_problem(shape: str, count: int, seed: int) -> Problem:
+def drawn_problem(shape: str, count: int, seed: int) -> PlacementProblem:
     """Draw a problem of one level or on a tree."""
     random = np.random.default_rng(seed)
     if shape == ONE_LEVEL:

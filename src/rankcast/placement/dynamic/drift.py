@@ -14,17 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.model.errors import InvalidValueError
-from rankcast.placement.dynamic.dynamic import DynamicPlacement, Snapshot
+from rankcast.placement.dynamic.dynamic import DynamicPlacement, PlacementSnapshot
 from rankcast.placement.problem.audit import verify
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.filter_assignment import Sampling, Yardstick, yardstick_of
 
-Planner = Callable[[Problem, np.random.Generator], Placement]
+Planner = Callable[[PlacementProblem, np.random.Generator], Placement]
 
 
-def present_yardstick(snapshot: Snapshot, random: np.random.Generator, sampling: Sampling | None = None) -> Yardstick:
+def present_yardstick(
+    snapshot: PlacementSnapshot, random: np.random.Generator, sampling: Sampling | None = None
+) -> Yardstick:
     """Return the yardstick of the present subscribers: one linear programme on a sample."""
     problem = snapshot.problem
     stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(PUBLISHER))

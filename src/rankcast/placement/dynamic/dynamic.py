@@ -38,7 +38,7 @@ from rankcast.placement.problem.numeric_limits import LARGEST_FACTOR, MOST_EVENT
 from rankcast.placement.problem.problem import (
     TOLERANCE,
     Placement,
-    Problem,
+    PlacementProblem,
     allowed_boxes,
     attribute_count,
     check_density,
@@ -176,7 +176,7 @@ Moved: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class NewcomerPlacement:
     """Where a newcomer went, and who else was moved for it."""
 
     broker: int
@@ -184,11 +184,11 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class PlacementSnapshot:
     """The subscribers of a moment by number, the problem that they pose, and how it is solved."""
 
     names: tuple[str, ...]
-    problem: Problem
+    problem: PlacementProblem
     placement: Placement
 
 
@@ -278,7 +278,7 @@ class DynamicPlacement:
         """Return the leaf of a subscriber by its place among the leaves."""
         return self._home(name)[1]
 
-    def arrive(self, name: str, low: ArrayLike, high: ArrayLike, at: ArrayLike, limit: float) -> Arrived:
+    def arrive(self, name: str, low: ArrayLike, high: ArrayLike, at: ArrayLike, limit: float) -> NewcomerPlacement:
         """Place a newcomer who wants some boxes, given by their corners, and allows a latency.
 
         Raises PlacementError, and changes nothing, when no leaf is near enough or none can be made to have room.
@@ -295,7 +295,7 @@ class DynamicPlacement:
         else:
             moved, column = self._by_moving_one(group, costs) or self._by_chain(group, name)
         self._put(name, group, column)
-        return Arrived(self.broker_of(name), moved)
+        return NewcomerPlacement(self.broker_of(name), moved)
 
     def leave(self, name: str) -> None:
         """Let a subscriber go."""
@@ -327,7 +327,7 @@ class DynamicPlacement:
         parts = [group.parts for group in self.groups[column].values()]
         return np.unique(np.concatenate(parts), axis=0) if parts else np.empty((0, 2 * self.attributes))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> PlacementSnapshot:
         """Return the present state as a problem and its solution, for the audit and for planning again.
 
         Loads within the problem's `beta_max` are those within `rooms`.
@@ -344,7 +344,7 @@ class DynamicPlacement:
         wanted = [parts for _, parts in interests.values()]
         offsets = np.cumsum([0, *map(len, wanted)])
         total = int(self.rooms.sum())
-        problem = Problem(
+        problem = PlacementProblem(
             self.tree,
             Interests(offsets, np.concatenate(wanted)),
             np.array([interests[group.parts.tobytes()][0] for group, _ in homes]),
@@ -359,9 +359,9 @@ class DynamicPlacement:
             names=names,
         )
         brokers = self.tree.leaves[np.array([column for _, column in homes])]
-        return Snapshot(names, problem, Placement(brokers, self.filters.all()))
+        return PlacementSnapshot(names, problem, Placement(brokers, self.filters.all()))
 
-    def adopt(self, snapshot: Snapshot, placement: Placement) -> int:
+    def adopt(self, snapshot: PlacementSnapshot, placement: Placement) -> int:
         """Go over to another solution of a snapshot's problem, with its filters; return how many move.
 
         Nobody may have come or gone since the snapshot. A solution that breaks a limit is refused.

@@ -23,7 +23,7 @@ from rankcast.placement.named.interests import NamedInterests, Numbers, Wanted, 
 from rankcast.placement.problem.boxes import UNIFORM, Density
 from rankcast.placement.problem.interests import Interests, Range, parts_within
 from rankcast.placement.problem.numeric_limits import wrong_measure, wrong_place, wrong_range
-from rankcast.placement.problem.problem import NAMED, Latency, Problem, distinct_sites, limits_of_delay
+from rankcast.placement.problem.problem import NAMED, Latency, PlacementProblem, distinct_sites, limits_of_delay
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 
 Part: TypeAlias = tuple[str | int, ...]
@@ -37,7 +37,7 @@ class NamedProblem:
     `words` are those of attributes whose coordinates stand for words; `notes` say what was made simpler.
     """
 
-    problem: Problem
+    problem: PlacementProblem
     brokers: tuple[str, ...]
     attributes: Mapping[str, Range]
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -144,7 +144,7 @@ def named_problem(value: Mapping[str, Any], demand: NamedDemand, delay: float) -
     if None in shares and any(share is not None for share in shares):
         raise PlacementError("share: some leaves have one and some do not; expected all of them, or none")
     beta = value.get("beta", 1.5)
-    made = Problem(
+    made = PlacementProblem(
         tree,
         wanted.interests,
         wanted.interest_of,

@@ -18,7 +18,7 @@ from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
 from rankcast.placement.problem.boxes import Density, corners
 from rankcast.placement.problem.interests import Interests
-from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, Problem
+from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, PlacementProblem
 from rankcast.placement.problem.tree import PUBLISHER
 
 
@@ -73,7 +73,7 @@ class Audit:
         return {violation.rule for violation in self.violations}
 
 
-def verify(problem: Problem, placement: Placement) -> Audit:
+def verify(problem: PlacementProblem, placement: Placement) -> Audit:
     """Return what a placement is worth, with everything that is wrong with it.
 
     Loads are held against `beta_max`. Raises PlacementError when the placement is not one of this problem at all:
@@ -151,7 +151,7 @@ def _only_touches(box: Array, common: Array, opposite: Array) -> bool:
     return bool((flat & (box + box[opposite] > 0)).any())
 
 
-def _leaves(problem: Problem, placement: Placement) -> Array:
+def _leaves(problem: PlacementProblem, placement: Placement) -> Array:
     """Return the column of each subscriber's leaf."""
     brokers = np.asarray(placement.brokers)
     if brokers.shape != (len(problem),) or len(placement.filters) != len(problem.tree):
@@ -167,7 +167,7 @@ def _leaves(problem: Problem, placement: Placement) -> Array:
     return column
 
 
-def _check_filters(problem: Problem, placement: Placement) -> None:
+def _check_filters(problem: PlacementProblem, placement: Placement) -> None:
     """Refuse what is no filter: comparing with it would prove anything."""
     width = problem.interests.sides.shape[1]
     filters: tuple[object, ...] = placement.filters
@@ -188,7 +188,7 @@ def _check_filters(problem: Problem, placement: Placement) -> None:
             )
 
 
-def _nesting_of_subscribers(problem: Problem, placement: Placement, leaf_of: Array) -> list[Violation]:
+def _nesting_of_subscribers(problem: PlacementProblem, placement: Placement, leaf_of: Array) -> list[Violation]:
     codes = np.unique(leaf_of * len(problem.interests) + problem.interest_of)
     columns, interests = np.divmod(codes, len(problem.interests))
     found: list[Violation] = []
@@ -216,7 +216,7 @@ def _surely_within(wanted: Interests, boxes: Array) -> Array:
     return np.logical_and.reduceat(inside, wanted.offsets[:-1])
 
 
-def _nesting_of_brokers(problem: Problem, placement: Placement) -> list[Violation]:
+def _nesting_of_brokers(problem: PlacementProblem, placement: Placement) -> list[Violation]:
     return [
         Violation(
             Rule.NESTING,
@@ -228,7 +228,7 @@ def _nesting_of_brokers(problem: Problem, placement: Placement) -> list[Violatio
     ]
 
 
-def _complexity(problem: Problem, placement: Placement) -> list[Violation]:
+def _complexity(problem: PlacementProblem, placement: Placement) -> list[Violation]:
     return [
         Violation(
             Rule.COMPLEXITY,
@@ -239,7 +239,7 @@ def _complexity(problem: Problem, placement: Placement) -> list[Violation]:
     ]
 
 
-def _delays(problem: Problem, leaf_of: Array) -> tuple[Array, list[Violation]]:
+def _delays(problem: PlacementProblem, leaf_of: Array) -> tuple[Array, list[Violation]]:
     tree = problem.tree
     paths = np.zeros(len(tree.leaves))
     for column, leaf in enumerate(tree.leaves.tolist()):
@@ -269,7 +269,7 @@ def _delays(problem: Problem, leaf_of: Array) -> tuple[Array, list[Violation]]:
     return ratio[which] - 1, [Violation(Rule.LATENCY, message)] if message else []
 
 
-def _overloads(problem: Problem, loads: Array, factors: Array) -> list[Violation]:
+def _overloads(problem: PlacementProblem, loads: Array, factors: Array) -> list[Violation]:
     return [
         Violation(
             Rule.LOAD,

@@ -53,7 +53,7 @@ class Latency(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class PlacementProblem:
     """A checked problem. `interest_of` and `site_of` say by subscriber which interest and which site is theirs.
 
     `shares` are the capacity fractions of the leaves, in the order of `tree.leaves`, and sum to 1; `alpha` is a number

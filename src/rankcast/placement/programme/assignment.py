@@ -25,7 +25,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import ZERO, borrowing, compiled, constant
 from rankcast.placement.kernels import NOWHERE, covering_brokers
-from rankcast.placement.problem.problem import Problem
+from rankcast.placement.problem.problem import PlacementProblem
 from rankcast.placement.programme.flow import (
     Classes,
     cheapest_flow,
@@ -50,7 +50,7 @@ class Stage:
     brokers it may have.
     """
 
-    problem: Problem
+    problem: PlacementProblem
     members: Array
     brokers: Array
     below: Array
@@ -62,7 +62,7 @@ class Stage:
     class_of: Array
 
     @staticmethod
-    def of(problem: Problem, members: Array, brokers: Array) -> Stage:
+    def of(problem: PlacementProblem, members: Array, brokers: Array) -> Stage:
         """Return the stage at which members are divided among sibling brokers."""
         below = problem.tree.leaves_below()[brokers]
         groups = classes_of(problem.candidates & below.any(axis=0), problem.site_of[members])

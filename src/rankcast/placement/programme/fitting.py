@@ -19,7 +19,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.placement.kernels import measure, merge
 from rankcast.placement.problem.boxes import Density
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 
 TRIES = 3
 """Starts of k-means."""
@@ -32,7 +32,7 @@ BLOCK = 1 << 16
 
 
 def fit_filters(
-    problem: Problem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array] | None = None
+    problem: PlacementProblem, column_of: Array, random: np.random.Generator, known: Mapping[int, Array] | None = None
 ) -> Placement:
     """Return the placement with a given leaf column for each subscriber, and filters fitted to that.
 
@@ -50,7 +50,7 @@ def fit_filters(
     return Placement(problem.tree.leaves[column_of], tuple(filters))
 
 
-def leaf_seeds(problem: Problem, random: np.random.Generator) -> Array:
+def leaf_seeds(problem: PlacementProblem, random: np.random.Generator) -> Array:
     """Return a seed for each leaf: leaves can be fitted in any order, and anywhere."""
     return random.integers(0, 1 << 63, len(problem.tree.leaves))
 
@@ -66,7 +66,7 @@ def fit_leaf(parts: Array, most: int, density: Density, seed: int, known: Array 
     return tight if measure(tight, density) < measure(found, density) else found
 
 
-def fit_inner_filters(problem: Problem, filters: list[Array], random: np.random.Generator) -> None:
+def fit_inner_filters(problem: PlacementProblem, filters: list[Array], random: np.random.Generator) -> None:
     """Replace the filters of inner brokers by boxes around those below, from the leaves up."""
     for broker in problem.tree.downwards[::-1].tolist():
         children = problem.tree.children(broker)
@@ -75,7 +75,7 @@ def fit_inner_filters(problem: Problem, filters: list[Array], random: np.random.
             filters[broker] = enclosing(below, int(problem.boxes_of_brokers[broker]), problem.density, random)
 
 
-def parts_by_leaf(problem: Problem, column_of: Array) -> Iterable[Array]:
+def parts_by_leaf(problem: PlacementProblem, column_of: Array) -> Iterable[Array]:
     """Yield the different boxes that the subscribers of each leaf are interested in."""
     interests = problem.interests
     codes = np.unique(column_of * len(interests) + problem.interest_of)

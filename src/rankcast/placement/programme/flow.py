@@ -15,7 +15,7 @@ from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
 from rankcast.arrays import Array
 from rankcast.model.errors import PlacementError
-from rankcast.placement.problem.problem import TOLERANCE, Problem
+from rankcast.placement.problem.problem import TOLERANCE, PlacementProblem
 
 HALVINGS = 60
 """Steps in the search for the best load factor: more than a float64 has digits for."""
@@ -105,7 +105,9 @@ def _arcs(*groups: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
     return tails.astype(np.int32), heads.astype(np.int32), capacities.astype(np.int64)
 
 
-def first_full_flow(problem: Problem, members: int, flow_within: Callable[[Array], Flow]) -> tuple[Flow, Array]:
+def first_full_flow(
+    problem: PlacementProblem, members: int, flow_within: Callable[[Array], Flow]
+) -> tuple[Flow, Array]:
     """Return the flow at the least load factor at which all have a place, or else at the largest, and the rooms."""
     for factor in problem.load_factors.tolist():
         rooms = problem.rooms(factor)
@@ -152,7 +154,7 @@ def best_factor(allowed: Array, sizes: Array, shares: Array) -> tuple[float, Flo
     return high, best
 
 
-def feasible_factor(problem: Problem) -> float:
+def feasible_factor(problem: PlacementProblem) -> float:
     """Return the least load factor that any placement within the latency limits can have."""
     found = classes_of(problem.candidates, problem.site_of)
     return best_factor(found.allowed, found.sizes, problem.shares_of_leaves)[0]

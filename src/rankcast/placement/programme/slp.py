@@ -17,14 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.placement.problem.problem import Placement, Problem
+from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme.assignment import Stage, assign_members
 from rankcast.placement.programme.filter_assignment import Sampling, Yardstick, assign_filters
 from rankcast.placement.programme.fitting import fit_filters
 
-StageMaker = Callable[[Problem, Array, Array], Stage]
-Fitter = Callable[[Problem, Array, np.random.Generator, Mapping[int, Array]], Placement]
+StageMaker = Callable[[PlacementProblem, Array, Array], Stage]
+Fitter = Callable[[PlacementProblem, Array, np.random.Generator, Mapping[int, Array]], Placement]
 """Like `Stage.of` and `fit_filters`."""
 
 
@@ -37,7 +37,7 @@ class ProgrammedPlacement:
 
 
 def placed_by_programme(
-    problem: Problem,
+    problem: PlacementProblem,
     random: np.random.Generator,
     sampling: Sampling | None = None,
     stage_of: StageMaker = Stage.of,

@@ -25,7 +25,7 @@ from rankcast.storage.text_files import MAX_LINE_BYTES, FileLine, invalid_file
 TYPES = ", ".join(kind.value for kind in ValueType)
 
 
-class Column(NamedTuple):
+class CsvColumn(NamedTuple):
     """A column of the header."""
 
     name: str
@@ -121,7 +121,7 @@ def events_of_csv(
         yield record.line, _event_of_record(record, columns, file, source)
 
 
-def _event_of_record(record: _Record, columns: list[Column], file: str, source: str) -> Event | Problem:
+def _event_of_record(record: _Record, columns: list[CsvColumn], file: str, source: str) -> Event | Problem:
     if record.wrong is not None:
         what = f"; the line is {excerpt(record.content)}" if record.content else ""
         return Problem(file, record.line, record.wrong + what)
@@ -156,7 +156,7 @@ def _cells(content: bytes) -> list[str]:
     return cells
 
 
-def _value(column: Column, cell: str) -> Value:
+def _value(column: CsvColumn, cell: str) -> Value:
     try:
         return column.read(cell)
     except InvalidValueError as error:
@@ -212,7 +212,7 @@ _READERS: Mapping[ValueType, Callable[[str], Value]] = {
 }
 
 
-def _columns(header: _Record, file: str, schema: Schema | None) -> list[Column]:
+def _columns(header: _Record, file: str, schema: Schema | None) -> list[CsvColumn]:
     if header.wrong is not None:
         raise invalid_file(file, header.line, f"header: {header.wrong}")
     try:
@@ -222,7 +222,7 @@ def _columns(header: _Record, file: str, schema: Schema | None) -> list[Column]:
     if len(cells) == 1 and (other := next((mark for mark in ";\t|" if mark in cells[0]), None)):
         message = f"header: {shown(cells[0])} is one column with {other!r} in it; cells are separated by commas"
         raise invalid_file(file, header.line, message)
-    columns: dict[str, Column] = {}
+    columns: dict[str, CsvColumn] = {}
     for cell in cells:
         try:
             column = _column(cell.strip(), schema)
@@ -234,7 +234,7 @@ def _columns(header: _Record, file: str, schema: Schema | None) -> list[Column]:
     return list(columns.values())
 
 
-def _column(cell: str, schema: Schema | None) -> Column:
+def _column(cell: str, schema: Schema | None) -> CsvColumn:
     name, colon, kind = cell.rpartition(":")
     if not colon:
         name, kind = cell, _default_type(cell, schema).value
@@ -249,7 +249,7 @@ def _column(cell: str, schema: Schema | None) -> Column:
     known = ENVELOPE_TYPES.get(name, declared)
     if known is not declared:
         raise InvalidEventError(f"{name!r} belongs to the envelope and is a {known.value}, not a {kind}")
-    return Column(name, declared, _READERS[declared])
+    return CsvColumn(name, declared, _READERS[declared])
 
 
 def _default_type(name: str, schema: Schema | None) -> ValueType:
