@@ -9,9 +9,10 @@ kernels costs nothing. A call through a `Kernel` costs some 0.15 microseconds mo
 Who must not wait for the compiler asks `rankcast.compiling.readiness`, which has all kernels compiled in a process of
 its own and loaded in the background.
 
-Where speed counts kernels are given arrays one by one, however many: a tuple of arrays that is passed on to a helper in
-an inner loop has the references to all of them counted each time (ranking a match took four times as long). Only those
-that are `borrowing` count none.
+Counting references is what costs most in small kernels: each helper counts those of the arrays that it is given, also
+where it is inlined, and a tuple of arrays that is passed on in an inner loop has all of them counted each time. To rank
+a match took four times as long, and so did an arrival in a sliding window. Helpers that are `borrowing` count none;
+they may make no arrays, and return none that they were not given.
 
 Compiling takes long, and longest for the outermost kernels: all that they call is optimised once more with each of
 them. A number or truth that is written out has a type of its own to numba, and a kernel to which it is passed is
@@ -31,8 +32,10 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Value = TypeVar("Value", int, bool)
 
-_KERNEL: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
+_KERNEL: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "_nrt": True}
 _INNER = {**_KERNEL, "no_cpython_wrapper": True}
+_BORROWING = {**_INNER, "_nrt": False}
+"""Whether references are counted is said of every kernel: of one that is called it would be as in its caller."""
 
 
 def constant(value: Value) -> Value:
@@ -126,9 +129,14 @@ def borrowing(function: Callable[Parameters, Result]) -> Callable[Parameters, Re
 
     As no references are counted, it may be given a tuple of many arrays and pass it on.
     """
-    return cast("Callable[Parameters, Result]", Kernel(function, {**_INNER, "_nrt": False}))
+    return cast("Callable[Parameters, Result]", Kernel(function, _BORROWING))
 
 
 def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a function that is only called by kernels, into its callers."""
     return cast("Callable[Parameters, Result]", Kernel(function, {**_INNER, "forceinline": True}))
+
+
+def borrowing_inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function that is only called by kernels and makes no arrays, into its callers."""
+    return cast("Callable[Parameters, Result]", Kernel(function, {**_BORROWING, "forceinline": True}))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.compiling import ZERO, compiled, inlined
+from rankcast.compiling import ZERO, borrowing_inlined, compiled
 from rankcast.compiling.intrinsics import prefetch
 from rankcast.delivery.engine.kernels.diverse import diverse_of, pass_diverse, take_diverse
 from rankcast.delivery.engine.kernels.held import DONE, FOUND_FULL, TIMED, Arrival, has_room, rebuild_top, write
@@ -49,7 +49,7 @@ LARGEST = 2**63 - 1
 NEGATIVE_ZERO = -(2**63)
 
 
-@inlined
+@borrowing_inlined
 def score_order(bits: int) -> int:
     """Return an integer that orders as the float of these bits does; zeros are equal."""
     if bits >= 0:
@@ -78,7 +78,7 @@ def first_fault(queues: Array, queue_column: Array, events: Array, times: Array,
     return len(queue_column), NO_FAULT
 
 
-@inlined
+@borrowing_inlined
 def _pass(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
     kind = queues[queue, LINE.kind]
     if kind in (COUNT_WINDOW, TIME_WINDOW):
@@ -88,7 +88,7 @@ def _pass(queues: Array, arena: Array, found: Array, counters: Array, queue: int
     return DONE
 
 
-@inlined
+@borrowing_inlined
 def _arrive(queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int) -> int:
     kind = queues[queue, LINE.kind]
     if kind == ALL:
@@ -108,14 +108,14 @@ def _arrive(queues: Array, arena: Array, found: Array, counters: Array, queue: i
     return arrive_in_period(queues, arena, counters, queue, arrival, now)
 
 
-@inlined
+@borrowing_inlined
 def _prefetch_line(queues: Array, queue: int) -> None:
     """Have the line of a queue, which lies in two of the cache."""
     prefetch(queues, queue)
     prefetch(queues, queue + 1)
 
 
-@inlined
+@borrowing_inlined
 def _prefetch(queues: Array, arena: Array, queue: int) -> None:
     """Have the memory that an arrival in a queue looks at: where events leave and enter, and the list of the best."""
     start = queues[queue, LINE.start]
@@ -187,7 +187,7 @@ def pass_time(
     return queue, DONE
 
 
-@inlined
+@borrowing_inlined
 def due_at(queues: Array, queue: int) -> int:
     """Return when a queue acts by itself, as timers count; NEVER when it does not."""
     kind = queues[queue, LINE.kind]
@@ -199,13 +199,13 @@ def due_at(queues: Array, queue: int) -> int:
     return NEVER if instant >= NEVER >> 1 else int(2 * instant + int(kind != PERIODIC))
 
 
-@inlined
+@borrowing_inlined
 def _put(timers: Array, at: int, queue: int) -> None:
     timers[QUEUE, at] = queue
     timers[PLACE, queue] = at
 
 
-@inlined
+@borrowing_inlined
 def _up(timers: Array, at: int) -> int:
     queue = timers[QUEUE, at]
     while at > 0:
@@ -218,7 +218,7 @@ def _up(timers: Array, at: int) -> int:
     return at
 
 
-@inlined
+@borrowing_inlined
 def _down(timers: Array, at: int, size: int) -> None:
     queue = timers[QUEUE, at]
     while 2 * at + 1 < size:
@@ -232,7 +232,7 @@ def _down(timers: Array, at: int, size: int) -> None:
     _put(timers, at, queue)
 
 
-@inlined
+@borrowing_inlined
 def set_timer(timers: Array, counters: Array, queue: int, due: int) -> None:
     """Note when a queue acts by itself, or that it does not."""
     at = timers[PLACE, queue]

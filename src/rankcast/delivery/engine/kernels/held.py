@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.compiling import compiled, inlined
+from rankcast.compiling import borrowing_inlined, compiled
 from rankcast.compiling.intrinsics import move_words
 from rankcast.delivery.engine.layout import CONTINUOUS, GONE, HELD, LINE, PERIODIC, SLIDING, SLOT, TIME_WINDOW
 from rankcast.model.times import NEVER
@@ -55,7 +55,7 @@ class Arrival(NamedTuple):
     score: int
 
 
-@inlined
+@borrowing_inlined
 def fill_slot(arena: Array, slot: int, arrival: Arrival, last: int) -> None:
     """Write an event, and the last word of its slot."""
     arena[slot + HELD.event], arena[slot + HELD.time] = arrival.event, arrival.time
@@ -63,7 +63,7 @@ def fill_slot(arena: Array, slot: int, arrival: Arrival, last: int) -> None:
     arena[slot + HELD.arrival] = last
 
 
-@inlined
+@borrowing_inlined
 def comes_before(arena: Array, slot: int, arrival: Arrival) -> bool:
     """Whether the event of a slot, which was not delivered by a window, comes before one that arrives."""
     if arena[slot + HELD.score] != arrival.score:
@@ -73,7 +73,7 @@ def comes_before(arena: Array, slot: int, arrival: Arrival) -> bool:
     return bool(arena[slot + HELD.event] < arrival.event)
 
 
-@inlined
+@borrowing_inlined
 def listed_at_most(queues: Array, queue: int) -> int:
     """Return how many events a queue lists at most."""
     if queues[queue, LINE.kind] == CONTINUOUS:  # nor does ALL list any, as it has no slots
@@ -83,13 +83,13 @@ def listed_at_most(queues: Array, queue: int) -> int:
     return int(min(queues[queue, LINE.window], 2 * queues[queue, LINE.k]))
 
 
-@inlined
+@borrowing_inlined
 def words_of(queues: Array, queue: int, capacity: int) -> int:
     """Return how many words a region of so many slots takes."""
     return SLOT * capacity + 2 * min(capacity, listed_at_most(queues, queue))
 
 
-@inlined
+@borrowing_inlined
 def list_of(queues: Array, queue: int) -> tuple[int, int]:
     """Return where the scores and the places of the list begin."""
     capacity = queues[queue, LINE.capacity]
@@ -97,13 +97,13 @@ def list_of(queues: Array, queue: int) -> tuple[int, int]:
     return scores, scores + min(capacity, listed_at_most(queues, queue))
 
 
-@inlined
+@borrowing_inlined
 def number_of(word: int) -> int:
     """Return the number of an event, delivered or not."""
     return word if word >= 0 else ~word
 
 
-@inlined
+@borrowing_inlined
 def outranks(arena: Array, slot: int, other: int) -> bool:
     """Whether the event of one slot comes before that of another."""
     if arena[slot + HELD.score] != arena[other + HELD.score]:
@@ -113,7 +113,7 @@ def outranks(arena: Array, slot: int, other: int) -> bool:
     return bool(number_of(arena[slot + HELD.event]) < number_of(arena[other + HELD.event]))
 
 
-@inlined
+@borrowing_inlined
 def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -> bool:
     """List the event of a slot if it is good enough; `unlisted` other events are held but not listed.
 
@@ -148,7 +148,7 @@ def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -
     return True
 
 
-@inlined
+@borrowing_inlined
 def delist(queues: Array, arena: Array, queue: int, place: int) -> None:
     """Take the event of a slot off the list, if it is there."""
     length = queues[queue, LINE.top]
@@ -167,7 +167,7 @@ def delist(queues: Array, arena: Array, queue: int, place: int) -> None:
     queues[queue, LINE.top] = length - 1
 
 
-@inlined
+@borrowing_inlined
 def deselect(queues: Array, arena: Array, queue: int, place: int) -> None:
     """Empty the list of a queue if the event at this place is on it."""
     _, places = list_of(queues, queue)
@@ -177,7 +177,7 @@ def deselect(queues: Array, arena: Array, queue: int, place: int) -> None:
             return
 
 
-@inlined
+@borrowing_inlined
 def rebuild_top(queues: Array, arena: Array, queue: int) -> None:
     """Make the list from all held events."""
     head, passed_over = queues[queue, LINE.head], 0
@@ -189,7 +189,7 @@ def rebuild_top(queues: Array, arena: Array, queue: int) -> None:
             enlist(queues, arena, queue, head + offset, offset - passed_over - queues[queue, LINE.top])
 
 
-@inlined
+@borrowing_inlined
 def move_queue(queues: Array, source: Array, queue: int, target: Array, start: int, capacity: int) -> None:
     """Copy a queue's region to another one with room for all its events.
 
@@ -206,7 +206,7 @@ def move_queue(queues: Array, source: Array, queue: int, target: Array, start: i
         target[places + at] = source[old_places + at] - 2 * head
 
 
-@inlined
+@borrowing_inlined
 def leaves(queues: Array, arena: Array, queue: int, slot: int) -> int:
     """Return when an event leaves a window by itself."""
     if queues[queue, LINE.kind] == TIME_WINDOW:
@@ -233,7 +233,7 @@ def _longest_first(queues: Array, arena: Array, queue: int) -> Array:
     return slots
 
 
-@inlined
+@borrowing_inlined
 def _sink(arena: Array, heap: Array, size: int) -> None:
     """Let the first of a heap, whose first is the worst, down to its place."""
     at, slot = 0, heap[0]
@@ -250,7 +250,7 @@ def _sink(arena: Array, heap: Array, size: int) -> None:
     heap[at] = slot
 
 
-@inlined
+@borrowing_inlined
 def _rise(arena: Array, heap: Array, at: int) -> None:
     slot = heap[at]
     while at > 0:
@@ -262,7 +262,7 @@ def _rise(arena: Array, heap: Array, at: int) -> None:
     heap[at] = slot
 
 
-@inlined
+@borrowing_inlined
 def _is_among_best(arena: Array, heap: Array, size: int, slot: int) -> bool:
     """Whether an event is among the best of those offered so far, for whom a heap has room; if so, it is put there."""
     if size < len(heap):
@@ -353,7 +353,7 @@ def drop_unneeded(queues: Array, arena: Array, queue: int) -> None:
     _renumber_list(queues, arena, queue, head, marks)
 
 
-@inlined
+@borrowing_inlined
 def _renumber_list(queues: Array, arena: Array, queue: int, head: int, targets: Array) -> None:
     """Let the list name the new slots of what is still held. It was the best of all, so it is the best of the rest."""
     scores, places = list_of(queues, queue)
@@ -376,13 +376,13 @@ def drop_unneeded_of(queues: Array, arena: Array, chosen: Array) -> None:
             drop_unneeded(queues, arena, queue)
 
 
-@inlined
+@borrowing_inlined
 def has_room(found: Array, counters: Array, deliveries: int) -> bool:
     """Whether so many deliveries can be written."""
     return bool(found.shape[1] - counters[WRITTEN] >= deliveries)
 
 
-@inlined
+@borrowing_inlined
 def write(found: Array, counters: Array, queue: int, event: int, instant: int, score: int) -> None:
     """Write one delivery."""
     at = counters[WRITTEN]
@@ -390,13 +390,13 @@ def write(found: Array, counters: Array, queue: int, event: int, instant: int, s
     counters[WRITTEN] = at + 1
 
 
-@inlined
+@borrowing_inlined
 def capacity_for(count: int) -> int:
     """Return how many slots a queue is given that holds so many events: twice as many if these are few, else 11/8."""
     return max(FEWEST_SLOTS, count + max(3 * count >> 3, min(count, MANY_SLOTS)))
 
 
-@inlined
+@borrowing_inlined
 def has_slot(queues: Array, arena: Array, counters: Array, queue: int) -> bool:
     """Whether a queue has a free slot behind its others, now that it was given one if need be and possible."""
     if queues[queue, LINE.head] + queues[queue, LINE.size] < queues[queue, LINE.capacity]:

@@ -23,7 +23,7 @@ of the instants at which an event leaves by itself, exact after every search for
 from __future__ import annotations
 
 from rankcast.arrays import Array
-from rankcast.compiling import ZERO, inlined
+from rankcast.compiling import ZERO, borrowing_inlined
 from rankcast.delivery.engine.kernels.held import (
     ARENA_FULL,
     DONE,
@@ -45,14 +45,14 @@ from rankcast.delivery.engine.layout import DOMINATORS, HELD, LINE, SLIDING, SLO
 from rankcast.model.times import LAST_INSTANT, NEVER
 
 
-@inlined
+@borrowing_inlined
 def _copy(arena: Array, source: int, to: int) -> None:
     if source != to:
         for word in range(SLOT):
             arena[to + word] = arena[source + word]
 
 
-@inlined
+@borrowing_inlined
 def _forget_expired(queues: Array, arena: Array, queue: int, now: int) -> None:
     start, kept, soonest = queues[queue, LINE.start], 0, NEVER
     for at in range(queues[queue, LINE.size]):
@@ -64,7 +64,7 @@ def _forget_expired(queues: Array, arena: Array, queue: int, now: int) -> None:
     queues[queue, LINE.size], queues[queue, LINE.next] = kept, soonest
 
 
-@inlined
+@borrowing_inlined
 def arrive_continuously(
     queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
 ) -> int:
@@ -86,7 +86,7 @@ def arrive_continuously(
     return DONE
 
 
-@inlined
+@borrowing_inlined
 def _remember(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None:
     """Hold a delivered event unless k outrank and outlive it; drop those to which it is the k-th such event."""
     start, k = queues[queue, LINE.start], queues[queue, LINE.k]
@@ -111,7 +111,7 @@ def _remember(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None
     queues[queue, LINE.size] = kept
 
 
-@inlined
+@borrowing_inlined
 def arrive_in_period(queues: Array, arena: Array, counters: Array, queue: int, arrival: Arrival, now: int) -> int:
     """Hold an event that may be among the best k of its period and will be valid at its end."""
     period, end = queues[queue, LINE.span], queues[queue, LINE.next]
@@ -140,7 +140,7 @@ def arrive_in_period(queues: Array, arena: Array, counters: Array, queue: int, a
     return DONE
 
 
-@inlined
+@borrowing_inlined
 def pass_in_period(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
     """Deliver the best of a period that has ended."""
     end = queues[queue, LINE.next]
@@ -157,7 +157,7 @@ def pass_in_period(queues: Array, arena: Array, found: Array, counters: Array, q
     return DONE
 
 
-@inlined
+@borrowing_inlined
 def _enter(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None:
     """Put an event into the next free slot."""
     count = queues[queue, LINE.size]
@@ -174,7 +174,7 @@ def _enter(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None:
         enlist(queues, arena, queue, place, count - queues[queue, LINE.top])
 
 
-@inlined
+@borrowing_inlined
 def _leave(queues: Array, arena: Array, queue: int, offset: int) -> None:
     """Remove the event that is so many slots after the first; what follows it is then at this offset."""
     if queues[queue, LINE.setting]:
@@ -187,7 +187,7 @@ def _leave(queues: Array, arena: Array, queue: int, offset: int) -> None:
     queues[queue, LINE.size] -= 1
 
 
-@inlined
+@borrowing_inlined
 def _move_up(queues: Array, arena: Array, queue: int, offset: int) -> None:
     """Move the events before an offset by one slot, over the one that is there."""
     head = queues[queue, LINE.head]
@@ -204,7 +204,7 @@ def _move_up(queues: Array, arena: Array, queue: int, offset: int) -> None:
             arena[at] += 2
 
 
-@inlined
+@borrowing_inlined
 def _remove_departed(queues: Array, arena: Array, queue: int, now: int) -> None:
     """Remove every event that has left by itself. What follows a removed one stays in its slot, so one walk will do."""
     soonest, offset = NEVER, 0
@@ -227,7 +227,7 @@ def _remove_departed(queues: Array, arena: Array, queue: int, now: int) -> None:
     queues[queue, LINE.next] = soonest
 
 
-@inlined
+@borrowing_inlined
 def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: int, instant: int) -> None:
     """Deliver those of the best k that were not delivered before."""
     wanted = min(queues[queue, LINE.k], queues[queue, LINE.size])
@@ -244,7 +244,7 @@ def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: 
             arena[at] |= 1
 
 
-@inlined
+@borrowing_inlined
 def admit_to_count_window(
     queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
 ) -> int:
@@ -264,7 +264,7 @@ def admit_to_count_window(
     return DONE
 
 
-@inlined
+@borrowing_inlined
 def arrive_in_count_window(
     queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
 ) -> int:
@@ -277,7 +277,7 @@ def arrive_in_count_window(
     return status
 
 
-@inlined
+@borrowing_inlined
 def arrive_in_time_window(queues: Array, arena: Array, counters: Array, queue: int, arrival: Arrival, now: int) -> int:
     """Let an event enter once those have left that live no longer; its instant is evaluated when it is over."""
     if min(arrival.expiry, arrival.time + queues[queue, LINE.span]) > now:
@@ -290,13 +290,13 @@ def arrive_in_time_window(queues: Array, arena: Array, counters: Array, queue: i
     return DONE
 
 
-@inlined
+@borrowing_inlined
 def next_instant(queues: Array, queue: int) -> int:
     """Return the first instant at which something entered that was not evaluated, or something may leave."""
     return int(min(queues[queue, LINE.unseen], queues[queue, LINE.next]))
 
 
-@inlined
+@borrowing_inlined
 def depart(queues: Array, arena: Array, queue: int, instant: int) -> None:
     """Let everything leave whose time is over."""
     if queues[queue, LINE.next] <= instant:
@@ -304,7 +304,7 @@ def depart(queues: Array, arena: Array, queue: int, instant: int) -> None:
     queues[queue, LINE.unseen] = NEVER
 
 
-@inlined
+@borrowing_inlined
 def pass_in_window(queues: Array, arena: Array, found: Array, counters: Array, queue: int, now: int) -> int:
     """Evaluate, in order, the instants before `now` at which something entered or left."""
     while True:
