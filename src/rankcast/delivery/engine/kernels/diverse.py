@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.arrays import Array
-from rankcast.compiling import ZERO, compiled, inlined
+from rankcast.compiling import ZERO, borrowing_inlined, compiled, inlined
 from rankcast.compiling.arguments import readers
 from rankcast.delivery.engine.contents import DIVERSE_KINDS, MISSING, Diverse
 from rankcast.delivery.engine.kernels.held import DONE, FOUND_FULL, Arrival, has_room, list_of, number_of
@@ -46,7 +46,7 @@ NO_DIVERSE_FAULT, SCORE_IS_NO_RANK, NO_CONTENT = range(3)
 AT = readers(DIVERSE_KINDS)
 
 
-@inlined
+@borrowing_inlined
 def diverse_of(diversities: Array, shift: int) -> Diverse:
     """Return what diverse selection needs, made where it is used: as a tuple it is dear to pass on."""
     return Diverse(
@@ -63,7 +63,7 @@ def diverse_of(diversities: Array, shift: int) -> Diverse:
     )
 
 
-@inlined
+@borrowing_inlined
 def find(column: Array, low: int, high: int, wanted: int) -> int:
     """Return where a number is in an ascending part of a column; -1 when it is not there."""
     end = high
@@ -76,7 +76,7 @@ def find(column: Array, low: int, high: int, wanted: int) -> int:
     return low if low < end and column[low] == wanted else -1
 
 
-@inlined
+@borrowing_inlined
 def row_of(numbers: Array, event: int) -> int:
     """Return where an event's content is; -1 when it is unknown. Numbers mostly follow each other."""
     if len(numbers) == 0:
@@ -87,7 +87,7 @@ def row_of(numbers: Array, event: int) -> int:
     return find(numbers, 0, len(numbers), event)
 
 
-@inlined
+@borrowing_inlined
 def _payload(starts: Array, attributes: Array, row: int) -> int:
     """Return where the attributes of an event begin that are not the envelope's: those have negative codes."""
     at, end = starts[row], starts[row + 1]
@@ -96,7 +96,7 @@ def _payload(starts: Array, attributes: Array, row: int) -> int:
     return int(at)
 
 
-@inlined
+@borrowing_inlined
 def _write_codes(
     starts: Array, attributes: Array, values: Array, row: int, wanted: Array, hints: Array, codes: Array
 ) -> None:
@@ -110,7 +110,7 @@ def _write_codes(
         codes[line] = values[at] if at >= 0 else MISSING
 
 
-@inlined
+@borrowing_inlined
 def _weighted_distance(codes: Array, others: Array, weights: Array, total: float) -> float:
     alike = 0.0
     for line in range(len(weights)):
@@ -119,7 +119,7 @@ def _weighted_distance(codes: Array, others: Array, weights: Array, total: float
     return float(1 - alike / total)
 
 
-@inlined
+@borrowing_inlined
 def _is_older(arena: Array, slot: int, other: int) -> bool:
     if arena[slot + HELD.time] != arena[other + HELD.time]:
         return bool(arena[slot + HELD.time] < arena[other + HELD.time])
@@ -257,7 +257,7 @@ def select_again(queues: Array, arena: Array, queue: int, diverse: Diverse) -> N
     queues[queue, LINE.top] = len(selected)
 
 
-@inlined
+@borrowing_inlined
 def _held_without_content(queues: Array, arena: Array, queue: int, numbers: Array) -> int:
     """Return an event that a queue holds and whose content is unknown; -1 when there is none."""
     first = queues[queue, LINE.start] + SLOT * queues[queue, LINE.head]
@@ -368,7 +368,7 @@ def take_diverse(
     return status
 
 
-@inlined
+@borrowing_inlined
 def unweighted_distance(
     attributes: Array, values: Array, first: int, first_end: int, second: int, second_end: int
 ) -> float:
@@ -387,13 +387,13 @@ def unweighted_distance(
     return 1 - alike / total if total else 0.0
 
 
-@inlined
+@borrowing_inlined
 def mean_with(mean: float, distance: float, count: int) -> float:
     """Return the mean of `count` distances, given the last of them and the mean of the others."""
     return (mean * (count - 1) + distance) / count
 
 
-@inlined
+@borrowing_inlined
 def divrank_of(sigma: float, rank: float, mean: float) -> float:
     """Return what a candidate is selected by."""
     return sigma * rank + (1 - sigma) * mean
