@@ -7,10 +7,11 @@ only has memory of its own to work in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,13 +33,54 @@ if TYPE_CHECKING:
 MORE_ATTRIBUTES = 64
 """Room for attributes beyond those there are, so that a new one seldom needs other memory."""
 
-KNOWN = 256
-"""Combinations of attributes that a reader remembers."""
+KNOWN = 2_048
+"""Layouts and combinations of attributes that a reader remembers."""
 
 NO_EXTRA = np.zeros((0, 2), np.int64)
+NO_NUMBERS = np.zeros(0, np.int64)
 NO_KEYS = np.zeros(0)
 NO_RESTS = np.zeros(0, np.int16)
 NO_DATA = np.zeros(0, np.uint8)
+
+
+Shape: TypeAlias = tuple[tuple[str, ...], tuple[type, ...]]
+"""The names of an event's attributes, and the types of their values."""
+
+Numbers: TypeAlias = tuple[int | float, ...]
+Texts: TypeAlias = tuple[str, ...]
+
+
+def _picking(found: Sequence[tuple[int, int]]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return what picks the values of some attributes, given by number and place."""
+    if len(found) > 1:
+        return itemgetter(*(place for _, place in found))
+    return lambda values: tuple(values[place] for _, place in found)
+
+
+class Layout(NamedTuple):
+    """Where events of the same names and types have what an index asks for.
+
+    `asked` are the attributes of numbers, then of texts; `others` are the values of other types, each by its name, its
+    attribute and its place.
+    """
+
+    numbers: Callable[[tuple[Any, ...]], Numbers]
+    words: Callable[[tuple[Any, ...]], Texts]
+    asked: Array
+    others: tuple[tuple[str, int, int], ...]
+
+    @staticmethod
+    def of(shape: Shape, number_of: Mapping[str, int]) -> Layout:
+        """Return the layout of events of a shape."""
+        numbers, words = list[tuple[int, int]](), list[tuple[int, int]]()
+        others = []
+        for place, (name, kind) in enumerate(zip(*shape, strict=True)):
+            if name in number_of and kind in (int, float, str):
+                (words if kind is str else numbers).append((number_of[name], place))
+            elif name in number_of:
+                others.append((name, number_of[name], place))
+        asked = np.array([number for number, _ in (*numbers, *words)], np.int64)
+        return Layout(_picking(numbers), _picking(words), asked, tuple(others))
 
 
 class CompiledReader:
@@ -47,6 +89,9 @@ class CompiledReader:
     def __init__(self) -> None:
         self._match_parts = loaded(match_parts)
         self._known: dict[tuple[int, ...], Array] = {}
+        self._layouts: dict[Shape, Layout] = {}
+        self._names: Mapping[str, int] = {}
+        self._attributes = 0
         self._together: Parts | None = None
         self._room = Needs(rows=-1)
         self._searchers: dict[Part, Searcher] = {}
@@ -63,24 +108,13 @@ class CompiledReader:
             self._make_room(snapshot)
         if not snapshot.attributes and not snapshot.has_others:
             return self._match_any(snapshot)
-        numbers: dict[int, int | float] = {}
-        words: dict[int, str] = {}
-        others: list[tuple[str, int, Value]] = []
-        number_of = snapshot.names.get
-        for name, value in attributes.items():
-            at = number_of(name)
-            if at is not None:
-                kind = type(value)
-                if kind is str:
-                    words[at] = value  # type: ignore[assignment]
-                elif kind is int or kind is float:
-                    numbers[at] = value  # type: ignore[assignment]
-                else:
-                    others.append((name, at, value))
-        extra = _sort_by_kind(others, numbers, words) if others else {}
-        data = _bytes(words, snapshot) if words else NO_DATA
-        table = np.array(list(extra.values()), np.int64) if extra else NO_EXTRA
-        count = self._search(snapshot, numbers, (*words, *extra), data, table)
+        values = tuple(attributes.values())
+        layout = self._layout_of((tuple(attributes), tuple(map(type, values))), snapshot)
+        numbers, words, asked, extra = layout.numbers(values), layout.words(values), layout.asked, NO_EXTRA
+        if layout.others:
+            numbers, words, asked, extra = self._with_others(layout, values, numbers, words)
+        data = _bytes(words, attributes) if words else NO_DATA
+        count = self._search(snapshot, asked, numbers, data, extra)
         found: Array = self._found[:count].copy()
         if snapshot.together.have_residues or snapshot.has_others:
             return self._with_rest(found, attributes, snapshot)
@@ -91,22 +125,45 @@ class CompiledReader:
 
         They are remembered: every event has them.
         """
-        count = self._search(snapshot, {}, (), NO_DATA, NO_EXTRA)
+        count = self._search(snapshot, NO_NUMBERS, (), NO_DATA, NO_EXTRA)
         self._asked_last, self._any = snapshot, self._found[:count].copy()
         return self._any.copy()
 
-    def _search(
-        self, snapshot: Snapshot, numbers: Mapping[int, int | float], rest: tuple[int, ...], data: Array, extra: Array
-    ) -> int:
+    def _layout_of(self, shape: Shape, snapshot: Snapshot) -> Layout:
+        """Return where events of these names and types have what is asked for; most have those of an earlier one."""
+        if snapshot.names is not self._names or snapshot.attributes != self._attributes:
+            self._layouts, self._names, self._attributes = {}, snapshot.names, snapshot.attributes
+        found = self._layouts.get(shape)
+        if found is None:
+            if len(self._layouts) == KNOWN:
+                self._layouts.clear()
+            found = self._layouts[shape] = Layout.of(shape, snapshot.names)
+        return found
+
+    def _with_others(
+        self, layout: Layout, values: tuple[Value, ...], numbers: Numbers, words: Texts
+    ) -> tuple[Numbers, Texts, Array, Array]:
+        """Add values of other types, which tell their kind one by one; bools and times are extra."""
+        at = layout.asked.tolist()
+        numbered = dict(zip(at, numbers, strict=False))
+        worded = dict(zip(at[len(numbers) :], words, strict=True))
+        others = [(name, number, values[place]) for name, number, place in layout.others]
+        extra = _sort_by_kind(others, numbered, worded)
+        table = np.array(list(extra.values()), np.int64) if extra else NO_EXTRA
+        return (*numbered.values(),), (*worded.values(),), self._array((*numbered, *worded, *extra)), table
+
+    def _search(self, snapshot: Snapshot, asked: Array, numbers: Numbers, data: Array, extra: Array) -> int:
+        """Return how many are found for the attributes `asked`: those with numbers, with texts, and the extra ones."""
         try:
-            keys = np.array([*numbers.values()], np.float64) if numbers else NO_KEYS
+            keys = np.array(numbers, np.float64) if numbers else NO_KEYS
         except OverflowError:
             count = -1
         else:
-            count = self._call(snapshot, self._array((*numbers, *rest)), keys, NO_RESTS, data, extra)
+            count = self._call(snapshot, asked, keys, NO_RESTS, data, extra)
         if count < 0:
-            numbered, keys, rests = _exact(numbers, snapshot)
-            count = self._call(snapshot, self._array((*numbered, *rest)), keys, rests, data, extra)
+            at = asked.tolist()
+            numbered, keys, rests = _exact(zip(at, numbers, strict=False), snapshot)
+            count = self._call(snapshot, self._array((*numbered, *at[len(numbers) :])), keys, rests, data, extra)
         return count
 
     def _array(self, attributes: tuple[int, ...]) -> Array:
@@ -194,28 +251,23 @@ def _sort_by_kind(
     return extra
 
 
-def _bytes(words: Mapping[int, str], snapshot: Snapshot) -> Array:
-    """Return the UTF-8 of texts, each followed by END_OF_TEXT."""
+def _bytes(texts: Texts, attributes: Mapping[str, Value]) -> Array:
+    """Return the UTF-8 of texts of an event, each followed by END_OF_TEXT."""
     # As a bytearray, because numba would compile another kernel for an array that cannot be written.
-    texts = words.values()
     if "".join(texts).isascii():
         return np.frombuffer(bytearray("\xff".join((*texts, "")), "latin-1"), np.uint8)
     try:
         items = [word.encode() for word in texts]
     except UnicodeEncodeError:
-        for at, word in words.items():
-            checked(word, _name(snapshot, at))
+        for name, value in attributes.items():
+            checked(value, name)
         raise
     return np.frombuffer(bytearray(b"\xff".join((*items, b""))), np.uint8)
 
 
-def _exact(numbers: Mapping[int, int | float], snapshot: Snapshot) -> tuple[list[int], Array, Array]:
+def _exact(numbers: Iterable[tuple[int, int | float]], snapshot: Snapshot) -> tuple[list[int], Array, Array]:
     """Return numbers that float64 may not have, such as integers above 2**53; NaN is a missing attribute."""
-    found = [
-        (at, *split_number(number))
-        for at, number in numbers.items()
-        if checked(number, _name(snapshot, at)) is not None
-    ]
+    found = [(at, *split_number(number)) for at, number in numbers if checked(number, _name(snapshot, at)) is not None]
     return (
         [at for at, _, _ in found],
         np.array([key for _, key, _ in found], np.float64),
