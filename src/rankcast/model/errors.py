@@ -1,4 +1,4 @@
-"""Every error rankcast raises on purpose, one small tree; and how messages show values, near names and numbers.
+"""The small tree of errors, from which some rooms derive their own; and how messages show values, names and numbers.
 
 Catch `RankcastError` to catch them all. An error names the place (a file and line, a column of a filter text, an
 attribute), the value found there and what was expected, and it never stands in for an answer: a call that raises

@@ -1,5 +1,5 @@
-"""One direction of a link each: numbered packets, put in order, each taken once, and asked for again when some are
-lost.
+"""One direction of a link each: numbered packets, put in order, each taken once; when some are lost, all state is asked
+for again.
 
 Who receives chooses the session: it asks for one with `Connect`, and gets all state from the beginning, numbered from
 0. Packets of other sessions are old or forged and are refused, as are those taken already; those that came too early

@@ -1,8 +1,8 @@
-"""Scores of events by relevance functions: the one place where their arithmetic is done.
+"""Scores of events by relevance functions: the definition of their arithmetic.
 
-Every engine takes scores from here. Sums are added one by one in the order of the attributes' names (of positions, for
-vectors), in double precision, with no fused operations and no reordering, so that equal events get bit-equal scores on
-every path and exact ties stay ties.
+Kernels do the same operations in the same order (`rankcast.ranking.batch`). Sums are added one by one in the order of
+the attributes' names (of positions, for vectors), in double precision, with no fused operations and no reordering, so
+that equal events get bit-equal scores on every path and exact ties stay ties.
 
 An event has no relevance, and is not ranked by the function at all, when an attribute it looks at is missing or no
 finite number, when its distance is beyond `MAX_DISTANCE`, or when its vector has another length, an element that is no

@@ -6,7 +6,8 @@ instant belong together: a caller that may still bring another one for the same 
 policies that look at whole instants wait until time moves on.
 
 A `Candidate` is what a policy knows of an event: its identity, time, expiry, score and content. The order of a queue,
-with its ties, is decided here and nowhere else in the definition: `best`, and what can still be among the best.
+with its ties, is decided here and nowhere else in the definition: `best`, and what can still be among the best. Diverse
+selection has an order of its own (`rankcast.ranking.diversity`).
 """
 
 from __future__ import annotations

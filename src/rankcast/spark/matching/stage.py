@@ -1,4 +1,4 @@
-"""The match stage: events in, one row for each event and queue that wants it out, or packed rows for the delivery.
+"""The match stage: events in, one row for each event and queue that wants it out.
 
 Each task reads its Arrow batches as events, matches them with the index of its audience and ranks what matches; nothing
 is shuffled. The order of rows is that of the events and, for one event, of the queues; all matches of an event come
