@@ -1,6 +1,7 @@
 """`rankcast place`: a problem file in, algorithms compared by the audit, a plan out."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -111,6 +112,26 @@ def test_traffic_is_told_per_event_too(folder):
     assert (row["traffic"], row["brokers_per_event"]) == (6000, 0.6)
     told = run("problem.yaml", "--algorithm", "greedy-offline").stdout
     assert "every event into one broker: a traffic of 10,000" in told
+
+
+def test_traffic_is_held_against_a_linear_programme(folder):
+    found = json.loads(run("problem.yaml", "--json").stdout)
+    assert (found["yardstick"]["sample"], found["yardstick"]["demands"]) == (4, 4)
+    assert 0 < found["yardstick"]["bound"] <= found["yardstick"]["objective"] * 1.02
+    rows = {row["algorithm"]: row for row in found["algorithms"]}
+    for row in rows.values():
+        assert row["of_yardstick"] == pytest.approx(row["traffic"] / found["yardstick"]["objective"])
+    told = run("problem.yaml", "--algorithm", "greedy-offline").stdout
+    assert "greedy-offline: each event goes into 0.60 brokers on average; into those at the top go 1.0" in told
+    assert "times the traffic of a linear programme on 4 of 4 demands" in told
+
+
+def test_a_plan_that_saves_nothing_says_so(folder):
+    whatever = re.sub('wants: ".*"', 'wants: "rent >= 0"', PROBLEM)
+    saved = "every event goes into every broker: placement cannot help"
+    assert saved in run_text(folder, whatever).stdout
+    assert any(note.startswith(saved) for note in json.loads(run("problem.yaml", "--json").stdout)["notes"])
+    assert saved not in run_text(folder, PROBLEM).stdout
 
 
 def test_a_subscriber_file_is_told_from_a_problem_file(folder):

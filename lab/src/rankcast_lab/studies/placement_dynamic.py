@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.placement.dynamic.drift import plan_again, present_yardstick
+from rankcast.placement.dynamic.drift import plan_again
 from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.dynamic.improvement import improve
 from rankcast.placement.greedy import greedy_offline
 from rankcast.placement.problem.boxes import corners
 from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.problem.tree import BrokerTree
+from rankcast.placement.programme.filter_assignment import yardstick_of
 from rankcast.placement.search import improved
 from rankcast.plotting import BLUE, GREEN, ORANGE, tidy
 from rankcast.samples.placement import DELAY, Workload, network, problem_on
@@ -91,7 +92,7 @@ def followed(subscribers: int, brokers: int, steps: int, settings: Settings) -> 
                     moved[name] += len(_arrive(placement, f"second {number}", second, number))
             done = improve(ways[IMPROVED], round(BUDGET * subscribers), np.random.default_rng([settings.seed, step]))
             moved[IMPROVED] += len(done.moved)
-        yardstick = present_yardstick(ways[ALONE].snapshot(), np.random.default_rng([settings.seed, 9])).objective
+        yardstick = yardstick_of(ways[ALONE].snapshot().problem, np.random.default_rng([settings.seed, 9])).objective
         if ways[REPLANNED].traffic / yardstick > LIMIT * bases[REPLANNED] and step:
             moved[REPLANNED] += _plan(ways[REPLANNED], settings.seed)
             bases[REPLANNED] = ways[REPLANNED].traffic / yardstick

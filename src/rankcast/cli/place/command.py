@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -36,7 +36,9 @@ from rankcast.placement.named.problem import (
 )
 from rankcast.placement.problem.audit import Audit, Rule, verify
 from rankcast.placement.problem.boxes import corners, hull
-from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement
+from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, PlacementProblem
+from rankcast.placement.problem.tree import PUBLISHER
+from rankcast.placement.programme.filter_assignment import Yardstick, yardstick_of
 from rankcast.placement.programme.flow import feasible_factor
 from rankcast.placement.search import exchanged, improved_within
 from rankcast.placement.tree_design import designed, most_children, starting_point
@@ -49,6 +51,9 @@ from rankcast.storage.subscribers.files import load_subscribers
 
 DEFAULT = (Algorithm.GREEDY_OFFLINE, Algorithm.LOCAL_SEARCH)
 """What runs when nothing is asked for: the quick one, and the best one."""
+
+SAVES_NOTHING = 0.99
+"""The share of all events into all brokers from which on a plan is said to save nothing."""
 
 SHOWN = 5
 """Notes on the problem, and limits that the best plan breaks."""
@@ -83,7 +88,8 @@ class Wishes:
 class Result:
     """What one algorithm made, what it is worth, and how long it took, without compiling; None: with another one.
 
-    `too_wide` is the degree that was asked for, where the tree has more children somewhere.
+    `too_wide` is the degree that was asked for, where the tree has more children somewhere. `of_yardstick` is how many
+    times the traffic of the linear programme goes into the brokers at the top of the tree, where that says something.
     """
 
     label: str
@@ -92,6 +98,7 @@ class Result:
     audit: Audit
     seconds: float | None
     too_wide: int | None
+    of_yardstick: float | None = None
 
     @property
     def order(self) -> tuple[bool, int, float]:
@@ -120,6 +127,9 @@ def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, a
     results = [_place(named, algorithm, wishes, quiet=as_json) for algorithm in algorithms]
     if wishes.degree is not None:
         results.extend(_design(named, wishes.degree, wishes, quiet=as_json))
+    with progress("yardstick", quiet=as_json):
+        yardstick = yardstick_of(named.problem, np.random.default_rng(wishes.seed))
+    results = [_measured(result, named, yardstick) for result in results]
     best = min(results, key=lambda result: result.order)
     if wishes.out is not None:
         plan = plan_of(best.named, best.label, best.placement, best.audit)
@@ -129,9 +139,11 @@ def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, a
         documents = [_document(result) for result in results]
         about = {"attributes": list(named.attributes), "notes": [*named.notes, *_remarks(best)]}
         shown_files = {} if wishes.plots is None else {"plots": list(map(str, pictures))}
-        write_json({"best": best.label, "algorithms": documents, **about, **shown_files})
+        write_json(
+            {"best": best.label, "algorithms": documents, "yardstick": asdict(yardstick), **about, **shown_files}
+        )
     else:
-        _show(named, results, best)
+        _show(named, results, best, yardstick)
         if wishes.out is not None:
             complain(f"wrote {wishes.out}: the plan of {best.label}")
         for picture in pictures:
@@ -222,12 +234,21 @@ def _design(named: NamedProblem, degree: int, wishes: Wishes, *, quiet: bool) ->
     )
 
 
+def _measured(result: Result, named: NamedProblem, yardstick: Yardstick) -> Result:
+    """Return a result with how it compares to the yardstick, which is about one tree."""
+    if result.named is not named or yardstick.objective <= 0:
+        return result
+    top = result.audit.bandwidths[named.problem.tree.children(PUBLISHER)].sum()
+    return replace(result, of_yardstick=float(top / yardstick.objective))
+
+
 def _document(result: Result) -> dict[str, object]:
     audit = result.audit
     return {
         "algorithm": result.label,
         "traffic": audit.bandwidth,
         "brokers_per_event": audit.bandwidth / result.named.everything,
+        "of_yardstick": result.of_yardstick,
         "load_factor": audit.load_factor,
         "rms_delay": audit.rms_delay,
         "violations": [violation.message for violation in audit.violations],
@@ -246,17 +267,28 @@ def _limits(result: Result) -> str:
 
 
 def _remarks(best: Result) -> list[str]:
-    """Return whether a load limit that the best plan breaks could be kept at all: a flow tells that exactly."""
-    if Rule.LOAD not in best.audit.broken():
-        return []
+    """Return whether the best plan saves anything, and whether a load limit that it breaks could be kept at all."""
     problem = best.named.problem
+    remarks = []
+    if best.audit.bandwidth >= SAVES_NOTHING * len(problem.tree) * best.named.everything:
+        remarks.append(
+            "every event goes into every broker: placement cannot help; narrower interests, a higher alpha (boxes per "
+            "filter), a higher beta_max or looser latency limits may"
+        )
+    if Rule.LOAD not in best.audit.broken():
+        return remarks
+    return [*remarks, _load_remark(problem)]
+
+
+def _load_remark(problem: PlacementProblem) -> str:
+    """Return whether a load limit that is broken could be kept at all: a flow tells that exactly."""
     least = feasible_factor(problem)
     if least > problem.beta_max * (1 + TOLERANCE):
-        return [f"no placement keeps the load limit: within latency limits the least load factor is {least:.3g}"]
-    return [f"a load factor of {least:.3g} can be had: local-search and programme keep the load limit"]
+        return f"no placement keeps the load limit: within latency limits the least load factor is {least:.3g}"
+    return f"a load factor of {least:.3g} can be had: local-search and programme keep the load limit"
 
 
-def _show(named: NamedProblem, results: Sequence[Result], best: Result) -> None:
+def _show(named: NamedProblem, results: Sequence[Result], best: Result, yardstick: Yardstick) -> None:
     problem = named.problem
     columns = {
         "Algorithm": "left",
@@ -282,6 +314,13 @@ def _show(named: NamedProblem, results: Sequence[Result], best: Result) -> None:
     title = f"{counted(len(problem), 'subscriber')} on {leaves} of {brokers}"
     shown_on.print(table(title, columns, rows))
     shown_on.print(f"every event into one broker: a traffic of {shown_amount(named.everything)}")
+    each = f"{best.label}: each event goes into {best.audit.bandwidth / named.everything:.2f} brokers on average"
+    if best.of_yardstick is not None:
+        each += (
+            f"; into those at the top go {best.of_yardstick:.2f} times the traffic of a linear programme on "
+            f"{yardstick.sample:,} of {counted(yardstick.demands, 'demand')}"
+        )
+    shown_on.print(each, soft_wrap=True)
     for message in (*named.notes[:SHOWN], *(violation.message for violation in best.audit.violations[:SHOWN])):
         shown_on.print(message)
     for remark in _remarks(best):

@@ -14,29 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.model.errors import InvalidValueError
-from rankcast.placement.dynamic.dynamic import DynamicPlacement, PlacementSnapshot
+from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.problem.audit import verify
 from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.problem.tree import PUBLISHER
-from rankcast.placement.programme.assignment import Stage
-from rankcast.placement.programme.filter_assignment import Sampling, Yardstick, yardstick_of
+from rankcast.placement.programme.filter_assignment import Sampling, yardstick_of
 
 Planner = Callable[[PlacementProblem, np.random.Generator], Placement]
-
-
-def present_yardstick(
-    snapshot: PlacementSnapshot, random: np.random.Generator, sampling: Sampling | None = None
-) -> Yardstick:
-    """Return the yardstick of the present subscribers: one linear programme on a sample."""
-    problem = snapshot.problem
-    stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(PUBLISHER))
-    return yardstick_of(stage, random, Sampling() if sampling is None else sampling)
 
 
 def excess(placement: DynamicPlacement, random: np.random.Generator, sampling: Sampling | None = None) -> float:
     """Return the traffic into the brokers at the top of the tree over the yardstick."""
     top = placement.tree.children(PUBLISHER)
-    objective = present_yardstick(placement.snapshot(), random, sampling).objective
+    objective = yardstick_of(placement.snapshot().problem, random, sampling).objective
     traffic = float(placement.filters.measures[top].sum())
     return traffic / objective if objective > 0 else (1.0 if traffic == 0 else np.inf)
 

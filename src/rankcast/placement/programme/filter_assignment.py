@@ -25,6 +25,8 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.placement.kernels import units_inside
 from rankcast.placement.problem.boxes import grown, hull, lengths
+from rankcast.placement.problem.problem import PlacementProblem
+from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme.assignment import Loads, Stage
 from rankcast.placement.programme.fitting import merge_boxes, savings
 from rankcast.placement.programme.flow import classes_of, largest_flow
@@ -120,8 +122,10 @@ def assign_filters(stage: Stage, random: np.random.Generator, sampling: Sampling
             guess *= 2
 
 
-def yardstick_of(stage: Stage, random: np.random.Generator, sampling: Sampling) -> Yardstick:
-    """Return the yardstick of one programme on a first sample, without going on to filters that cover everything."""
+def yardstick_of(problem: PlacementProblem, random: np.random.Generator, sampling: Sampling | None = None) -> Yardstick:
+    """Return the yardstick of traffic into the brokers at the top of a problem's tree: one programme on a sample."""
+    sampling = Sampling() if sampling is None else sampling
+    stage = Stage.of(problem, np.arange(len(problem)), problem.tree.children(PUBLISHER))
     guess = max(2.0, sampling.guess * len(stage.brokers))
     drawn = random_demands(stage.sizes.astype(np.float64), int(guess * np.log(guess)), random)
     sample = _with_load(stage, drawn, random, sampling)
