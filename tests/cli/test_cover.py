@@ -55,6 +55,35 @@ def test_every_strategy_reports_what_it_forwards(people):
     assert found["exact"]["forwarded_percent"] == 60
 
 
+ARMS = ("x <= 2 and y <= 1", "x >= 2 and y <= 2", "x >= 1 and y >= 2", "x <= 1 and y >= 1")
+"""Rectangles around a square in the middle, like the arms of a windmill: no two of them make another one needless."""
+
+WHOLE = "x between 0 and 3 and y between 0 and 3"
+
+
+def windmill(path, *filters):
+    listed = "".join(f'      - {{id: s{at}, filter: "{text}"}}\n' for at, text in enumerate(filters))
+    head = "version: 1\nschema: {attributes: {x: float, y: float}, required: [x, y]}\n"
+    path.write_text(f"{head}subscribers:\n  - id: ana\n    subscriptions:\n{listed}")
+    return path
+
+
+def test_work_that_is_not_allowed_is_given_up_and_forwarded(tmp_path):
+    path = windmill(tmp_path / "people.yaml", *ARMS, "x between 1 and 2 and y between 1 and 2", WHOLE)
+    found = reductions(path, "--strategy", "exact")["exact"]
+    assert (list(found["covered_by"]), found["given_up"]) == (["ana/s5"], 0)
+    found = reductions(path, "--strategy", "exact", "--budget", "0")["exact"]
+    assert (list(found["covered_by"]), found["given_up"]) == (["ana/s4"], 1)
+
+
+def test_a_lax_delta_lets_the_probabilistic_strategy_be_wrong(tmp_path):
+    path = windmill(tmp_path / "people.yaml", *ARMS, WHOLE)
+    for delta, forwarded in (("1e-9", 5), ("0.99", 4)):
+        found = reductions(path, "--strategy", "probabilistic", "--delta", delta)
+        assert found["probabilistic"]["forwarded"] == forwarded
+    assert run(path, "--delta", "2").exit_code == 1
+
+
 def test_a_covered_subscription_names_those_that_cover_it(people):
     found = reductions(people)
     assert found["regular"]["covered_by"] == {"rui/inside": ["ana/small"]}

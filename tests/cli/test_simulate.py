@@ -78,6 +78,17 @@ jitter: 2ms
 """
 
 
+def test_group_cover_is_decided_as_the_file_says(network):
+    forwarded = {}
+    for decided in ("{by: exact}", "{by: probabilistic, delta: 1e-9}", "{by: pairwise}"):
+        network.write_text(CHANGING + f"strategy: GroupCover\ngroup_cover: {decided}\n")
+        found = json.loads(run(network, "--json").stdout)
+        assert found["deliveries"] == found["expected_deliveries"] > 0
+        forwarded[decided] = found["messages"]["Forward"]
+    exact, probabilistic, pairwise = forwarded.values()
+    assert exact == probabilistic < pairwise  # ranges of one attribute: what several cover together counts
+
+
 @pytest.mark.parametrize("strategy", Strategy)
 def test_nothing_is_lost_while_subscribers_come_and_go_and_publishers_take_turns(network, strategy):
     network.write_text(CHANGING + f"strategy: {strategy.value}\n" + ("k: 4\n" if strategy.takes_k else ""))
@@ -166,6 +177,12 @@ def test_no_two_brokers_are_drawn_in_one_place(topology):
         ("topology: {shape: chain, cores: 9999, edges: 9999}", "more than 10,000 brokers"),
         ("topology: {shape: star, edges: 2, delay: soon}", "'soon' is not a duration"),
         ("topology: {shape: star, edges: 2}\nstrateg: Flooding", "2: unknown key 'strateg'; did you mean 'strategy'?"),
+        (
+            "topology: {shape: star, edges: 2}\ngroup_cover: {by: luck}",
+            "2: by: 'luck' is not known; expected one of pai",
+        ),
+        ("topology: {shape: star, edges: 2}\ngroup_cover: {delta: 1.5}", "2: delta: 1.5 is not a share from 0 to 1"),
+        ("topology: {shape: star, edges: 2}\ngroup_cover: {delta: 1}", "2: delta: 1.0 is not a probability between"),
         ("topology: {shape: star, edges: 2}\nstrategy: Fast", "2: strategy: 'Fast' is not known; expected one of Floo"),
         ("topology: {shape: star, edges: 2}\nk: 2", "2: k: 2 has no meaning for RegularCover; expected one"),
         ("topology: {shape: star, edges: 2, delay: 6}", "1: from 'core' to 'edge0' a message may take 6 s"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from pathlib import Path
 from time import perf_counter
@@ -85,6 +85,7 @@ def cover_file(
     file: Path,
     strategies: Sequence[str],
     k: int,
+    group: Checking,
     plot: Path | None,
     attributes: tuple[str, str] | None,
     *,
@@ -98,7 +99,7 @@ def cover_file(
     names, filters = _subscriptions(loaded)
     require_kernels("covering")
     with progress("covering", total=len(filters) * len(strategies), quiet=as_json) as bar:
-        found = [_reduce(strategy, filters, loaded.schema, k, bar) for strategy in strategies]
+        found = [_reduce(strategy, filters, loaded.schema, k, group, bar) for strategy in strategies]
     if plot is not None:
         with progress("drawing", quiet=as_json):
             draw_file(plot, found, names, filters, loaded.schema, attributes)
@@ -137,11 +138,17 @@ def _subscriptions(loaded: SubscriberFile) -> tuple[list[str], list[Filter]]:
     return [f"{owner}/{subscription.id}" for owner, subscription in own], [wanted.filter for _, wanted in own]
 
 
-def _reduce(strategy: str, filters: Sequence[Filter], schema: Schema | None, k: int, bar: Progress) -> Reduction:
+def _reduce(
+    strategy: str, filters: Sequence[Filter], schema: Schema | None, k: int, group: Checking, bar: Progress
+) -> Reduction:
     """Work out what a strategy leaves of some filters."""
     started = perf_counter()
     top_k = BY_TOP_K.get(strategy)
-    made = CoverSet(top_k, k, schema=schema) if top_k else ActiveSet(Checking(GroupStrategy(strategy)), schema)
+    made: CoverSet | ActiveSet
+    if top_k:
+        made = CoverSet(top_k, k, schema=schema)
+    else:
+        made = ActiveSet(replace(group, strategy=GroupStrategy(strategy)), schema)
     for number, wanted in enumerate(bar.over(filters)):
         made.add(number, wanted)
     if isinstance(made, CoverSet):

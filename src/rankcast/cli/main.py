@@ -350,6 +350,10 @@ def cover(
         ),
     ] = None,
     k: Annotated[int, typer.Option(min=1, help="How many above a subscription hide it, for rank and ancestor.")] = 2,
+    budget: Annotated[
+        int, typer.Option(min=0, help="Work allowed for a check, in rows looked at, for exact.")
+    ] = 100_000,
+    delta: Annotated[float, typer.Option(help="Allowed probability of a wrong answer, for probabilistic.")] = 1e-6,
     details: Annotated[bool, typer.Option("--details", help="Show which subscription is covered by which.")] = False,
     limit: Annotated[int, rows_option("each table of --details")] = 15,
     plot: Annotated[Path | None, picture_option("rectangles over two attributes")] = None,
@@ -365,9 +369,11 @@ def cover(
     attribute that it does not require may be missing from events.
     """
     from rankcast.cli.cover import checked_attributes, checked_strategies, cover_file
+    from rankcast.covering.group.cover import Checking
 
     strategies, pair = checked_strategies(strategy or ()), checked_attributes(attributes)
-    raise typer.Exit(cover_file(file, strategies, k, plot, pair, details=limit if details else None, as_json=json))
+    group, shown = Checking(budget=budget, delta=delta), limit if details else None
+    raise typer.Exit(cover_file(file, strategies, k, group, plot, pair, details=shown, as_json=json))
 
 
 PLACEMENTS = (

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from rankcast.covering.group.cover import DEFAULT_CHECKING, Checking
 from rankcast.delivery.stream.lateness import Remembered
 from rankcast.model.errors import InvalidMessageError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
@@ -68,6 +69,7 @@ class Settings:
 
     `lease` is that of clients who ask for none; None lets them stay for ever. `weigh` tells neighbours at each
     heartbeat which weights have changed; else weights travel with forwarded subscriptions alone, and grow stale.
+    `group` says how GroupCover decides: exactly within a budget of work, or by the paper's RSPC, which may be wrong.
     `client_subscriptions` and `subscriptions` are how many one client may have, and all clients together; the same of
     advertisements.
     """
@@ -75,6 +77,7 @@ class Settings:
     strategy: Strategy = Strategy.REGULAR_COVER
     weighing: Weighing = Weighing.SPLIT
     weigh: bool = True
+    group: Checking = DEFAULT_CHECKING
     heartbeat: timedelta = timedelta(seconds=5)
     link_lease: timedelta = timedelta(seconds=30)
     lease: timedelta | None = None
@@ -97,7 +100,7 @@ class Broker:
         self.settings = settings
         self.incarnation = incarnation
         self.random = random
-        self.routing = Routing(settings.strategy, settings.weighing)
+        self.routing = Routing(settings.strategy, settings.weighing, settings.group)
         self.publishing = Publishing(self.routing, random, self._listens)
         self.leases = Leases()
         self.subscribers = LocalSubscribers(lambda name: self.leases.client(Leased(LeaseKind.SUBSCRIBER, name)))

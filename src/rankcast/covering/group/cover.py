@@ -114,6 +114,9 @@ class Checking:
             )
 
 
+DEFAULT_CHECKING = Checking()
+
+
 class Union:
     """Numbered filters whose union may cover others.
 
@@ -244,8 +247,8 @@ def _decide(table: ConflictTable, checking: Checking, points: np.random.Generato
 class ActiveSet:
     """Numbered subscriptions, active or passive; `seed` is that of the random points."""
 
-    def __init__(self, checking: Checking | None = None, schema: Schema | None = None, seed: int = 0) -> None:
-        self.checking = Checking() if checking is None else checking
+    def __init__(self, checking: Checking = DEFAULT_CHECKING, schema: Schema | None = None, seed: int = 0) -> None:
+        self.checking = checking
         self.exhausted = 0
         """How often the work allowed was used up, so that a subscription was forwarded that may be covered."""
 

@@ -19,7 +19,7 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from rankcast.covering.boxes import enlarge
-from rankcast.covering.group.cover import ActiveSet
+from rankcast.covering.group.cover import DEFAULT_CHECKING, ActiveSet, Checking
 from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
 from rankcast.covering.topk.order import Ranking
 from rankcast.model.errors import FilterError
@@ -40,12 +40,14 @@ STEP = 2**30
 
 
 class ForwardSet:
-    """The interests that meet one advertisement; `strategy` and the advertisement say which are forwarded."""
+    """The interests that meet one advertisement; `strategy` and the advertisement say which are forwarded, and `group`
+    how GroupCover decides."""
 
-    def __init__(self, strategy: Strategy, advertise: Advertise) -> None:
+    def __init__(self, strategy: Strategy, advertise: Advertise, group: Checking = DEFAULT_CHECKING) -> None:
         self.advertisement = advertise.advertisement
         self._ranking = advertise.ranking
         self._strategy = strategy
+        self._group = group
         schema = self.advertisement.schema
         self._schema: Schema | None = schema if schema.attributes or schema.required else None
         self._k = self.advertisement.k
@@ -70,7 +72,7 @@ class ForwardSet:
         self._own = np.ones(16)
         self._covering: CoverSet | ActiveSet | None = None
         if self._strategy is Strategy.GROUP_COVER:
-            self._covering = ActiveSet(schema=self._schema)
+            self._covering = ActiveSet(self._group, self._schema)
         elif self._cover is not None:
             ranking = Ranking.AGNOSTIC if self._cover is Cover.REGULAR else self._ranking.proof
             self._covering = CoverSet(self._cover, self._k or 1, ranking, self._schema)

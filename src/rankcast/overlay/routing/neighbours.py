@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from rankcast.covering.group.cover import Checking
 from rankcast.covering.relation import disjoint
 from rankcast.covering.topk.cover_set import Change
 from rankcast.model.errors import FilterTooLargeError
@@ -46,10 +47,11 @@ class Announced:
 class NeighbourRoutes:
     """The interests that a neighbour is told: those that were `announced`, and those that have changed since."""
 
-    def __init__(self, table: Table, strategy: Strategy, weighing: Weighing) -> None:
+    def __init__(self, table: Table, strategy: Strategy, weighing: Weighing, group: Checking) -> None:
         self._table = table
         self._strategy = strategy
         self._weighing = weighing
+        self._group = group
         self._sets: dict[AdvertisementId, ForwardSet] = {}
         self._wanted: dict[SubscriptionKey, dict[int, int]] = {}
         """By key, the numbers of the interests to be told, and how many forward sets want each."""
@@ -66,7 +68,7 @@ class NeighbourRoutes:
         """Take an advertisement of the neighbour in, or as it is from now on; `records` are those of other sources."""
         name = advertise.advertisement.id
         before = self._sets.get(name)
-        forward_set = self._sets[name] = ForwardSet(self._strategy, advertise)
+        forward_set = self._sets[name] = ForwardSet(self._strategy, advertise, self._group)
         if self._strategy is not Strategy.FLOODING:
             for record in records:
                 self._add_to(forward_set, record)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from rankcast.covering.group.cover import DEFAULT_CHECKING, Checking
 from rankcast.model.errors import shown
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
@@ -45,9 +46,12 @@ class Routing:
     `stale` has the neighbours that are telling everything again.
     """
 
-    def __init__(self, strategy: Strategy, weighing: Weighing = Weighing.SPLIT) -> None:
+    def __init__(
+        self, strategy: Strategy, weighing: Weighing = Weighing.SPLIT, group: Checking = DEFAULT_CHECKING
+    ) -> None:
         self.strategy = strategy
         self._weighing = weighing
+        self._group = group
         self.table = Table()
         self._advertisements: dict[AdvertisementId, dict[Source, Advertise]] = {}
         self._routes: dict[str, NeighbourRoutes] = {}
@@ -61,7 +65,7 @@ class Routing:
     def join(self, link: str) -> None:
         """Get to know a neighbour."""
         if link not in self._routes:
-            self._routes[link] = NeighbourRoutes(self.table, self.strategy, self._weighing)
+            self._routes[link] = NeighbourRoutes(self.table, self.strategy, self._weighing, self._group)
 
     def advertisement(self, source: Source, name: AdvertisementId) -> Advertise | None:
         """Return what a source advertises under a name."""

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
+from rankcast.covering.group.cover import DEFAULT_CHECKING, Checking
 from rankcast.model.errors import InvalidPartsError, RankcastError, counted, hint, shown
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
@@ -67,7 +68,7 @@ LONGEST, LONGEST_TEXT = timedelta(hours=1), "1h"
 """Of what passes between events: every heartbeat in between is simulated."""
 
 KEYS = (
-    *("topology", "links", "strategy", "k", "ranking", "subscribers", "widths", "churn"),
+    *("topology", "links", "strategy", "group_cover", "k", "ranking", "subscribers", "widths", "churn"),
     *("publications", "publishers", "interval", "jitter", "failures", "seed"),
 )
 AFTERWARDS = timedelta(seconds=30)
@@ -136,6 +137,7 @@ class SimulationPlan:
 
     topology: Topology
     strategy: Strategy
+    group: Checking
     k: int | None
     ranking: AudienceRanking
     subscribers: int
@@ -164,6 +166,7 @@ def simulation_plan(value: object, duration: Callable[[Any], timedelta]) -> Simu
     plan = SimulationPlan(
         topology,
         root.enum("strategy", Strategy.REGULAR_COVER),
+        _group(root),
         root.number("k", 1) if "k" in value else None,
         _ranking(root),
         root.number("subscribers", 0, 1000),
@@ -329,6 +332,17 @@ def _ranking(root: _Part) -> AudienceRanking:
     return AudienceRanking(part.enum("scoring", Scoring.NONE), part.enum("ties", Ties.FAIR))
 
 
+def _group(root: _Part) -> Checking:
+    """Return how GroupCover decides: `{by: probabilistic, delta: 1e-6}` or `{by: exact, budget: 100000}`."""
+    given, path = root.held.get("group_cover", {}), ("group_cover",)
+    if not isinstance(given, dict):
+        _refuse(path, f"{shown(given)} is not a mapping with by, budget and delta")
+    part = root.part(given, ("by", "budget", "delta"), path)
+    budget = part.number("budget", 0, DEFAULT_CHECKING.budget, 10**9)
+    delta = part.checked("delta", DEFAULT_CHECKING.delta, _is_share, "a share from 0 to 1")
+    return _make(path, lambda: Checking(part.enum("by", DEFAULT_CHECKING.strategy), budget, delta=float(delta)))
+
+
 def _widths(given: Any) -> tuple[float, float]:
     if not isinstance(given, list) or len(given) != 2 or not all(map(_is_share, given)) or given[0] > given[1]:
         _refuse(("widths",), f"{shown(given)} is not two shares of the domain; expected such as [0.3, 0.6]")
@@ -365,7 +379,9 @@ class SimulationRun:
 
     def __init__(self, plan: SimulationPlan) -> None:
         self.plan = plan
-        self.overlay = Simulation(plan.topology, Settings(plan.strategy), seed=plan.seed, jitter=plan.jitter)
+        self.overlay = Simulation(
+            plan.topology, Settings(plan.strategy, group=plan.group), seed=plan.seed, jitter=plan.jitter
+        )
         self.expected = 0
         self._random = np.random.default_rng([plan.seed, 2])
         self._homes: list[str] = []
