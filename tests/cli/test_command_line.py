@@ -14,7 +14,7 @@ from rankcast.samples.feeds import FEEDS, flats
 from rankcast.storage.events.files import read_events
 from rankcast.storage.subscribers.files import load_subscribers
 
-COMMANDS = ("match", "explain", "generate", "check", "cover", "place", "demo", "warm-up", "version")
+COMMANDS = ("match", "explain", "estimate", "generate", "check", "cover", "place", "demo", "warm-up", "version")
 
 PEOPLE = """\
 version: 1

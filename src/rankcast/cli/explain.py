@@ -36,7 +36,7 @@ def explain_event(
     """Run the command and return its exit code."""
     loaded = load_subscribers(subscribers)
     problems = Problems(loaded.problems)
-    subscriber = _chosen(loaded.subscribers, subscriber_id)
+    subscriber = chosen_subscriber(loaded.subscribers, subscriber_id)
     if subscription_id is not None and subscriber.subscription(subscription_id) is None:
         known = ", ".join(repr(subscription.id) for subscription in subscriber.subscriptions)
         raise UnknownIdError(
@@ -56,7 +56,8 @@ def explain_event(
     return 1 if problems.errors else 0
 
 
-def _chosen(subscribers: tuple[Subscriber, ...], name: str) -> Subscriber:
+def chosen_subscriber(subscribers: tuple[Subscriber, ...], name: str) -> Subscriber:
+    """Return the subscriber of a name; raise UnknownIdError where there is none."""
     for subscriber in subscribers:
         if subscriber.id == name:
             return subscriber

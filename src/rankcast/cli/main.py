@@ -171,11 +171,14 @@ def options(
     """Take the options that belong to no command."""
 
 
+EventFile = Annotated[
+    str, typer.Argument(metavar="EVENTS", help="Event file (.jsonl, .csv, .parquet), or a folder of them.")
+]
+
+
 @app.command(epilog="Example: rankcast match flats.jsonl --subscribers people.yaml")
 def match(
-    events: Annotated[
-        str, typer.Argument(metavar="EVENTS", help="Event file (.jsonl, .csv, .parquet), or a folder of them.")
-    ],
+    events: EventFile,
     subscribers: SubscriberFile,
     json: AsJson = False,
     out: Annotated[Path | None, file_option("Write the notifications to FILE as JSON lines.", "--out", "-o")] = None,
@@ -302,6 +305,29 @@ def explain(
     from rankcast.cli.explain import explain_event
 
     raise typer.Exit(explain_event(event, subscribers, subscriber, subscription, as_json=json))
+
+
+@app.command(epilog="Example: rankcast estimate flats.jsonl --subscribers people.yaml --subscriber ana-1 --k 1 --k 20")
+def estimate(
+    events: EventFile,
+    subscribers: SubscriberFile,
+    subscriber: Annotated[
+        str | None, typer.Option("--subscriber", "-i", metavar="ID", help="The subscriber, if the file has several.")
+    ] = None,
+    k: Annotated[list[int] | None, typer.Option(min=0, help="Another k to try; may be repeated.")] = None,
+    filter: Annotated[  # noqa: A002 (the option's name)
+        list[str] | None, typer.Option("--filter", metavar="TEXT", help="Another filter to try; may be repeated.")
+    ] = None,
+    json: AsOneDocument = False,
+) -> None:
+    """Tell how much a subscription would bring: what a subscriber would have got of past events.
+
+    Beside the subscriber as it is there are variants of it: with half and twice its k, or those of --k, without each of
+    its subscriptions, and with each --filter in place of them all.
+    """
+    from rankcast.cli.estimate import estimate_subscriber
+
+    raise typer.Exit(estimate_subscriber(events, subscribers, subscriber, k or (), filter or (), as_json=json))
 
 
 @app.command(epilog="Example: rankcast generate flats --events 1000 --seed 1 --out flats.jsonl")

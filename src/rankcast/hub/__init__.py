@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rankcast.hub.engine import Hub as Hub
     from rankcast.hub.engine import utc_now as utc_now
     from rankcast.hub.results import CallbackError as CallbackError
+    from rankcast.hub.results import Estimate as Estimate
+    from rankcast.hub.results import Estimated as Estimated
     from rankcast.hub.results import Late as Late
     from rankcast.hub.results import Outcome as Outcome
     from rankcast.hub.results import Published as Published
@@ -28,6 +30,8 @@ __getattr__, __dir__, __all__ = loading(
         "rankcast.hub.engine": ("Hub", "utc_now"),
         "rankcast.hub.results": (
             "CallbackError",
+            "Estimate",
+            "Estimated",
             "Late",
             "Outcome",
             "Published",

@@ -52,6 +52,7 @@ from rankcast.hub.core import (
     RemoveSubscriber,
     outcome,
 )
+from rankcast.hub.estimate import estimates, variants_of
 from rankcast.hub.inputs import (
     SETTINGS,
     UNCHANGED,
@@ -63,7 +64,8 @@ from rankcast.hub.inputs import (
     settings_of,
     subscriptions_of,
 )
-from rankcast.hub.results import Callback, CallbackError, Late, Outcome, Published, RejectedEvent
+from rankcast.hub.results import Callback, CallbackError, Estimated, Late, Outcome, Published, RejectedEvent
+from rankcast.language.parser import parse_filter
 from rankcast.model.errors import (
     DuplicateIdError,
     InvalidEventError,
@@ -467,6 +469,34 @@ class Hub:
         with self._lock:
             made, _ = self._event(event, max(now, self._core.latest), self._core.next_id)
             return outcome(self._core, self._state(subscriber), made, now)
+
+    def estimate(
+        self,
+        events: Iterable[Event | Mapping[str, Any]],
+        subscriber: str | Subscriber,
+        *,
+        k: Iterable[int] = (),
+        filters: Iterable[str] = (),
+    ) -> Estimated:
+        """Tell what a subscriber, or one that is made but not added, would have got of past events; nothing is changed.
+
+        Beside the subscriber as it is there are variants: with each `k` (unless told, half and twice its own), without
+        each of its subscriptions, and with each of some `filters` in place of them all. Events that `publish` would
+        refuse are left out, and reported.
+        """
+        check_instance("events", events, Iterable, optional=False)
+        with self._lock:
+            known = subscriber if isinstance(subscriber, Subscriber) else self._state(subscriber).subscriber
+            now, number = max(self._now(None), self._core.latest), self._core.next_id
+        past: list[Event] = []
+        rejected: list[RejectedEvent] = []
+        for index, event in enumerate(events):
+            try:
+                past.append(self._event(event, now, number + index)[0])
+            except InvalidEventError as error:
+                rejected.append(RejectedEvent(index, error))
+        only = {text: parse_filter(text, self._schema) for text in filters}
+        return Estimated(estimates(past, variants_of(self._checked(known), k, only)), tuple(rejected))
 
     def _done(self, *commands: Command) -> CommandResult:
         """Write commands down, if there is a journal, and apply them."""

@@ -51,6 +51,34 @@ class Published:
     rejected: tuple[RejectedEvent, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one variant of a subscriber would have got: so many matches and deliveries, with ranks from best to worst.
+
+    `days` is how long the events took, at least one.
+    """
+
+    variant: str
+    matched: int
+    delivered: int
+    best: float | None
+    worst: float | None
+    days: float
+
+    @property
+    def per_day(self) -> float:
+        """How many would have been delivered a day."""
+        return self.delivered / self.days
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """Estimates, of the subscriber as it is first, and the events that were left out."""
+
+    estimates: tuple[Estimate, ...]
+    rejected: tuple[RejectedEvent, ...] = ()
+
+
 class CallbackError(RankcastError):
     """Callbacks raised. Events were published and every other callback was called.
 

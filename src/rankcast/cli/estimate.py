@@ -1,0 +1,70 @@
+"""`rankcast estimate`: what a subscriber would have got of past events, and with another k or other filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rankcast.cli.explain import chosen_subscriber
+from rankcast.cli.output.streams import Problems, write_json
+from rankcast.cli.output.terminal import console, progress, table
+from rankcast.cli.replay import few_collections, shown_delivery
+from rankcast.hub import Estimate, utc_now
+from rankcast.hub.estimate import estimates, variants_of
+from rankcast.language.parser import parse_filter
+from rankcast.model.errors import InvalidSubscriptionError, counted
+from rankcast.model.subscriptions import Subscriber
+from rankcast.storage.events.files import read_events
+from rankcast.storage.subscribers.files import load_subscribers
+
+
+@few_collections()
+def estimate_subscriber(
+    events: str, subscribers: Path, name: str | None, ks: Sequence[int], filters: Sequence[str], *, as_json: bool
+) -> int:
+    """Run the command and return its exit code."""
+    loaded = load_subscribers(subscribers)
+    problems = Problems(loaded.problems)
+    if name is None and len(loaded.subscribers) != 1:
+        raise InvalidSubscriptionError(
+            f"--subscriber: the file has {counted(len(loaded.subscribers), 'subscriber')}; name the one that is meant"
+        )
+    subscriber = loaded.subscribers[0] if name is None else chosen_subscriber(loaded.subscribers, name)
+    variants = variants_of(subscriber, ks, {text: parse_filter(text, loaded.schema) for text in filters})
+    now = utc_now()
+    with progress("reading", quiet=as_json) as bar:
+        past = [event.stamped(now) for event in problems.set_aside(bar.over(read_events(events, loaded.schema)))]
+    with progress("publishing", total=len(past), quiet=as_json) as bar:
+        found = estimates(past, variants, bar.over)
+    problems.close()
+    if as_json:
+        rows = [{**asdict(estimate), "per_day": estimate.per_day} for estimate in found]
+        write_json({"subscriber": subscriber.id, "events": len(past), "days": found[0].days, "estimates": rows})
+    else:
+        _show(subscriber, len(past), found)
+    return 1 if problems.errors else 0
+
+
+def _show(subscriber: Subscriber, events: int, found: Sequence[Estimate]) -> None:
+    columns = {
+        "Variant": "wrap",
+        "Matched": "right",
+        "Delivered": "right",
+        "Per day": "right",
+        "Best rank": "right",
+        "Worst rank": "right",
+    }
+    rows = [
+        (
+            estimate.variant,
+            f"{estimate.matched:,}",
+            f"{estimate.delivered:,}",
+            f"{estimate.per_day:,.1f}",
+            *("-" if rank is None else f"{rank:.3f}" for rank in (estimate.best, estimate.worst)),
+        )
+        for estimate in found
+    ]
+    shown = console()
+    shown.print(table(f"{subscriber.id}: {shown_delivery(subscriber)}", columns, rows))
+    shown.print(f"{counted(events, 'event')} of {found[0].days:.1f} days")

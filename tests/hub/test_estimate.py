@@ -1,0 +1,87 @@
+"""What a subscriber would have got of past events: just what a hub delivers to it, in whatever order they are told."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+import rankcast as rc
+from hub_builders import at, flat
+from rankcast.hub.estimate import AS_IT_IS, estimates, variants_of
+from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
+from rankcast.testing.strategies import attributes, subscribers
+
+
+@st.composite
+def pasts(draw):
+    drawn = draw(st.lists(st.tuples(attributes(), st.integers(0, 40)), max_size=12))
+    plain = ({name: value for name, value in made.items() if name not in ("id", "source")} for made, _ in drawn)
+    return [flat(number, seconds, **made) for number, ((_, seconds), made) in enumerate(zip(drawn, plain, strict=True))]
+
+
+@settings(max_examples=150)
+@given(subscribers(), pasts(), st.randoms(use_true_random=False))
+def test_an_estimate_is_what_a_hub_would_have_delivered(wanted, past, order):
+    ordered = sorted(past, key=lambda event: (event.time, *event.identity))
+    matched = []
+    hub = rc.Hub([structs.replace(wanted, notify=rc.AtOnce())], on_match=matched.append)
+    notes = [note for event in ordered for note in hub.publish(event, event.time)] + hub.finish()
+    order.shuffle(past)
+    (found,) = estimates(past, {AS_IT_IS: wanted})
+    assert (found.delivered, found.matched) == (len(notes), len({match.event.identity for match in matched}))
+    ranks = [note.rank for note in notes]
+    assert (found.best, found.worst) == (max(ranks, default=None), min(ranks, default=None))
+
+
+def renter():
+    hub = rc.Hub()
+    hub.subscribe("ana", {"rent < 900": 0.9, "rooms > 2": 0.5}, deliver=rc.Periodic(2, timedelta(days=1)))
+    return hub
+
+
+PAST = [{"id": str(one), "time": at(one * 21_600), "rent": 700 + 100 * one, "rooms": one} for one in range(12)]
+"""Four a day; two are cheap, and nine have more than two rooms."""
+
+
+def test_variants_say_what_another_k_or_filter_would_bring():
+    hub = renter()
+    found = hub.estimate(reversed(PAST), "ana", k=[1, 9], filters=["rent >= 1800"])
+    assert {row.variant: (row.matched, row.delivered, row.best, row.worst) for row in found.estimates} == {
+        "as it is": (11, 6, 0.9, 0.5),
+        "k = 1": (11, 3, 0.9, 0.5),
+        "k = 9": (11, 11, 0.9, 0.5),
+        "without 1": (9, 5, 0.5, 0.5),
+        "without 2": (2, 2, 0.9, 0.9),
+        "only rent >= 1800": (1, 1, 1.0, 1.0),
+    }
+    assert found.estimates[0].per_day == pytest.approx(6 / 2.75)
+    assert hub.publish(PAST[0]) == []  # the period is as open as before, and the event is new to the hub
+    assert len(hub.finish()) == 1
+
+
+def test_events_that_cannot_be_published_are_reported():
+    found = renter().estimate([PAST[0], {"rent": object()}, 5, PAST[1]], "ana")
+    assert [rejected.index for rejected in found.rejected] == [1, 2]
+    assert found.estimates[0].matched == 2
+
+
+def test_a_subscriber_need_not_be_added():
+    wanted = rc.Subscriber("rui", (rc.Subscription("1", rc.parse_filter("rent < 800")),), notify=rc.AtOnce())
+    assert [row.delivered for row in rc.Hub().estimate(PAST, wanted).estimates] == [1]
+    with pytest.raises(UnknownIdError, match="there is no subscriber 'rui'"):
+        rc.Hub().estimate(PAST, "rui")
+
+
+def test_other_ks_are_tried_where_there_is_one():
+    def tried(policy, **options):
+        held = (rc.Subscription("1", rc.parse_filter("rent < 800")),)
+        return list(variants_of(rc.Subscriber("ana", held, policy), **options))
+
+    assert tried(rc.AllMatches()) == [AS_IT_IS]
+    assert tried(rc.Sliding(1, 10)) == [AS_IT_IS, "k = 1", "k = 2"]
+    most = rc.Periodic(1000, timedelta(1), rc.Diversity())
+    assert tried(most) == [AS_IT_IS, "k = 500"]  # a diverse selection has at most 1,000
+    with pytest.raises(InvalidSubscriptionError, match="k: 2,000 is more than 1,000"):
+        tried(most, ks=[2000])
