@@ -5,7 +5,7 @@ Bad input never stops good input: what can be told apart from the rest (a subscr
 
 Where to look: `subscribers.files` and `events.files` (what callers use), `check_file` (everything wrong with one file);
 below them `documents` (YAML and JSON with line numbers), `document_schema` (whether they have their shape),
-`subscribers.settings` (how policies and the like are written), `events.json_lines`, `events.csv`, `events.parquet` and
+`subscribers.settings` (how policies and the like are written), `events.json_lines`, `events.csv`, `events.arrow` and
 `events.rows` (one format each, and what tables share), `text_files`, `durations` and `writing`. Beside them are
 `placement_files`, `index_files` and `hub_log`.
 """

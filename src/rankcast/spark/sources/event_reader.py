@@ -32,25 +32,23 @@ from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import NEVER, format_time, microseconds
 from rankcast.ranking.batch import Features, RankingTable
 from rankcast.spark.sources.event_values import (
+    BatchProblems,
     RejectedRow,
-    RowProblems,
     as_datetime,
     as_microseconds,
     as_number,
     as_text,
     as_times,
-    cell_values,
     column_at,
     conformed_column,
     is_equal,
     is_missing,
     is_number,
     payload_key,
-    plain_column,
-    python_values,
     value_codes,
     vector_elements,
 )
+from rankcast.storage.events.arrow import RowProblems, cell_values, plain_column, python_values
 from rankcast.storage.events.rows import text_id
 
 _TEXT_PLACES = ("type", "subject", "datacontenttype", "dataschema")
@@ -226,7 +224,7 @@ class EventReader:
 
     def read(self, batch: pa.RecordBatch) -> tuple[EventBatch, list[RejectedRow]]:
         """Return the events of a batch, in order, and the rows that are none."""
-        problems = RowProblems(batch)
+        problems = BatchProblems(batch)
         if self.document is not None:
             found: EventBatch = self._opened(batch, problems, self._documents(batch, problems))
         elif self.payload is not None:
@@ -250,7 +248,7 @@ class EventReader:
             for name in sorted(self.schema.required):
                 problems.note(is_missing(columns.get(name), len(batch)), f"required attribute missing: {name}")
         carried = None if self.carried is None else batch.column(self.carried)
-        if problems.any:
+        if problems.reasons:
             good = pa.array(problems.good)
             columns = {name: column.take(good) for name, column in columns.items()}
             vectors = {name: column.take(good) for name, column in vectors.items()}
@@ -313,7 +311,7 @@ class EventReader:
             if not leaf.is_vector
         } | {leaf: column_at(batch, leaf.path).to_pylist() for leaf in self.leaves if leaf.is_vector}
         for row, text in enumerate(batch.column(self.payload).cast(pa.large_binary()).to_pylist()):
-            if problems.has(row):
+            if row in problems.reasons:
                 continue
             try:
                 data = {} if text is None else parse_json(text)
@@ -334,7 +332,7 @@ class EventReader:
         events: list[Event] = []
         rows: list[int] = []
         for row, event in found:
-            if problems.has(row):
+            if row in problems.reasons:
                 continue
             if event.time is None:
                 problems.add(row, "time: missing; every event needs one")

@@ -1,7 +1,4 @@
-"""Columns of Arrow batches as values of rankcast: converted and checked by column, with the rows that do not fit.
-
-Only where something is wrong, or where a type has no direct counterpart (decimals, times written as text), rows are
-looked at one by one.
+"""Columns of Spark's batches as values (`rankcast.storage.events.arrow`), and what events in columns need beside that.
 
 Rows that are no events: set aside with the reason and the original, counted, never lost and never fatal.
 
@@ -14,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +22,11 @@ from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import value_code
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
-from rankcast.model.times import EPOCH, FIRST_INSTANT, LAST_INSTANT, NEVER, TICK, microseconds, parse_time
-from rankcast.model.values import INT_MAX, INT_MIN, Value, ValueType
+from rankcast.model.times import EPOCH, NEVER, TICK, microseconds, parse_time
+from rankcast.model.values import Value, ValueType
+from rankcast.storage.events.arrow import RowProblems, arrow_type, floats_of, is_text, python_values
 
-TIME = pa.timestamp("us", "UTC")
+TIME = arrow_type(ValueType.TIME)
 
 
 class RejectedRow(NamedTuple):
@@ -39,56 +36,22 @@ class RejectedRow(NamedTuple):
     original: str
 
 
-class RowProblems:
-    """What is wrong with the rows of a batch: the first thing found of each."""
+class BatchProblems(RowProblems):
+    """What is wrong with the rows of a batch, those that the source has marked included."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
+        super().__init__(len(batch))
         self._batch = batch
-        self._reasons: dict[int, str] = {}
-        self._originals: dict[int, str] = {}
-        if REASON in batch.schema.names:
-            self._take_marked()
-
-    def _take_marked(self) -> None:
-        """Take over what the source could not read."""
-        marked = np.flatnonzero(np.asarray(self._batch.column(REASON).is_valid()))
-        for row in marked.tolist():
-            self._reasons[row] = self._batch.column(REASON)[row].as_py()
-            if ORIGINAL in self._batch.schema.names:
-                original = self._batch.column(ORIGINAL)[row].as_py()
-                if original is not None:
-                    self._originals[row] = original
-
-    @property
-    def any(self) -> bool:
-        """Whether anything is wrong."""
-        return bool(self._reasons)
-
-    @property
-    def good(self) -> Array:
-        """The rows in which nothing is wrong."""
-        bad = np.zeros(len(self._batch), bool)
-        bad[list(self._reasons)] = True
-        return np.flatnonzero(~bad)
-
-    def has(self, row: int) -> bool:
-        """Whether something is wrong with a row."""
-        return row in self._reasons
-
-    def add(self, row: int, reason: str) -> None:
-        """Note what is wrong with a row."""
-        self._reasons.setdefault(row, reason)
-
-    def note(self, rows: Array, reason: str) -> None:
-        """Note what is wrong with some rows."""
-        for row in np.flatnonzero(rows).tolist():
-            self.add(row, reason)
+        names = batch.schema.names
+        marked = np.flatnonzero(np.asarray(batch.column(REASON).is_valid())).tolist() if REASON in names else []
+        self.reasons.update({row: batch.column(REASON)[row].as_py() for row in marked})
+        self._originals = {row: batch.column(ORIGINAL)[row].as_py() for row in marked} if ORIGINAL in names else {}
 
     def rejected(self) -> list[RejectedRow]:
         """Return the rows that are no events, in their order."""
         return [
             RejectedRow(reason, self._originals.get(row) or _original(self._batch, row))
-            for row, reason in sorted(self._reasons.items())
+            for row, reason in sorted(self.reasons.items())
         ]
 
 
@@ -130,54 +93,6 @@ def as_text(column: Any) -> Any:
     return column.cast(pa.string()) if pa.types.is_integer(column.type) or pa.types.is_null(column.type) else column
 
 
-def plain_column(name: str, column: Any, problems: RowProblems) -> Any:
-    """Return a column with values of rankcast's types; note the rows whose value cannot be one."""
-    kind = column.type
-    if is_text(kind):
-        return _utf8(name, column, problems)
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        micros = column.cast(pa.timestamp("us")) if pa.types.is_date(kind) else column
-        micros = micros.cast(TIME)
-        ticks = np.asarray(micros.cast(pa.int64()).fill_null(0))
-        beyond = (ticks < FIRST_INSTANT) | (ticks > LAST_INSTANT)
-        if beyond.any():
-            problems.note(beyond, f"{name}: a time outside the years 1 to 9999")
-        return micros
-    if pa.types.is_decimal(kind):
-        return _from_decimal(name, column, problems)
-    return column
-
-
-def _utf8(name: str, column: Any, problems: RowProblems) -> Any:
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        for row, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
-            try:
-                (value or b"").decode("utf-8")
-            except UnicodeDecodeError as error:
-                problems.add(row, f"{name}: not UTF-8: byte 0x{value[error.start]:02x} at offset {error.start}")
-    return column
-
-
-def _from_decimal(name: str, column: Any, problems: RowProblems) -> Any:
-    """Return whole numbers where there are no fraction digits, else the nearest floats."""
-    kind = column.type
-    if kind.scale > 0:
-        return _floats(column)
-    values: list[Decimal | None] = column.to_pylist()
-    fits = [value is None or INT_MIN <= value <= INT_MAX for value in values]
-    for row in np.flatnonzero(~np.array(fits, bool)).tolist():
-        problems.add(row, f"{name}: {values[row]} does not fit a 64-bit integer")
-    pairs = zip(values, fits, strict=True)
-    return pa.array([int(value) if fit and value is not None else None for value, fit in pairs])
-
-
-def _floats(decimals: Any) -> Any:
-    """Return the nearest floats: Python rounds once; Arrow's own cast multiplies by a power of ten that is rounded."""
-    return pa.array([None if value is None else float(value) for value in decimals.to_pylist()], pa.float64())
-
-
 def as_times(name: str, column: Any, problems: RowProblems) -> Any:
     """Return a column of times, which may be written as texts."""
     if pa.types.is_null(column.type):
@@ -207,21 +122,7 @@ def conformed_column(name: str, column: Any, schema: Schema | None, problems: Ro
         except InvalidEventError as error:
             problems.add(row, str(error))
             found.append(None)
-    return pa.array(found, ARROW_TYPES[declared])
-
-
-ARROW_TYPES: Mapping[ValueType, pa.DataType] = {
-    ValueType.BOOL: pa.bool_(),
-    ValueType.INT: pa.int64(),
-    ValueType.FLOAT: pa.float64(),
-    ValueType.STRING: pa.string(),
-    ValueType.TIME: TIME,
-}
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type has texts."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return pa.array(found, arrow_type(declared))
 
 
 _IS_OF: Mapping[ValueType, Callable[[pa.DataType], bool]] = {
@@ -231,22 +132,6 @@ _IS_OF: Mapping[ValueType, Callable[[pa.DataType], bool]] = {
     ValueType.STRING: is_text,
     ValueType.TIME: pa.types.is_timestamp,
 }
-
-
-def python_values(column: Any) -> list[Any]:
-    """Return the values of a plain column as Python's."""
-    if pa.types.is_timestamp(column.type):
-        return [None if tick is None else as_datetime(tick) for tick in column.cast(pa.int64()).to_pylist()]
-    return list(column.to_pylist())
-
-
-def cell_values(name: str, column: Any, problems: RowProblems) -> list[Any]:
-    """Return the values of any column as Python's; note the rows whose value cannot be one."""
-    column = plain_column(name, column, problems)
-    try:
-        return python_values(column)
-    except (UnicodeDecodeError, OverflowError):  # rows that are noted as problems already
-        return [None if problems.has(row) else value.as_py() for row, value in enumerate(column)]
 
 
 def payload_key(name: str) -> str:
@@ -280,7 +165,7 @@ def vector_elements(column: Any) -> tuple[Array, Array]:
     sizes = np.asarray(pc.list_value_length(column).fill_null(0)).astype(np.int64)
     flat = pc.list_flatten(column)
     if pa.types.is_decimal(flat.type):
-        flat = _floats(flat)
+        flat = floats_of(flat)
     elements = np.asarray(flat.cast(pa.float64(), safe=False).fill_null(np.nan))
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes))), elements
 

@@ -50,8 +50,9 @@ from rankcast.spark.filesystems import FileSystem, resolved
 from rankcast.spark.metrics import ENDS
 from rankcast.spark.session import SparkSetupError
 from rankcast.spark.sources.event_reader import typed_document
-from rankcast.spark.sources.event_values import ARROW_TYPES, ORIGINAL, REASON
+from rankcast.spark.sources.event_values import ORIGINAL, REASON
 from rankcast.spark.sources.events import END, EventColumns
+from rankcast.storage.events.arrow import arrow_type
 from rankcast.storage.events.csv import events_of_csv
 from rankcast.storage.events.files import EventFormat, event_format
 from rankcast.storage.events.rows import text_id
@@ -295,7 +296,7 @@ class Layout:
         """The columns."""
         if self.schema is None:
             return pa.schema({DOCUMENT: pa.string(), **_MARKS})
-        kinds = {name: ARROW_TYPES[kind] for name, kind in {**ENVELOPE_TYPES, **self.schema.attributes}.items()}
+        kinds = {name: arrow_type(kind) for name, kind in {**ENVELOPE_TYPES, **self.schema.attributes}.items()}
         return pa.schema({name: kind for name, kind in kinds.items() if name != "specversion"} | _MARKS)
 
     def of_json(self, piece: Piece) -> Row:

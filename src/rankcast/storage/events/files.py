@@ -21,9 +21,9 @@ from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, InvalidFileError, Problem, RankcastError, shown
 from rankcast.model.events import Event, Identity
 from rankcast.model.schema import Schema
+from rankcast.storage.events.arrow import events_of_parquet, write_parquet
 from rankcast.storage.events.csv import events_of_csv, write_csv
 from rankcast.storage.events.json_lines import events_of_document, events_of_lines, write_lines, write_list
-from rankcast.storage.events.parquet import events_of_parquet, write_parquet
 from rankcast.storage.text_files import (
     MAX_FILE_BYTES,
     DamagedError,

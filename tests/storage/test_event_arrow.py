@@ -9,7 +9,7 @@ import pytest
 
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.model.events import Event
-from rankcast.storage.events import parquet as event_parquet
+from rankcast.storage.events import arrow
 from rankcast.storage.events.files import read_events
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -125,7 +125,7 @@ def test_a_bad_value_in_a_struct_is_named_with_its_path(read):
 
 
 def test_many_batches_are_read_in_order(read, monkeypatch):
-    monkeypatch.setattr(event_parquet, "BATCH_ROWS", 3)
+    monkeypatch.setattr(arrow, "BATCH_ROWS", 3)
     found, _ = read(n=pa.array(range(10)))
     assert [event.data["n"] for event in found] == list(range(10))
 
