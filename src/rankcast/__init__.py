@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rankcast.model.expressions import any_of as any_of
     from rankcast.model.expressions import attr as attr
     from rankcast.model.filters import Filter as Filter
+    from rankcast.model.periods import Every as Every
     from rankcast.model.policies import AllMatches as AllMatches
     from rankcast.model.policies import AtOnce as AtOnce
     from rankcast.model.policies import Continuous as Continuous
@@ -64,6 +65,7 @@ __getattr__, __dir__, __all__ = loading(
         "rankcast.model.events": ("Event",),
         "rankcast.model.expressions": ("all_of", "any_of", "attr"),
         "rankcast.model.filters": ("Filter",),
+        "rankcast.model.periods": ("Every",),
         "rankcast.model.policies": (
             "AllMatches",
             "AtOnce",

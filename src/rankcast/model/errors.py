@@ -185,3 +185,9 @@ class InvalidFileError(RankcastError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
+
+
+def require(fits: bool, name: str, value: object, expected: str) -> None:
+    """Raise unless a value that a subscriber states fits; the message has its name, the value and what is expected."""
+    if not fits:
+        raise InvalidSubscriptionError(f"{name}: {shown(value)} is not {expected}")

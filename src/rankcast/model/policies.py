@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
-from rankcast.model.errors import InvalidSubscriptionError, shown
+from rankcast.model.errors import InvalidSubscriptionError, require, shown
+from rankcast.model.periods import check_duration
 from rankcast.model.schema import Schema, check_attribute
 from rankcast.model.values import Value, family_of
 
@@ -115,12 +116,6 @@ def check_attributes(policy: Policy, schema: Schema) -> None:
         schema.type_of(name)
 
 
-def require(fits: bool, name: str, value: object, expected: str) -> None:
-    """Raise unless a value that a subscriber states fits; the message has its name, the value and what is expected."""
-    if not fits:
-        raise InvalidSubscriptionError(f"{name}: {shown(value)} is not {expected}")
-
-
 def is_number(value: object) -> bool:
     """Whether a value is an int or a float."""
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -155,12 +150,6 @@ def _check_diversity(value: object, k: int, window: object = 1) -> None:
             f"k: {k:,} of a window of {window:,} by diversity would take {k * window:,} distances per event; "
             f"expected at most {MOST_DISTANCES:,}"
         )
-
-
-def check_duration(name: str, value: object) -> None:
-    """Raise unless `value` is a duration above zero."""
-    fits = isinstance(value, timedelta) and value > timedelta(0)
-    require(fits, name, value, "a duration above zero; expected a timedelta")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TypeAlias
 
-from rankcast.model.errors import FilterTypeError, InvalidSubscriptionError, shown
-from rankcast.model.policies import check_duration, is_number, require
+from rankcast.model.errors import FilterTypeError, InvalidSubscriptionError, require, shown
+from rankcast.model.periods import check_duration
+from rankcast.model.policies import is_number
 from rankcast.model.schema import Schema, check_attribute
 from rankcast.model.values import FAMILY_OF_TYPE, Family
 

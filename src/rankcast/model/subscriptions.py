@@ -18,9 +18,10 @@ from typing import NamedTuple, NewType
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, shown
+from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, require, shown
 from rankcast.model.events import Event
 from rankcast.model.filters import Filter
+from rankcast.model.periods import check_duration
 from rankcast.model.policies import (
     ALL_MATCHES,
     AT_ONCE,
@@ -29,12 +30,10 @@ from rankcast.model.policies import (
     OnDemand,
     Policy,
     check_count,
-    check_duration,
     check_notify,
     check_policy,
     diversity_of,
     is_number,
-    require,
 )
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, check_relevance
 from rankcast.model.schema import Schema

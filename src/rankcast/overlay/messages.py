@@ -30,7 +30,7 @@ from rankcast.model.errors import InvalidEventError, InvalidMessageError, shown
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
-from rankcast.model.policies import check_duration
+from rankcast.model.periods import check_duration
 from rankcast.model.relevance import Relevance
 from rankcast.model.subscriptions import (
     Advertisement,

@@ -62,6 +62,7 @@ from rankcast.delivery.rules.queues import (
     step,
 )
 from rankcast.model.events import Identity
+from rankcast.model.periods import period_end
 from rankcast.model.policies import (
     AllMatches,
     Continuous,
@@ -72,7 +73,7 @@ from rankcast.model.policies import (
     Sliding,
     TopKWindow,
 )
-from rankcast.model.times import EPOCH, LATEST
+from rankcast.model.times import LATEST
 
 
 class EverythingQueue(Queue, frozen=True):
@@ -183,19 +184,6 @@ class SlidingQueue(Queue, frozen=True):
     def held(self) -> tuple[Candidate, ...]:
         """What is needed of the window."""
         return self.recent
-
-
-def period_end(now: datetime, period: timedelta) -> datetime:
-    """Return the end of the period that an instant lies in, or the end of time when that is sooner.
-
-    >>> from datetime import UTC
-    >>> period_end(datetime(2026, 1, 1, 0, 30, tzinfo=UTC), timedelta(hours=1)).hour
-    1
-    """
-    try:
-        return EPOCH + ((now - EPOCH) // period + 1) * period  # not by way of its start, which may be before the year 1
-    except OverflowError:
-        return LATEST
 
 
 def _plus(time: datetime, span: timedelta) -> datetime:
