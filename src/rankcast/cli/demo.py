@@ -6,27 +6,28 @@ The demo on Spark is in `spark_demo`, which is imported only when all that it ne
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from rankcast.cli.output.notifications import Writer, notification_writer
 from rankcast.cli.output.streams import write_json
 from rankcast.cli.output.terminal import console, progress, shown_attributes, table
 from rankcast.cli.replay import Replay, ReplayedEvent, compile_kernels, shown_policy
-from rankcast.hub import Match, Notification
+from rankcast.hub import Hub, Notification, Outcome
 from rankcast.language.printer import format_expression
-from rankcast.matching.explain import Explanation, explain
 from rankcast.model.errors import RankcastError
-from rankcast.model.events import Event
+from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import Subscriber
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.samples.feeds import flats
-from rankcast.samples.people import ANA, ANA_POLICY, BRUNO, BRUNO_CITY, PEOPLE
+from rankcast.samples.people import ANA, BRUNO, BRUNO_CITY, PEOPLE
 
 EVENTS, SMALL_EVENTS = 100_000, 3_000
 INSTEAD = "`rankcast demo --small` does without it"
@@ -42,13 +43,17 @@ class DemoSetupError(RankcastError):
     """Something that the demo on Spark needs is not installed."""
 
 
+class DifferentResultsError(RankcastError):
+    """A hub does not agree with what a demo says that somebody got."""
+
+
 @dataclass(slots=True)
 class Story:
-    """What happened to the named people, in order."""
+    """What happened to the named people, in order: what LUCKY was offered, what all got, and what UNLUCKY missed."""
 
-    matches: dict[str, list[Match]] = field(default_factory=lambda: defaultdict(list))
+    offered: list[Event] = field(default_factory=list)
     delivered: dict[str, list[Notification]] = field(default_factory=lambda: defaultdict(list))
-    missed: Explanation | None = None
+    missed: list[Event] = field(default_factory=list)
 
 
 def run_spark_demo(events: int, subscribers: int, seed: int, out: Path, *, as_json: bool) -> None:
@@ -97,33 +102,16 @@ def run_small_demo(events: int, seed: int, *, as_json: bool) -> None:
 
 
 def _remember(story: Story, replay: Replay, event: Event, published: ReplayedEvent, write: Writer | None) -> None:
-    names = {person.name for person in PEOPLE}
-    for match in published.matches:
-        if match.subscriber in names:
-            story.matches[match.subscriber].append(match)
+    matching = {match.subscriber for match in published.matches}
+    if LUCKY in matching:
+        story.offered.append(event)
+    if event.attributes["city"] == BRUNO_CITY and UNLUCKY not in matching:
+        story.missed.append(event)
     for notification in published.delivered:
-        if notification.subscriber in names:
+        if notification.subscriber in {person.name for person in PEOPLE}:
             story.delivered[notification.subscriber].append(notification)
             if write is not None:
                 write([notification])
-    if event.attributes["city"] == BRUNO_CITY and not any(m.subscriber == UNLUCKY for m in published.matches):
-        story.missed = _nearer(story.missed, event, _person(replay, UNLUCKY))
-
-
-def _person(replay: Replay, name: str) -> Subscriber:
-    return next(subscriber for subscriber in replay.hub.subscribers if subscriber.id == name)
-
-
-def _nearer(known: Explanation | None, event: Event, subscriber: Subscriber) -> Explanation:
-    """Return the miss with the fewest changes needed, of a number if possible, at the lowest rent."""
-    misses = [explain(event, subscription) for subscription in subscriber.subscriptions]
-    best = min(misses, key=_distance)
-    return best if known is None or _distance(best) <= _distance(known) else known
-
-
-def _distance(miss: Explanation) -> tuple[object, ...]:
-    not_numbers = sum(not isinstance(change.seen, int | float) for change in miss.changes)
-    return len(miss.changes), not_numbers, miss.event.attributes["rent"]
 
 
 def _tell(page: Console, people: list[Subscriber], replay: Replay, story: Story, seconds: float) -> None:
@@ -143,9 +131,9 @@ def _tell(page: Console, people: list[Subscriber], replay: Replay, story: Story,
             print_line(page, f"{ranks[subscription.id]:.2f}  {subscription.id:<7}{text}")
     page.print()
     _tell_counts(page, people, replay, story)
-    _tell_why(page, replay, story)
-    _tell_why_not(page, story)
-    _tell_miss(page, story)
+    ana, bruno = (next(person for person in people if person.id == name) for name in (LUCKY, UNLUCKY))
+    got = {note.event.identity for note in story.delivered[LUCKY]}
+    show_reasons(page, (ana, story.offered, got), (bruno, story.missed))
     page.print(
         f"{replay.events:,} events and {replay.matched:,} matches became {replay.delivered:,} notifications "
         f"in {seconds:.1f} s ({replay.events / seconds:,.0f} events/s)."
@@ -164,61 +152,47 @@ def _tell_counts(page: Console, people: list[Subscriber], replay: Replay, story:
     page.print()
 
 
-def _tell_why(page: Console, replay: Replay, story: Story) -> None:
-    """Show the last flat that was delivered to LUCKY, with the verdict of each subscription."""
-    if not story.delivered[LUCKY]:
-        return
-    note = story.delivered[LUCKY][-1]
-    print_flat(page, f"Why {LUCKY} got {note.event.id}, with rank {note.rank:g}", note.event)
-    for subscription in _person(replay, LUCKY).subscriptions:
-        _show(page, explain(note.event, subscription))
-    page.print()
+def show_reasons(
+    page: Console,
+    lucky: tuple[Subscriber, Sequence[Event], Collection[Identity]],
+    unlucky: tuple[Subscriber, Sequence[Event]],
+) -> None:
+    """Tell why somebody got the last flat and did not get another, of those offered, and why another was not offered
+    one; a hub that is given the same events says so, and has to agree."""
+    ana, offered, got = lucky
+    for heading, is_wanted in ((f"Why {ana.id} got", True), (f"Why {ana.id} did not get", False)):
+        last = next((at for at in reversed(range(len(offered))) if (offered[at].identity in got) is is_wanted), None)
+        if last is not None:
+            outcome = _outcome(ana, offered[:last], offered[last])
+            if outcome.delivered is not is_wanted:
+                raise DifferentResultsError(f"{offered[last].id}: the engines differ on whether {ana.id} gets it")
+            _show_outcome(page, f"{heading} {offered[last].id}", offered[last], outcome)
+    bruno, missed = unlucky
+    if missed:
+        nearest = min(missed, key=lambda event: (abs(int(event.attributes["rent"]) - 500), event.id))  # type: ignore[arg-type]  # whole numbers
+        _show_outcome(page, f"Why {bruno.id} did not get {nearest.id}", nearest, _outcome(bruno, [], nearest))
 
 
-def _tell_why_not(page: Console, story: Story) -> None:
-    """Show the last match that LUCKY did not get, and the better ones that kept it away."""
-    got = {note.event.identity for note in story.delivered[LUCKY]}
-    window, k = ANA_POLICY.window, ANA_POLICY.k
-    for at in reversed(range(len(story.matches[LUCKY]))):
-        match = story.matches[LUCKY][at]
-        recent = [other for other in story.matches[LUCKY][max(0, at - window + 1) : at] if _valid(other, match)]
-        better = sorted((other for other in recent if other.rank > match.rank), key=lambda other: -other.rank)
-        if match.event.identity not in got and len(better) >= k:
-            print_flat(page, f"Why {LUCKY} did not get {match.event.id}, with rank {match.rank:g}", match.event)
-            page.print(f"  It matched {', '.join(match.matched)}, but at least {k} of the last {window} are better:")
-            for other in better[-k:]:
-                print_line(page, f"  {other.rank:g}  {other.event.id}: {flat_text(other.event)}")
-            page.print()
-            return
+def _outcome(subscriber: Subscriber, before: Sequence[Event], event: Event) -> Outcome:
+    """Return what a hub says of an event, after those that the person was offered before it."""
+    hub = Hub([subscriber], schema=None)
+    for earlier in before:
+        hub.publish(earlier, earlier.time)
+    return hub.explain(event, subscriber.id, event.time)
 
 
-def _valid(other: Match, match: Match) -> bool:
-    return match.event.time is not None and other.event.is_valid_at(match.event.time)
-
-
-def _tell_miss(page: Console, story: Story) -> None:
-    """Show the nearest miss of UNLUCKY."""
-    if story.missed is None:
-        return
-    print_flat(page, f"Why {UNLUCKY} did not get {story.missed.event.id}", story.missed.event)
-    _show(page, story.missed)
-    page.print()
-
-
-def _show(page: Console, explanation: Explanation) -> None:
-    for line in f"[{explanation.subscription.id}] {explanation}".splitlines():
-        print_line(page, line, "green" if explanation.matched else "none")
-
-
-def print_flat(page: Console, heading: str, event: Event) -> None:
-    """Print a heading, and below it a flat."""
+def _show_outcome(page: Console, heading: str, event: Event, outcome: Outcome) -> None:
     page.print(heading, style="bold")
-    print_line(page, flat_text(event))
+    *reasons, verdict = str(outcome).splitlines()
+    for line in (flat_text(event), *reasons):
+        print_line(page, line)
+    page.print(Padding(Text(verdict), (0, 0, 0, 2)))
+    page.print()
 
 
-def print_line(page: Console, text: str, style: str = "none") -> None:
+def print_line(page: Console, text: str) -> None:
     """Print a text on a line of its own, indented, and cut off where the page ends."""
-    page.print(f"  {text}", style=style, no_wrap=True, overflow="ellipsis")
+    page.print(f"  {text}", no_wrap=True, overflow="ellipsis")
 
 
 def flat_text(event: Event) -> str:

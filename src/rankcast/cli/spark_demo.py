@@ -27,15 +27,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
 from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
 
 from rankcast.arrays import Array
-from rankcast.cli.demo import flat_text, print_flat, print_line
+from rankcast.cli.demo import flat_text, show_reasons
 from rankcast.cli.output.terminal import console, progress, table
 from rankcast.cli.replay import shown_policy
-from rankcast.hub import Hub, Outcome
-from rankcast.model.errors import RankcastError
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber
 from rankcast.plotting import BLUE, ORANGE, mark_numbers, save_picture, tidy
@@ -52,10 +48,6 @@ POLL_SECONDS = 0.5
 GREY = "#BBBBBB"
 
 Answer = TypeVar("Answer")
-
-
-class DifferentResultsError(RankcastError):
-    """Spark and the hub do not agree on what somebody gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,47 +208,18 @@ def _show_people(page: Console, told: Told) -> None:
 
 def _show_reasons(page: Console, told: Told) -> None:
     """Tell why ANA got a flat and did not get another that she wanted, and why BRUNO was not offered one."""
-    ana, bruno = ANA.name, BRUNO.name
-    number = next(at for at, person in enumerate(told.people) if person.id == ana)
-    wanted = _in_order(told, told.matched.of(np.array([number])))
-    got = {told.events[at].identity for at in told.delivered.of(np.array([number])).event.tolist()}
-    for heading, is_wanted in ((f"Why {ana} got", True), (f"Why {ana} did not get", False)):
-        last = next((at for at in reversed(range(len(wanted))) if (wanted[at].identity in got) is is_wanted), None)
-        if last is not None:
-            outcome = _outcome(told, number, wanted[:last], wanted[last])
-            if outcome.delivered is not is_wanted:
-                raise DifferentResultsError(f"{wanted[last].id}: Spark and the hub differ on whether {ana} gets it")
-            _show_outcome(page, f"{heading} {wanted[last].id}", wanted[last], outcome)
-    other = next(at for at, person in enumerate(told.people) if person.id == bruno)
-    offered = set(told.matched.of(np.array([other])).event.tolist())
+    (ana, first), (bruno, other) = (
+        next((person, np.array([at])) for at, person in enumerate(told.people) if person.id == one.name)
+        for one in (ANA, BRUNO)
+    )
+    events = sorted(  # as they are published everywhere
+        (told.events[at] for at in told.matched.of(first).event.tolist()),
+        key=lambda event: (event.time, event.source, event.id),
+    )
+    got = {told.events[at].identity for at in told.delivered.of(first).event.tolist()}
+    offered = set(told.matched.of(other).event.tolist())
     missed = [e for at, e in enumerate(told.events) if at not in offered and e.attributes["city"] == BRUNO_CITY]
-    if missed:
-        nearest = min(missed, key=lambda event: (abs(int(event.attributes["rent"]) - 500), event.id))  # type: ignore[arg-type]  # whole numbers
-        _show_outcome(page, f"Why {bruno} did not get {nearest.id}", nearest, _outcome(told, other, [], nearest))
-
-
-def _in_order(told: Told, rows: OutcomeRows) -> list[Event]:
-    """Return the events of rows in the order in which they are published everywhere."""
-    found = [told.events[at] for at in rows.event.tolist()]
-    return sorted(found, key=lambda event: (event.time, event.source, event.id))
-
-
-def _outcome(told: Told, person: int, before: Sequence[Event], event: Event) -> Outcome:
-    """Return what a hub says of an event, after those that the person was offered before it."""
-    subscriber = told.people[person]
-    hub = Hub([subscriber], schema=None)
-    for earlier in before:
-        hub.publish(earlier, earlier.time)
-    return hub.explain(event, subscriber.id, event.time)
-
-
-def _show_outcome(page: Console, heading: str, event: Event, outcome: Outcome) -> None:
-    print_flat(page, heading, event)
-    *reasons, verdict = str(outcome).splitlines()
-    for line in reasons:
-        print_line(page, line)
-    page.print(Padding(Text(verdict), (0, 0, 0, 2)))
-    page.print()
+    show_reasons(page, (ana, events, got), (bruno, missed))
 
 
 def _show_policies(page: Console, found: Sequence[Figures]) -> None:

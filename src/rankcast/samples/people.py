@@ -43,7 +43,6 @@ class Person:
         )
 
 
-ANA_POLICY = Sliding(k=3, window=100)
 ANA = Person(
     "ana",
     "wants a flat in Porto, best at a fair rent",
@@ -51,7 +50,7 @@ ANA = Person(
         "fair": ("city = 'Porto' and rent between 500 and 900", 0.9),
         "large": ("city = 'Porto' and rooms >= 3", 0.6),
     },
-    ANA_POLICY,
+    Sliding(k=3, window=100),
 )
 BRUNO_CITY = "Coimbra"
 BRUNO = Person(
