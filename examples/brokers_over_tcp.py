@@ -21,8 +21,8 @@ from itertools import count
 import numpy as np
 
 from rankcast import Event, Subscriber, Subscription, parse_filter
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.cloudevents import event_to_json
-from rankcast.model.subscriptions import Advertisement
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Listed, Rejected, Send
 from rankcast.overlay.messages import (

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import FAIRNESS, Advertisement
 from rankcast.model.events import Event
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import ValueType
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Rejected, Send
@@ -77,13 +78,13 @@ def interest(name="bo", text="rent < 900", score=1.0):
     return Interest(SubscriptionKey(name, "0"), parse_filter(text), score)
 
 
-def flats(name="flats", text="true", k=None, **options):
-    return Advertise(Advertisement(name, "/flats", parse_filter(text), k=k), **options)
+def flats(name="flats", text="true", k=None, ranking=FAIRNESS, **options):
+    return Advertise(Advertisement(name, "/flats", parse_filter(text), k=k, ranking=ranking), **options)
 
 
-def anything(name="a", k=None, **options):
+def anything(name="a", k=None, ranking=FAIRNESS, **options):
     """Return the announcement of any events, of a source that is called after it."""
-    return Advertise(Advertisement(name, f"/{name}", parse_filter("true"), k=k), **options)
+    return Advertise(Advertisement(name, f"/{name}", parse_filter("true"), k=k, ranking=ranking), **options)
 
 
 def event(name="1", **data):

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rankcast.hub import Verdict as Verdict
     from rankcast.language.parser import parse_filter as parse_filter
     from rankcast.language.printer import format_filter as format_filter
+    from rankcast.model.advertisements import Advertisement as Advertisement
+    from rankcast.model.advertisements import AudienceRanking as AudienceRanking
+    from rankcast.model.advertisements import Scoring as Scoring
+    from rankcast.model.advertisements import Ties as Ties
     from rankcast.model.cloudevents import event_from_json as event_from_json
     from rankcast.model.cloudevents import event_to_json as event_to_json
     from rankcast.model.errors import RankcastError as RankcastError
@@ -60,6 +64,7 @@ __getattr__, __dir__, __all__ = loading(
         "rankcast.hub": ("CallbackError", "Hub", "Notification", "Outcome", "Verdict"),
         "rankcast.language.parser": ("parse_filter",),
         "rankcast.language.printer": ("format_filter",),
+        "rankcast.model.advertisements": ("Advertisement", "AudienceRanking", "Scoring", "Ties"),
         "rankcast.model.cloudevents": ("event_from_json", "event_to_json"),
         "rankcast.model.errors": ("RankcastError",),
         "rankcast.model.events": ("Event",),

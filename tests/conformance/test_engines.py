@@ -17,7 +17,7 @@ from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.samples.feeds import FEEDS
 from rankcast.testing.arrivals import Arrivals, HubOfArrivals, arrivals, check_arrivals
-from rankcast.testing.conformance import Case, HubEngine, IndexEngine, cases, check
+from rankcast.testing.conformance import Case, HubEngine, IndexEngine, advertised_cases, cases, check
 from rankcast.testing.overlay_engine import OverlayEngine
 
 HUBS = {"hub": HubEngine(), "hub-steps": HubEngine(kernels=False), "hub-kernels": HubEngine(kernels=True)}
@@ -33,6 +33,12 @@ def test_random_cases(case):
 
 @given(case=cases(everything=True))
 def test_random_cases_with_own_policies_and_every_way_to_be_notified(case):
+    for engine in HUBS.values():
+        check(engine, case)
+
+
+@given(case=advertised_cases(everything=True))
+def test_random_cases_whose_events_are_for_the_k_best_subscribers(case):
     for engine in HUBS.values():
         check(engine, case)
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, UnknownAttributeError
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant, attr
@@ -25,7 +26,7 @@ from rankcast.model.policies import (
 )
 from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Advertisement, Priority, RankBy, Subscriber, Subscription, unique_subscribers
+from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription, unique_subscribers
 from rankcast.model.values import ValueType
 from rankcast.testing.strategies import subscribers, times
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from broker_bench import anything, subscriber
 from rankcast.hub import Hub
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
 from rankcast.model.policies import Continuous
-from rankcast.model.subscriptions import Advertisement
 from rankcast.model.times import EARLIEST
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver

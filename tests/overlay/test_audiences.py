@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from broker_bench import anything, subscriber
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import matches
+from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
 from rankcast.model.policies import Continuous, Sliding
@@ -18,7 +19,7 @@ from rankcast.model.relevance import Closeness, Cosine, Target
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay import snapshots
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import AudienceRanking, Interest, Scoring, Ties
+from rankcast.overlay.messages import Interest
 from rankcast.overlay.routing.choosing import choose, is_relevant
 from rankcast.overlay.routing.interests import Record
 from rankcast.overlay.routing.strategies import Strategy

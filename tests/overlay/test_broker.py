@@ -24,21 +24,20 @@ from broker_bench import (
     subscriber,
 )
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
 from rankcast.model.policies import AT_ONCE, Continuous, Gathered, OnDemand, Periodic, Sliding
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import ValueType
 from rankcast.overlay import publishing
 from rankcast.overlay.effects import Deliver, Listed, Reason, RefusedError, Send
 from rankcast.overlay.links import MAX_WAITING, Inbox, Outbox
 from rankcast.overlay.messages import (
-    FAIRNESS,
     MAX_NUMBER,
     Advertise,
     Alive,
-    AudienceRanking,
     Connect,
     CountQuery,
     CountReply,
@@ -48,7 +47,6 @@ from rankcast.overlay.messages import (
     Read,
     Renew,
     Reset,
-    Scoring,
     Session,
     Subscribe,
     Synced,
@@ -62,7 +60,7 @@ from rankcast.overlay.snapshots import restored, snapshot
 
 def test_weights_of_neighbours_that_add_up_to_more_than_a_message_may_say_are_told_as_that_much():
     bench = Bench(Strategy.ANCESTOR_FAIR_K)
-    bench.peer("left", Advertise(Advertisement("a", "/a", parse_filter("true"), k=1), FAIRNESS))
+    bench.peer("left", Advertise(Advertisement("a", "/a", parse_filter("true"), k=1)))
     most = float(MAX_NUMBER - 1)
 
     def heavy(name, low, high):

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from rankcast.covering.topk.poset import Poset
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import SubscriptionKey
-from rankcast.overlay.messages import AudienceRanking, Interest, Scoring, Ties
+from rankcast.overlay.messages import Interest
 from rankcast.overlay.routing.broker_choice import Fit, best_broker, fit
-from rankcast.overlay.routing.choosing import choose, distances, is_relevant, quotas, shuffle
+from rankcast.overlay.routing.choosing import chance, choose, is_relevant, quotas
 from rankcast.overlay.routing.interests import Record
 
 EVENT = Event("1", "/s", data={"x": 5})
@@ -40,20 +41,15 @@ def is_near(count, probability):
     return abs(count - RUNS * probability) <= 5 * deviation
 
 
-def test_the_weighted_shuffle_takes_each_next_in_proportion_to_its_weight_among_those_left():
+def test_chance_takes_each_next_in_proportion_to_its_weight_among_those_left():
     weights, random = np.array([1.0, 2.0, 5.0]), np.random.default_rng(1)
-    found = [tuple(shuffle(weights, random)) for _ in range(RUNS)]
+    found = [tuple(np.argsort(chance(weights, random)).tolist()) for _ in range(RUNS)]
     for order in permutations(range(3)):
         probability, left = 1.0, weights.sum()
         for at in order:
             probability *= weights[at] / left
             left -= weights[at]
         assert is_near(found.count(order), probability)
-
-
-@given(st.lists(st.floats(0.1, 100), max_size=20), st.integers(0, 99))
-def test_a_shuffle_is_a_permutation(weights, seed):
-    assert sorted(shuffle(np.array(weights), np.random.default_rng(seed))) == list(range(len(weights)))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 20), st.integers(0, 99))
@@ -96,45 +92,6 @@ def test_by_diversity_those_come_first_that_nobody_resembles():
     records = [record(f"same{at}", text="x between 0 and 10") for at in range(3)]
     records += [record("other", text="x between 4 and 100")]
     assert names(choose(records, 1, AudienceRanking(Scoring.DIVERSITY), EVENT, np.random.default_rng(1))) == ["other"]
-
-
-BOXES = st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 3), st.integers(0, 3))
-
-
-def box(sides):
-    x1, x2, y1, y2 = sides
-    return parse_filter(f"x between {min(x1, x2)} and {max(x1, x2)} and y between {min(y1, y2)} and {max(y1, y2)}")
-
-
-@given(st.lists(BOXES, min_size=1, max_size=6))
-def test_the_distance_of_filters_is_a_metric(drawn):
-    found = distances([box(one) for one in drawn])
-    assert np.all(found >= 0)
-    assert np.all(found <= 1)
-    assert np.allclose(found, found.T)
-    equal = [[box(one) == box(other) for other in drawn] for one in drawn]
-    assert np.array_equal(found < 1e-12, equal)
-    for middle in range(len(drawn)):
-        assert np.all(found <= found[:, [middle]] + found[[middle], :] + 1e-9)
-
-
-@given(st.lists(BOXES, min_size=1, max_size=6))
-def test_the_distance_does_not_depend_on_units(drawn):
-    grown = [(x1**3, x2**3, 7 * y1, 7 * y2) for x1, x2, y1, y2 in drawn]
-    assert np.array_equal(distances([box(one) for one in drawn]), distances([box(one) for one in grown]))
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("x < 5", "x < 5", 0.0),
-        ("x < 5", "x > 5", 1.0),
-        ("x = 1", "y = 1", 1 - 1 / 5),  # of 3 x 3 cells each has a row of 3, and they share 1
-        ("name prefix 'a'", "name prefix 'ab'", 1 - 1 / 3),
-    ],
-)
-def test_distances_count_cells(one, other, expected):
-    assert distances([parse_filter(one), parse_filter(other)])[0, 1] == pytest.approx(expected)
 
 
 def poset(*texts):

@@ -20,19 +20,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from broker_network import Network, tree
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import evaluate
+from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring, Ties
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription
+from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import (
-    Advertise,
-    AudienceRanking,
-    Publish,
-    Scoring,
-    Subscribe,
-    Ties,
-    Unadvertise,
-    Unsubscribe,
-)
+from rankcast.overlay.messages import Advertise, Publish, Subscribe, Unadvertise, Unsubscribe
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.snapshots import restored, snapshot
 
@@ -149,8 +141,8 @@ class Overlay(RuleBasedStateMachine):
 
     def announce(self, name):
         where, space = self.publishers[name]
-        advertisement = Advertisement(name, f"/{name}", parsed(space), k=self.k)
-        self.network.say(where, Advertise(advertisement, self.ranking), name)
+        advertisement = Advertisement(name, f"/{name}", parsed(space), k=self.k, ranking=self.ranking)
+        self.network.say(where, Advertise(advertisement), name)
 
     @precondition(lambda self: self.publishers)
     @rule(pick=PICK)

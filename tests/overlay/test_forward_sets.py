@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from rankcast.covering.relation import covers
 from rankcast.covering.topk.order import Ranking
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import FAIRNESS, NO_SCHEMA, Advertisement, AudienceRanking, Scoring, Ties
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import NO_SCHEMA, Advertisement, SubscriptionKey
+from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.model.values import ValueType
-from rankcast.overlay.messages import FAIRNESS, Advertise, AudienceRanking, Interest, Scoring, Ties
+from rankcast.overlay.messages import Advertise, Interest
 from rankcast.overlay.routing import forward_sets
-from rankcast.overlay.routing.forward_sets import ForwardSet, ScoreOrder
+from rankcast.overlay.routing.forward_sets import ForwardSet, ScoreOrder, proof_of
 from rankcast.overlay.routing.strategies import Strategy
 
 EVERYTHING = parse_filter("true")
@@ -22,7 +23,7 @@ COUNTING = (Strategy.RANK_COVER_K, Strategy.ANCESTOR_COVER_K, Strategy.ANCESTOR_
 
 
 def advertise(k=None, ranking=FAIRNESS, schema=NO_SCHEMA):
-    return Advertise(Advertisement("a", "/a", EVERYTHING, schema, k), ranking)
+    return Advertise(Advertisement("a", "/a", EVERYTHING, schema, k, ranking))
 
 
 def interest(name, wanted, score=1.0, relevance=None):
@@ -63,7 +64,7 @@ def outranks(ranking, one, other):
     (first, above), (second, below) = one, other
     if covers(above.filter, below.filter) is not True:
         return False
-    if ranking.proof is Ranking.AGNOSTIC:
+    if proof_of(ranking) is Ranking.AGNOSTIC:
         return covers(below.filter, above.filter) is not True or first < second
     scores = [0.0 if ranking.scoring is Scoring.NONE else held.score for held in (above, below)]
     tie = (above.key, first) < (below.key, second) if ranking.ties is Ties.BY_ID else first < second

@@ -6,13 +6,13 @@ import pytest
 
 from broker_bench import NOW, Bench, delivered, event, flats, interest, prepared, rejected, sent, subscriber
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import AudienceRanking, Scoring
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Priority, Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.effects import Reason
 from rankcast.overlay.messages import (
     MAX_BYTES,
     Alive,
-    AudienceRanking,
     Connect,
     CountQuery,
     CountReply,
@@ -21,7 +21,6 @@ from rankcast.overlay.messages import (
     Publish,
     Read,
     Renew,
-    Scoring,
     Session,
     Subscribe,
     Synced,

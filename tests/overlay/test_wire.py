@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring, Ties
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.messages import (
     MAX_BYTES,
     MAX_PACKET_BYTES,
     Advertise,
     Alive,
-    AudienceRanking,
     Connect,
     CountQuery,
     CountReply,
@@ -27,11 +27,9 @@ from rankcast.overlay.messages import (
     Read,
     Renew,
     Reset,
-    Scoring,
     Session,
     Subscribe,
     Synced,
-    Ties,
     Unadvertise,
     Unsubscribe,
     Weigh,
@@ -49,16 +47,16 @@ SESSION = Session(1, 2)
 @st.composite
 def advertisements(draw):
     schema = draw(schemas())
-    return Advertisement("flats", "/flats", draw(filters()), schema, draw(st.none() | st.integers(1, 9)))
+    ranking = st.builds(AudienceRanking, st.sampled_from(Scoring), st.sampled_from(Ties), st.integers(0, 9))
+    return Advertisement("flats", "/flats", draw(filters()), schema, draw(st.none() | st.integers(1, 9)), draw(ranking))
 
 
 def messages():
-    ranking = st.builds(AudienceRanking, st.sampled_from(Scoring), st.sampled_from(Ties))
     leases = st.none() | st.timedeltas(min_value=timedelta(microseconds=1))
     interests = st.builds(Interest, st.just(KEY), filters(), st.floats(0, 1), st.none() | relevances())
     weights = st.floats(0.5, 100)
     peers = st.one_of(
-        st.builds(Advertise, advertisements(), ranking),
+        st.builds(Advertise, advertisements()),
         st.builds(Forward, interests, st.lists(st.tuples(st.just("flats"), weights), max_size=2).map(tuple)),
         st.builds(Weigh, st.just("flats"), st.lists(st.tuples(st.just(KEY), weights), max_size=2).map(tuple)),
         st.builds(Publish, st.just("flats"), events(), st.none() | st.integers(0, 5), st.none() | st.just((KEY,))),

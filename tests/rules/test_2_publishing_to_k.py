@@ -3,10 +3,11 @@
 import pytest
 
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import FAIRNESS, Advertisement, AudienceRanking, Scoring, Ties
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import Advertisement, Subscriber, Subscription, SubscriptionKey
+from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import FAIRNESS, Advertise, AudienceRanking, Scoring, Ties
+from rankcast.overlay.messages import Advertise
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import star
@@ -17,7 +18,7 @@ EVERYTHING = parse_filter("true")
 def overlay(strategy, people, k=2, ranking=FAIRNESS):
     """A core with the publisher and some edges; `people` are (edge, filter, rank) by name."""
     made = Simulation(star(3), Settings(strategy))
-    made.advertise("core", Advertise(Advertisement("a", "/a", EVERYTHING, k=k), ranking))
+    made.advertise("core", Advertise(Advertisement("a", "/a", EVERYTHING, k=k, ranking=ranking)))
     made.settle()
     for name, (edge, text, rank) in people.items():
         made.subscribe(f"edge{edge}", Subscriber(name, (Subscription("1", parse_filter(text), rank),)))

@@ -21,16 +21,17 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeAlias, assert_never
+from typing import NamedTuple, TypeAlias, assert_never
 
 from msgspec import Struct
 
 from rankcast.compiling import readiness
 from rankcast.delivery.rules.forecast import ArrivalResult, Forecast
 from rankcast.delivery.stream.lateness import PendingEvent, Remembered, Reordering, ReorderingState
-from rankcast.hub.results import Late, Outcome, Verdict
+from rankcast.hub.results import Late, Outcome, Standing, Verdict
 from rankcast.matching.explain import Explanation, explain
 from rankcast.matching.index import FEW, Entry, Index, Run
+from rankcast.model.advertisements import Advertisement, AdvertisementId, Advertisements, AudienceLimit
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Gathered, Notify, OnDemand, Periodic
 from rankcast.model.subscriptions import Subscriber, SubscriberId
@@ -47,12 +48,17 @@ REMEMBERED = 100_000
 
 
 class PublishEvent(Struct, frozen=True):
-    """An event at `now`; `closed` when nothing more comes at that instant; `next_id` what it numbers events from."""
+    """An event at `now`; `closed` when nothing more comes at that instant; `next_id` what it numbers events from.
+
+    `advertisement` is the one that it belongs to, if any, and `audience` whom it is for, if not for everybody.
+    """
 
     event: Event
     now: datetime
     closed: bool
     next_id: int
+    advertisement: AdvertisementId | None = None
+    audience: AudienceLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,20 @@ class RemoveSubscriber:
 
 
 @dataclass(frozen=True, slots=True)
+class AddAdvertisement:
+    """A new advertisement."""
+
+    advertisement: Advertisement
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAdvertisement:
+    """The end of an advertisement; events that were published before keep whom they are for."""
+
+    advertisement: AdvertisementId
+
+
+@dataclass(frozen=True, slots=True)
 class Advance:
     """Time passes to `now`."""
 
@@ -96,8 +116,23 @@ class Finish:
 
 
 Command: TypeAlias = (
-    PublishEvent | PublishEvents | AddSubscriber | ChangeSubscriber | RemoveSubscriber | Advance | Finish
+    PublishEvent
+    | PublishEvents
+    | AddSubscriber
+    | ChangeSubscriber
+    | RemoveSubscriber
+    | AddAdvertisement
+    | RemoveAdvertisement
+    | Advance
+    | Finish
 )
+
+
+class PendingPublish(NamedTuple):
+    """An event that is kept back, and whom it is for."""
+
+    event: Event
+    audience: AudienceLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +148,9 @@ class HubState:
     seen: tuple[tuple[Identity, datetime], ...] = ()
     subscribers: tuple[SubscriberRecord, ...] = ()
     watermark: datetime = EARLIEST
-    waiting: tuple[tuple[datetime, Event], ...] = ()
+    waiting: tuple[tuple[datetime, PendingPublish], ...] = ()
     late: int = 0
+    advertisements: tuple[Advertisement, ...] = ()
 
 
 class CommandResult(Struct):
@@ -153,7 +189,8 @@ class Core:
         few = sum(len(record.subscriber.subscriptions) for record in state.subscribers) <= MOST_PLAIN
         self._kernels = kernels
         self.serving = Serving(columnar=not few if kernels is None else kernels)
-        waiting = tuple(PendingEvent(time, event.identity, event) for time, event in state.waiting)
+        self.advertisements = Advertisements(state.advertisements)
+        waiting = tuple(PendingEvent(time, kept.event.identity, kept) for time, kept in state.waiting)
         kept = ReorderingState(state.watermark, waiting)
         self._waiting = None if lateness is None else Reordering(lateness, kept)
         self._seen = Remembered(state.seen)
@@ -189,6 +226,10 @@ class Core:
                 self._update(command)
             case RemoveSubscriber():
                 self._remove(command.subscriber)
+            case AddAdvertisement():
+                self.advertisements.add(command.advertisement)
+            case RemoveAdvertisement():
+                self.advertisements.withdraw(command.advertisement)
             case _:
                 assert_never(command)
         return done
@@ -230,7 +271,7 @@ class Core:
         if self._waiting is None:
             self.latest = max(self.latest, command.now)
             if self._is_new(event.identity):
-                self._take(event, self.latest, done, closed=command.closed)
+                self._take(event, command.audience, self.latest, done, closed=command.closed)
             else:
                 done.delivered += self.serving.advance(self.latest, closed=command.closed)
             return
@@ -241,7 +282,7 @@ class Core:
             self.late += 1
             done.late.append(late)
         elif late is None and (event.identity in self._waiting or self._is_new(event.identity)):
-            self._waiting.add(event.time or self.latest, event.identity, event)
+            self._waiting.add(event.time or self.latest, event.identity, PendingPublish(event, command.audience))
         self._advance(command.now, done, closed=command.closed)
 
     def _move_on(self, now: datetime) -> None:
@@ -253,7 +294,7 @@ class Core:
         """Let time pass to `now`: take in what was kept back, and let queues do what is due."""
         self._move_on(now)
         for pending in () if self._waiting is None else self._waiting.released():
-            self._take(pending.item, pending.time, done, closed=False)
+            self._take(*pending.item, pending.time, done, closed=False)
         if not self.keeps_back:
             done.delivered += self.serving.advance(self.reached, closed=closed)
         elif self.reached > EARLIEST:  # what comes first at the watermark's own instant, a change, may be yet to come
@@ -261,15 +302,19 @@ class Core:
 
     def _finish(self, done: CommandResult) -> None:
         for pending in () if self._waiting is None else self._waiting.rest():
-            self._take(pending.item, pending.time, done, closed=False)
+            self._take(*pending.item, pending.time, done, closed=False)
         done.delivered += self.serving.finish()
 
-    def _take(self, event: Event, now: datetime, done: CommandResult, *, closed: bool) -> None:
-        """Let an event arrive at the queues of those whom it interests."""
+    def _take(
+        self, event: Event, audience: AudienceLimit | None, now: datetime, done: CommandResult, *, closed: bool
+    ) -> None:
+        """Let an event arrive at the queues of those whom it interests, or of the k of them that it is for."""
         is_plain = self._kernels is None and not self.serving.is_columnar
         if is_plain and (readiness.loaded() or len(self._index) > MOST_PLAIN):
             self.serving.use_kernels()
         numbers = self._reader.match_one(event.attributes)
+        if audience is not None:
+            numbers = self.serving.chosen(event, numbers, audience)
         served = self.serving.arrive(event, numbers, now, closed=closed, tell=self.tells_matches)
         if served.notifications:
             done.delivered += served.notifications
@@ -300,10 +345,18 @@ class Core:
 
     def state(self) -> HubState:
         """Return everything that is remembered."""
-        waiting: ReorderingState[Event] = ReorderingState() if self._waiting is None else self._waiting.state()
-        records = tuple(self.serving.records())
+        waiting: ReorderingState[PendingPublish] = ReorderingState() if self._waiting is None else self._waiting.state()
         held = tuple((pending.time, pending.item) for pending in waiting.waiting)
-        return HubState(self.latest, self.next_id, self._seen.state(), records, waiting.watermark, held, self.late)
+        return HubState(
+            self.latest,
+            self.next_id,
+            self._seen.state(),
+            tuple(self.serving.records()),
+            waiting.watermark,
+            held,
+            self.late,
+            self.advertisements.all,
+        )
 
     def is_known(self, identity: Identity) -> bool:
         """Whether an event of this identity was published, as far as the hub remembers."""
@@ -312,6 +365,10 @@ class Core:
     def matches(self, event: Event) -> list[Match]:
         """Return whom an event interests and how much, in the order subscribers came."""
         return self.serving.matches(event, self._reader.match_one(event.attributes).tolist())
+
+    def place(self, event: Event, audience: AudienceLimit, state: SubscriberState) -> int | None:
+        """Return a subscriber's place among all whom an event interests, as its publisher ranks them."""
+        return self.serving.place(event, self._reader.match_one(event.attributes), audience, state)
 
     def _is_new(self, identity: Identity) -> bool:
         """Whether an identity was not known; it is from now on, for at least as long as periods and lateness last."""
@@ -339,25 +396,37 @@ def _entries(state: SubscriberState) -> list[Entry]:
     return [Entry.of(number, held.filter, held.active_from, held.active_until) for number, held in owned]
 
 
-def outcome(core: Core, state: SubscriberState, event: Event, now: datetime) -> Outcome:
+def outcome(
+    core: Core, state: SubscriberState, event: Event, now: datetime, audience: AudienceLimit | None = None
+) -> Outcome:
     """Return the outcome for a subscriber's queue, with those of the queues of single subscriptions; change nothing."""
     explanations = tuple(explain(event, subscription) for subscription in state.subscriber.subscriptions)
     queues = core.serving.queues_of(state.subscriber.id).values()
-    first, *others = (_queue_outcome(core, queue, event, explanations, now) for queue in queues)
+    place = None if audience is None else core.place(event, audience, state)
+    standing = None if audience is None or place is None else Standing(place, audience.k)
+    first, *others = (_queue_outcome(core, queue, event, explanations, now, standing) for queue in queues)
     return replace(first, explanations=explanations, others=tuple(others))
 
 
 def _queue_outcome(
-    core: Core, queue: ServedQueue, event: Event, explanations: tuple[Explanation, ...], now: datetime
+    core: Core,
+    queue: ServedQueue,
+    event: Event,
+    explanations: tuple[Explanation, ...],
+    now: datetime,
+    standing: Standing | None,
 ) -> Outcome:
     subscriber = queue.owner.subscriber
     wanted = tuple(at for at, _ in queue.owner.competing(queue.subscription) if explanations[at].matched)
     found = Outcome(subscriber.id, (), None, Verdict.NO_MATCH, subscription=queue.subscription, decay=subscriber.decay)
+    found = replace(found, standing=standing)
     ranked = queue.ranked(event, wanted) if wanted else None
     if ranked is None:
         return replace(found, verdict=Verdict.NO_RELEVANCE) if wanted else found
     late = core.lateness_of(event, now)
     unseen = _not_seen(core, queue, event, late, max(now, core.latest))
+    if unseen in (None, Verdict.HELD) and standing is not None and standing.place > standing.k:
+        unseen = Verdict.NOT_CHOSEN
     if unseen is not None:
         return replace(found, rank=ranked.rank, verdict=unseen, late=late)
     ahead = core.serving.outlook(queue, event, ranked, max(now, core.latest))

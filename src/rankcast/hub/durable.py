@@ -24,6 +24,7 @@ from rankcast.hub.core import Command, Core, HubState, PublishEvent, PublishEven
 from rankcast.hub.engine import SNAPSHOT_EVERY
 from rankcast.language.lossless import decode, encode
 from rankcast.matching.index import Run
+from rankcast.model.advertisements import Advertisements
 from rankcast.model.errors import (
     InvalidEventError,
     InvalidFileError,
@@ -99,24 +100,27 @@ class FileJournal:
         core = Core(state, self.lateness, run, kernels)
         for row in self.log.rows(self.last):
             given = {number: given[number] for number in row.open}
-            given[row.number] = core.apply(self._command(row)).delivered
+            given[row.number] = core.apply(self._command(row, core.advertisements)).delivered
             self.last = row.number
             self.since += 1
         self.opened_at = self.last
         self.restored = True
         return core, tuple(note for number in sorted(given) for note in given[number])
 
-    def _command(self, row: Row) -> Command:
-        """Return the command of a row; events conform to the schema as they did when it was written."""
+    def _command(self, row: Row, advertisements: Advertisements) -> Command:
+        """Return the command of a row; events conform to the schemas as they did when it was written."""
         command: Command = decode(row.body.encode(), Command, "the input")
-        if self.schema is None:
-            return command
         if isinstance(command, PublishEvent):
-            return replace(command, event=command.event.conformed(self.schema))
+            return self._conformed(command, advertisements)
         if isinstance(command, PublishEvents):
-            conformed = (replace(one, event=one.event.conformed(self.schema)) for one in command.publishes)
-            return PublishEvents(tuple(conformed))
+            return PublishEvents(tuple(self._conformed(publish, advertisements) for publish in command.publishes))
         return command
+
+    def _conformed(self, publish: PublishEvent, advertisements: Advertisements) -> PublishEvent:
+        event = publish.event if self.schema is None else publish.event.conformed(self.schema)
+        if publish.advertisement is not None:
+            event = event.conformed(advertisements[publish.advertisement].schema)
+        return publish if event is publish.event else replace(publish, event=event)
 
     @property
     def wants_state(self) -> bool:

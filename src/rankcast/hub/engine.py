@@ -39,6 +39,7 @@ from msgspec import structs
 from rankcast.compiling import readiness
 from rankcast.delivery.stream.lateness import check_lateness
 from rankcast.hub.core import (
+    AddAdvertisement,
     AddSubscriber,
     Advance,
     ChangeSubscriber,
@@ -49,6 +50,7 @@ from rankcast.hub.core import (
     HubState,
     PublishEvent,
     PublishEvents,
+    RemoveAdvertisement,
     RemoveSubscriber,
     outcome,
 )
@@ -56,16 +58,29 @@ from rankcast.hub.estimate import estimates, variants_of
 from rankcast.hub.inputs import (
     SETTINGS,
     UNCHANGED,
+    AnyFilter,
     AnyPriority,
     AnySubscriptions,
     Unchanged,
     check_callable,
     check_instance,
+    filter_of,
+    ranking_of,
     settings_of,
     subscriptions_of,
 )
 from rankcast.hub.results import Callback, CallbackError, Estimated, Late, Outcome, Published, RejectedEvent
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import (
+    EVERYTHING,
+    FAIRNESS,
+    NO_SCHEMA,
+    Advertisement,
+    AdvertisementId,
+    Advertisements,
+    AudienceRanking,
+    Scoring,
+)
 from rankcast.model.errors import (
     DuplicateIdError,
     InvalidEventError,
@@ -139,6 +154,7 @@ class Hub:
         self,
         subscribers: Iterable[Subscriber] = (),
         *,
+        advertisements: Iterable[Advertisement] = (),
         schema: Schema | None = None,
         clock: Callable[[], datetime] = utc_now,
         source: str = "hub",
@@ -155,7 +171,8 @@ class Hub:
         With a `lateness` events are put in the order of their own times, as far as they are no later than that;
         `on_late` is called with those that are, and `on_match` with whatever interests somebody when it is taken in.
 
-        Subscribers that a brought back hub does not know are added and those that differ are updated. `sync` says what
+        Subscribers and advertisements that a brought back hub does not know are added and those that differ are
+        updated. `sync` says what
         the file outlasts: power failures ("full") or only the end of the process ("normal"). Raises InvalidFileError
         when the file is in use, damaged, of another program, of another format or of a hub with another schema
         or lateness.
@@ -184,7 +201,10 @@ class Hub:
         self._recovered: tuple[Notification, ...] = ()
         if path is None:
             checked = map(self._checked, unique_subscribers(subscribers).values())
-            state = HubState(subscribers=tuple(map(SubscriberRecord, checked)))
+            state = HubState(
+                subscribers=tuple(map(SubscriberRecord, checked)),
+                advertisements=tuple(map(self._checked_advertisement, advertisements)),
+            )
             self._core = Core(state, lateness, run_in_background, kernels)
         else:
             from rankcast.hub.durable import FileJournal  # noqa: PLC0415  # a hub without a file needs no database
@@ -192,7 +212,7 @@ class Hub:
             journal = FileJournal.opened(path, schema, sync, snapshot_every, lateness)
             self._core, self._recovered = journal.restore(run_in_background, kernels)
             self._journal = journal
-            self._declare(subscribers)
+            self._declare(subscribers, advertisements)
         self._core.tells_matches = on_match is not None
         if kernels is None and not self._core.serving.is_columnar:
             readiness.request()
@@ -368,15 +388,75 @@ class Hub:
             priorities = tuple(kept for kept in state.subscriber.priorities if subscription not in kept)
             self._done(ChangeSubscriber(structs.replace(state.subscriber, subscriptions=left, priorities=priorities)))
 
-    def publish(self, event: Event | Mapping[str, Any], now: datetime | None = None) -> list[Notification]:
+    @property
+    def advertisements(self) -> tuple[Advertisement, ...]:
+        """What is advertised, in the order it came."""
+        with self._lock:
+            return self._core.advertisements.all
+
+    def advertise(
+        self,
+        advertisement: str | Advertisement,
+        *,
+        source: str | None = None,
+        space: AnyFilter = EVERYTHING,
+        schema: Schema = NO_SCHEMA,
+        k: int | None = None,
+        ranking: AudienceRanking | Scoring | str = FAIRNESS,
+    ) -> Advertisement:
+        """Say what a source (the hub's own unless told) is going to publish, and that it is for the k best subscribers.
+
+        Its events have to lie in the `space`, with the attributes that the `schema` declares. Without a k they are for
+        everybody who wants them. The ranking says who is best: a `Scoring`, or an `AudienceRanking`.
+
+        >>> hub = Hub()
+        >>> _ = hub.subscribe_many({"ana": {"rent < 900": 0.9}, "rui": {"rent < 500": 0.8}, "eva": {"true": 0.1}})
+        >>> _ = hub.advertise("flats", k=2, ranking="preference")
+        >>> [note.subscriber for note in hub.publish({"rent": 450})]
+        ['ana', 'rui']
+        """
+        if not isinstance(advertisement, Advertisement):
+            advertisement = Advertisement(
+                AdvertisementId(advertisement),
+                self._source if source is None else source,
+                filter_of(space, self._schema),
+                schema,
+                k,
+                ranking_of(ranking),
+            )
+        with self._lock:
+            checked = self._checked_advertisement(advertisement)
+            if checked.id in {known.id for known in self._core.advertisements.all}:
+                raise DuplicateIdError(f"there is an advertisement {shown(checked.id)} already; withdraw it first")
+            self._done(AddAdvertisement(checked))
+        return checked
+
+    def withdraw(self, advertisement: str) -> None:
+        """End an advertisement; what was published before stays for whom it was."""
+        with self._lock:
+            self._done(RemoveAdvertisement(self._core.advertisements[advertisement].id))
+
+    def _checked_advertisement(self, advertisement: Advertisement) -> Advertisement:
+        check_instance("advertisement", advertisement, Advertisement, optional=False)
+        return advertisement if self._schema is None else advertisement.under(self._schema)
+
+    def publish(
+        self,
+        event: Event | Mapping[str, Any],
+        now: datetime | None = None,
+        *,
+        k: int | None = None,
+        advertisement: str | None = None,
+    ) -> list[Notification]:
         """Publish an event; return everything that is delivered by now: what was due before, then in the order of
         subscribers.
 
-        A mapping of attributes becomes an event of the hub's own source, numbered when it has no id. Raises
-        InvalidEventError, and changes nothing, when the event is malformed or does not fit the schema.
+        A mapping of attributes becomes an event of the hub's own source, numbered when it has no id. With a `k` it asks
+        for fewer subscribers than are advertised, by the `advertisement` that it names or by that of its source. Raises
+        InvalidEventError, and changes nothing, when the event is malformed or does not fit schema or advertisement.
         """
         with self._lock:
-            done = self._done(self._publish(event, now, self._core.next_id))
+            done = self._done(self._publish(event, now, self._core.next_id, k=k, advertisement=advertisement))
         return self._handed_over(done)
 
     def publish_many(self, events: Iterable[Event | Mapping[str, Any]], now: datetime | None = None) -> Published:
@@ -421,13 +501,17 @@ class Hub:
         now: datetime | None,
         next_id: int,
         taken: Collection[Identity] = (),
+        *,
+        k: int | None = None,
+        advertisement: str | None = None,
     ) -> PublishEvent:
         """Return the command of an event; what has no time of its own gets the hub's, which never goes back."""
         moment = self._now(now)
         if now is None and moment < self._core.latest:
             moment = self._core.latest
-        made, next_id = self._event(event, moment, next_id, taken)
-        return PublishEvent(made, moment, now is None, next_id)
+        made, next_id = self._event(event, moment, next_id, taken, advertisement)
+        admitted = self._core.advertisements.admit(made, k, advertisement)
+        return PublishEvent(admitted.event, moment, now is None, next_id, admitted.advertisement, admitted.audience)
 
     def advance(self, now: datetime | None = None) -> list[Notification]:
         """Let time pass without an event; return what is delivered up to now, `now` itself included."""
@@ -463,12 +547,22 @@ class Hub:
         with self._lock:
             return self._core.matches(self._event(event, max(now, self._core.latest), self._core.next_id)[0])
 
-    def explain(self, event: Event | Mapping[str, Any], subscriber: str, now: datetime | None = None) -> Outcome:
-        """Tell what an event would mean to a subscriber if it were published now; nothing is changed."""
+    def explain(
+        self,
+        event: Event | Mapping[str, Any],
+        subscriber: str,
+        now: datetime | None = None,
+        *,
+        k: int | None = None,
+        advertisement: str | None = None,
+    ) -> Outcome:
+        """Tell what an event would mean to a subscriber if it were published so now; nothing is changed."""
         now = self._now(now)
         with self._lock:
-            made, _ = self._event(event, max(now, self._core.latest), self._core.next_id)
-            return outcome(self._core, self._state(subscriber), made, now)
+            reached = max(now, self._core.latest)
+            made, _ = self._event(event, reached, self._core.next_id, advertisement=advertisement)
+            admitted = self._core.advertisements.admit(made, k, advertisement)
+            return outcome(self._core, self._state(subscriber), admitted.event, now, admitted.audience)
 
     def estimate(
         self,
@@ -563,8 +657,8 @@ class Hub:
             if callback is not None:
                 yield callback, note
 
-    def _declare(self, subscribers: Iterable[Subscriber]) -> None:
-        """Add those of the given subscribers that are unknown and update those that differ, all or none."""
+    def _declare(self, subscribers: Iterable[Subscriber], advertisements: Iterable[Advertisement]) -> None:
+        """Add what of the given is unknown and update what differs, all or none."""
         try:
             commands: list[Command] = []
             for subscriber in unique_subscribers(subscribers).values():
@@ -575,6 +669,11 @@ class Hub:
                 elif known.subscriber != checked:
                     preference_ranks(checked)
                     commands.append(ChangeSubscriber(checked))
+            known_ones = {advertisement.id: advertisement for advertisement in self._core.advertisements.all}
+            for wanted in Advertisements(map(self._checked_advertisement, advertisements)).all:
+                if wanted != known_ones.get(wanted.id):
+                    commands += [RemoveAdvertisement(wanted.id)] if wanted.id in known_ones else []
+                    commands.append(AddAdvertisement(wanted))
             if commands:
                 recovered = self._recovered
                 self._done(*commands)
@@ -639,6 +738,7 @@ class Hub:
         now: datetime,
         next_id: int,
         taken: Collection[Identity] = (),
+        advertisement: str | None = None,
     ) -> tuple[Event, int]:
         """Return an event with its time and in the types of the schema, and what events are numbered from then.
 
@@ -647,7 +747,8 @@ class Hub:
         if isinstance(event, Event):
             made = event.stamped(now)
         elif type(event) is dict or isinstance(event, Mapping):
-            made = Event.of(event, id=str(next_id), source=self._source, time=now)
+            source = self._source if advertisement is None else self._core.advertisements[advertisement].source
+            made = Event.of(event, id=str(next_id), source=source, time=now)
             while (self._core.is_known(made.identity) or made.identity in taken) and event.get("id") is None:
                 next_id += 1
                 made = replace(made, id=str(next_id))

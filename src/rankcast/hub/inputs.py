@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import AudienceRanking, Scoring
 from rankcast.model.errors import InvalidSubscriptionError, shown
 from rankcast.model.expressions import And, Constant, Constraint, Expression, Not, Or, check_expression
 from rankcast.model.filters import Filter
@@ -41,7 +42,7 @@ def subscriptions_of(given: AnySubscriptions, schema: Schema | None) -> tuple[Su
     return tuple(
         item
         if isinstance(item, Subscription)
-        else Subscription(SubscriptionId(str(number)), _filter(item, schema), rank)
+        else Subscription(SubscriptionId(str(number)), filter_of(item, schema), rank)
         for number, (item, rank) in enumerate(ranked, start=1)
     )
 
@@ -56,7 +57,8 @@ def _several(given: object) -> Iterable[object]:
     return (given,)
 
 
-def _filter(given: object, schema: Schema | None) -> Filter:
+def filter_of(given: object, schema: Schema | None) -> Filter:
+    """Return a filter that is given as text, as an expression or as such."""
     if isinstance(given, str):
         return parse_filter(given, schema)
     if isinstance(given, Filter):
@@ -79,13 +81,24 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def rank_by_of(given: RankBy | str) -> RankBy:
     """Return how ranks are combined."""
-    if isinstance(given, RankBy):
-        return given
+    return _member("rank_by", given, RankBy)
+
+
+def ranking_of(given: AudienceRanking | Scoring | str) -> AudienceRanking:
+    """Return how an audience is ranked; a scoring alone leaves ties to chance."""
+    return given if isinstance(given, AudienceRanking) else AudienceRanking(_member("ranking", given, Scoring))
+
+
+_Kind = TypeVar("_Kind", bound=Enum)
+
+
+def _member(name: str, given: object, kind: type[_Kind]) -> _Kind:
+    """Return a member of an enum that is given as such or by its value."""
     try:
-        return RankBy(given)
+        return kind(given)
     except ValueError:
-        known = ", ".join(kind.value for kind in RankBy)
-        raise InvalidSubscriptionError(f"rank_by: {shown(given)} is not one of {known}") from None
+        known = ", ".join(member.value for member in kind)
+        raise InvalidSubscriptionError(f"{name}: {shown(given)} is not one of {known}") from None
 
 
 def priorities_of(given: str | Iterable[AnyPriority]) -> tuple[Priority, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rankcast.delivery.rules.forecast import Forecast
 from rankcast.matching.explain import Explanation
@@ -105,6 +105,7 @@ class Verdict(Enum):
     TOO_OLD = "too old for the window"
     WAITING = "waiting for the end of the period"
     OUTRANKED = "not among the best"
+    NOT_CHOSEN = "not among those it is for"
     GATHERED = "gathered"
     ON_DEMAND = "read on demand"
 
@@ -120,9 +121,21 @@ _WORDS = {
     Verdict.TOO_OLD: "not delivered: the event is too old for the window",
     Verdict.WAITING: "not delivered now: with rank {rank} it waits for the end of the period{standing}",
     Verdict.OUTRANKED: "not delivered now: with rank {rank} it is not among the best{by}{standing}{chance}",
+    Verdict.NOT_CHOSEN: "not delivered: the subscriber is {standing}",
     Verdict.GATHERED: "not handed over now: with rank {rank} it is gathered{standing}",
     Verdict.ON_DEMAND: "not handed over: with rank {rank} it is there to be read{standing}",
 }
+
+
+class Standing(NamedTuple):
+    """A subscriber's place among all whom an event interests, as its publisher ranks them, and for how many it is."""
+
+    place: int
+    k: int
+
+    def __str__(self) -> str:
+        ending = {1: "st", 2: "nd", 3: "rd"}.get(self.place % 10 if self.place % 100 not in {11, 12, 13} else 0, "th")
+        return f"{self.place}{ending} of the {self.k} it was for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +146,8 @@ class Outcome:
     `outlook` tells where the event stands in its queue: its place, when it could still enter, or that it no longer can.
     `competitor` is the match to beat. All this is about the subscriber's queue;
     `others` has the outcomes for the queues of subscriptions with their own policies, each with its `subscription`.
-    `late` tells by how much the event would come too late, and `decay` how its rank fades.
+    `late` tells by how much the event would come too late, and `decay` how its rank fades. `standing` is the
+    subscriber's place among all whom the event interests, where its publisher wants it to reach only some of them.
     """
 
     subscriber: SubscriberId
@@ -146,6 +160,7 @@ class Outcome:
     others: tuple[Outcome, ...] = ()
     late: Late | None = None
     decay: Decay | None = None
+    standing: Standing | None = None
 
     @property
     def delivered(self) -> bool:
@@ -164,7 +179,7 @@ class Outcome:
             which="no subscription matches" if self.subscription is None else "the subscription does not match",
             beyond="" if self.late is None else f"{self.late.by} ",
             by=" by rank and diversity" if self.outlook is not None and self.outlook.diverse else "",
-            standing=self._standing,
+            standing=self._standing if self.verdict is not Verdict.NOT_CHOSEN else self.standing,
             chance=self._chance,
         )
 

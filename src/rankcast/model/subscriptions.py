@@ -3,14 +3,11 @@
 A subscription sees events whose time lies in [active_from, active_until): the start belongs to it and the end does not,
 so that a subscription replaced at an instant misses nothing and sees nothing twice. An event without a time is seen
 only by subscriptions without such bounds.
-
-Advertisements: what a publisher is going to publish, and how far it should reach.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple, NewType
@@ -19,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, require, shown
-from rankcast.model.events import Event
+from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.periods import check_duration
 from rankcast.model.policies import (
@@ -29,7 +26,6 @@ from rankcast.model.policies import (
     Notify,
     OnDemand,
     Policy,
-    check_count,
     check_notify,
     check_policy,
     diversity_of,
@@ -109,6 +105,16 @@ class Subscription(Struct, frozen=True, gc=False):
                 f"active_until: {format_time(self.active_until)} is not after active_from, "
                 f"{format_time(self.active_from)}"
             )
+
+    @property
+    def bounded(self) -> Filter:
+        """The filter with the bounds of activity among its constraints; raise when that is too large."""
+        bounds: list[Expression] = []
+        if self.active_from is not None:
+            bounds.append(Constraint("time", Operator.GE, (self.active_from,)))
+        if self.active_until is not None:
+            bounds.append(Constraint("time", Operator.LT, (self.active_until,)))
+        return Filter.of(all_of(self.filter.expression, *bounds)) if bounds else self.filter
 
     @property
     def scores_by_distance(self) -> bool:
@@ -294,35 +300,3 @@ def _checked_time(name: str, raw: object) -> datetime:
     if not isinstance(value, datetime):
         raise InvalidSubscriptionError(f"{name}: {shown(raw)} is not a time; expected an aware datetime")
     return value
-
-
-AdvertisementId = NewType("AdvertisementId", str)
-
-NO_SCHEMA = Schema()
-
-
-@dataclass(frozen=True, slots=True)
-class Advertisement:
-    """The events of one source: those in `space`, with the attributes that `schema` declares.
-
-    `k` asks that each event reach only its k best subscribers; None lets it reach every match.
-    """
-
-    id: AdvertisementId
-    source: str
-    space: Filter
-    schema: Schema = NO_SCHEMA
-    k: int | None = None
-
-    def __post_init__(self) -> None:
-        check_id("advertisement", self.id)
-        if self.k is not None:
-            check_count("k", self.k, at_least=1)
-
-    def permits(self, event: Event) -> bool:
-        """Whether an event is one of those announced."""
-        return (
-            event.source == self.source
-            and self.space.accepts(event.attributes)
-            and self.schema.required <= event.attributes.keys()
-        )

@@ -20,9 +20,10 @@ import numpy as np
 
 from rankcast.covering.group.cover import DEFAULT_CHECKING, Checking
 from rankcast.delivery.stream.lateness import Remembered
+from rankcast.model.advertisements import AdvertisementId, Scoring
 from rankcast.model.errors import InvalidMessageError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import AdvertisementId, SubscriberId, SubscriptionKey
+from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
 from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Effect, Listed, Reason, RefusedError, Rejected, Send
 from rankcast.overlay.leases import Deadlines, Lease, Leased, LeaseKind, Leases, Room
@@ -44,7 +45,6 @@ from rankcast.overlay.messages import (
     Read,
     Renew,
     Reset,
-    Scoring,
     Subscribe,
     Synced,
     Unadvertise,
@@ -348,7 +348,7 @@ class Broker:
         most = advertise.advertisement.k
         if (message.k is None) != (most is None) or (message.k or 0) > (most or 0):
             raise RefusedError(Reason.OUTSIDE, f"k: {message.k}, but {most} is advertised")
-        if message.targets is not None and advertise.ranking.scoring is not Scoring.DIVERSITY:
+        if message.targets is not None and advertise.advertisement.ranking.scoring is not Scoring.DIVERSITY:
             raise RefusedError(Reason.OUTSIDE, "a named audience, which the advertised ranking does not need")
         if message.targets is not None and len(message.targets) > (message.k or 0):
             raise RefusedError(Reason.OUTSIDE, f"an audience of {len(message.targets)}, but k is {message.k}")

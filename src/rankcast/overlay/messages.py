@@ -20,80 +20,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from rankcast.covering.topk.order import Ranking
 from rankcast.language.lossless import from_plain, json_bytes, to_plain
+from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, InvalidMessageError, shown
 from rankcast.model.events import Event
-from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
 from rankcast.model.periods import check_duration
 from rankcast.model.relevance import Relevance
-from rankcast.model.subscriptions import (
-    Advertisement,
-    AdvertisementId,
-    Subscriber,
-    SubscriberId,
-    Subscription,
-    SubscriptionId,
-    SubscriptionKey,
-)
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
 
 MAX_NUMBER = 2**53
 """Numbers of packets, sessions and counts stay below: every JSON reader keeps them exact."""
-
-
-class Scoring(Enum):
-    """What the score of a subscription is that matches an event, which goes to the k best.
-
-    - NONE: all are equal;
-    - PREFERENCE: its preference rank, which no publication changes;
-    - RELEVANCE: its preference rank times the event's relevance to it;
-    - DIVERSITY: the sum of its distances to all subscriptions that match (see `routing.choosing`): those that nobody
-      resembles come first.
-    """
-
-    NONE = "none"
-    PREFERENCE = "preference"
-    RELEVANCE = "relevance"
-    DIVERSITY = "diversity"
-
-
-class Ties(Enum):
-    """In which order subscriptions of equal score are taken: at random, with all orders as likely, or by key."""
-
-    FAIR = "fair"
-    BY_ID = "by id"
-
-
-@dataclass(frozen=True, slots=True)
-class AudienceRanking:
-    """How a publisher wants its audience ranked: by scores, and what decides between equals; by fairness alone.
-
-    A ranking must be able to prove that a subscription which covers another also ranks above it, for every publication;
-    else nothing may be hidden. `proof` says how: ranks drawn at random are taken to (that is what the paper evaluates),
-    fixed scores are compared, and scores that depend on the event prove nothing.
-
-    Paper: top-k covering for publish/subscribe overlays, sections III and IV, Appendix A.
-    """
-
-    scoring: Scoring = Scoring.NONE
-    ties: Ties = Ties.FAIR
-
-    @property
-    def proof(self) -> Ranking:
-        """How it is proven that a subscription ranks above another one."""
-        if self.scoring in (Scoring.RELEVANCE, Scoring.DIVERSITY):
-            return Ranking.UNPROVABLE
-        if self.scoring is Scoring.NONE and self.ties is Ties.FAIR:
-            return Ranking.AGNOSTIC
-        return Ranking.FIXED
-
-
-FAIRNESS = AudienceRanking()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +52,8 @@ class Interest:
     @staticmethod
     def of(subscriber: SubscriberId, subscription: Subscription, rank: float) -> Interest:
         """Return what others must know of a subscription of this preference rank."""
-        bounds: list[Expression] = []
-        if subscription.active_from is not None:
-            bounds.append(Constraint("time", Operator.GE, (subscription.active_from,)))
-        if subscription.active_until is not None:
-            bounds.append(Constraint("time", Operator.LT, (subscription.active_until,)))
-        wanted = subscription.filter
-        if bounds:
-            wanted = Filter.of(all_of(wanted.expression, *bounds))
-        return Interest(SubscriptionKey(subscriber, subscription.id), wanted, rank, subscription.relevance)
+        key = SubscriptionKey(subscriber, subscription.id)
+        return Interest(key, subscription.bounded, rank, subscription.relevance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +76,9 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """What somebody is going to publish, and how its audience is ranked; from a client, it ends after the lease."""
+    """What somebody is going to publish; from a client, it ends after the lease."""
 
     advertisement: Advertisement
-    ranking: AudienceRanking = FAIRNESS
     lease: timedelta | None = None
 
     def __post_init__(self) -> None:

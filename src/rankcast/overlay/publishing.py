@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rankcast.matching.naive import evaluate
+from rankcast.model.advertisements import AdvertisementId, Scoring
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
+from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.effects import Reason, RefusedError
-from rankcast.overlay.messages import MAX_NUMBER, Advertise, CountQuery, CountReply, Publish, Scoring
+from rankcast.overlay.messages import MAX_NUMBER, Advertise, CountQuery, CountReply, Publish
 from rankcast.overlay.routing.choosing import choose, is_relevant, quotas
 from rankcast.overlay.routing.interests import Record, Source
 from rankcast.overlay.routing.state import Routing, Told
@@ -147,8 +148,8 @@ class Publishing:
         weights: list[float] | None = None
         if self._routing.strategy is Strategy.ANCESTOR_FAIR_K:
             weights = [record.weight(publish.advertisement) for record in records]
-        best = choose(records, k, advertise.ranking, publish.event, self._random, weights)
-        if advertise.ranking.scoring is Scoring.DIVERSITY:
+        best = choose(records, k, advertise.advertisement.ranking, publish.event, self._random, weights)
+        if advertise.advertisement.ranking.scoring is Scoring.DIVERSITY:
             return self._to_targets(source, publish, _keys(best))
         shares: dict[str, int] = {}
         outcome = PublishOutcome(event=publish.event)

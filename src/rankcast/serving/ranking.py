@@ -6,6 +6,8 @@ bit. Subscribers for whom only the most specific matches count, or with very man
 by one.
 
 What an event matched in a queue are the low bits of its word (`delivery.stream.matched_sets`).
+
+Where a publisher wants its k best subscribers only, `best` says who these are, before anything is ranked for them.
 """
 
 from __future__ import annotations
@@ -22,10 +24,20 @@ from rankcast.compiling import loaded
 from rankcast.compiling.arguments import KernelArguments
 from rankcast.containers.container import to_arrays
 from rankcast.delivery.stream.matched_sets import SETS, WIDEST, MatchedSets
+from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
 from rankcast.model.events import Event
 from rankcast.model.relevance import Relevance
-from rankcast.model.subscriptions import SubscriptionId
+from rankcast.model.subscriptions import RankBy, SubscriptionId
 from rankcast.model.times import NEVER, TICK, instant_of, microseconds
+from rankcast.ranking.audiences import (
+    by_id,
+    diverse_scores,
+    draws,
+    event_number,
+    relevant_score,
+    select,
+    subscriber_number,
+)
 from rankcast.ranking.batch import EVENT_ARRAYS, ROW_SCORE, Features, rank_event
 from rankcast.ranking.batch_table import LONGEST, NONE, RANK_BY, Functions
 from rankcast.serving.queues import ServedRows
@@ -35,6 +47,9 @@ SPARE = 64
 """Relevance functions that nobody uses any more, beside as many as are used, before they are forgotten."""
 
 NO_VECTORS = Features.of(Functions(), 1, {})
+
+PLAIN = RankBy.MAX, timedelta(0)
+"""How the rank of a subscription alone is made: it is its own."""
 
 _WRITTEN = ("keys", "counts", "ranks", "out_event", "out_rank", "out_start", "out_matched")
 """What the kernel writes of an event's matches, beside the rows."""
@@ -47,6 +62,8 @@ _LINE = {
     "refresh": np.int64,
     "relevance": np.int32,
     "bits": np.int64,
+    "subscriber": np.int64,
+    "draw": np.uint64,
 }
 """What is known of each subscription."""
 
@@ -67,6 +84,8 @@ class SubscriptionRanking:
         self._uses: Counter[Relevance] = Counter()
         self._stale = True
         self._room = 0
+        self._places: Array | None = None
+        self._profile(*PLAIN)  # the first
 
     def add(self, owner: SubscriberState, queues: Mapping[SubscriptionId | None, ServedQueue]) -> None:
         """Number the subscriptions of a subscriber that has these queues."""
@@ -77,8 +96,11 @@ class SubscriptionRanking:
             self._owners += [None] * len(subscriptions)
             self._positions += range(len(subscriptions))
             self._grow(len(self._owners))
-        profile = self._profile(owner)
+        decay = owner.subscriber.decay
+        profile = self._profile(owner.subscriber.rank_by, timedelta(0) if decay is None else decay.half_life)
         special = owner.subscriber.most_specific or len(subscriptions) > WIDEST
+        draw = subscriber_number(owner.subscriber.id)
+        self._places = None
         for at, (number, one) in enumerate(zip(owner.numbers, subscriptions, strict=True)):
             queue = queues[None if one.deliver is None else one.id]
             self._owners[number] = queue
@@ -86,7 +108,7 @@ class SubscriptionRanking:
             refresh = LONGEST if one.refresh is None else min(LONGEST, one.refresh // TICK)
             ranks, weights = owner.preferences.ranks, owner.preferences.weights
             bits = 1 << at if at < WIDEST else 0
-            line = (queue.number, profile, ranks[one.id], weights[one.id], refresh, relevance, bits)
+            line = (queue.number, profile, ranks[one.id], weights[one.id], refresh, relevance, bits, owner.first, draw)
             for name, value in zip(self._lines, line, strict=True):
                 self._lines[name][number] = value
             self._one_by_one[number] = special
@@ -127,11 +149,9 @@ class SubscriptionRanking:
             self._one_by_one = longer(self._one_by_one, room)
             self._stale = True
 
-    def _profile(self, owner: SubscriberState) -> int:
-        decay = owner.subscriber.decay
-        half_life = timedelta(0) if decay is None else decay.half_life
+    def _profile(self, rank_by: RankBy, half_life: timedelta) -> int:
         rest = half_life - timedelta(days=half_life.days)
-        key = (RANK_BY[owner.subscriber.rank_by], half_life.days, rest // TICK)
+        key = (RANK_BY[rank_by], half_life.days, rest // TICK)
         if key not in self._profiles:
             self._profiles[key] = len(self._profiles)
             self._stale = True
@@ -193,6 +213,18 @@ class SubscriptionRanking:
         return self._codes.number(positions)
 
     def _rows_by_kernel(self, event: Event, numbers: Array, word: int, time: int) -> ServedRows:
+        rows = self._ranked_by_kernel(event, numbers, word, time)
+        if self._profiles_decay:
+            self._complete_scores(rows, time)
+        return rows
+
+    def _ranked_by_kernel(
+        self, event: Event, numbers: Array, word: int, time: int, *, apart: bool = False
+    ) -> ServedRows:
+        """Return the rows of matches or, `apart`, a row for each, as if it were the only one of a queue of its number.
+
+        A decayed score may be missing.
+        """
         if self._stale or len(numbers) > self._room:
             self._refresh(len(numbers))
         if self._numbers:
@@ -200,12 +232,12 @@ class SubscriptionRanking:
             for at, name in enumerate(self._numbers):
                 value = given(name)
                 written[at] = value if type(value) is float and -math.inf < value < math.inf else _number(value)
-        arguments = self._with_vectors(event) if self._vectors else self._without_vectors
+        if self._vectors or apart:
+            arguments = self._arguments(self._vectors_of(event), apart=apart)
+        else:
+            arguments = self._without_vectors
         stated = NEVER if event.expires is None else microseconds(event.expires)
-        rows = ServedRows(self._rows, self._rank_event(arguments.addresses, numbers, word, time, stated, self._rows))
-        if self._profiles_decay:
-            self._complete_scores(rows, time)
-        return rows
+        return ServedRows(self._rows, self._rank_event(arguments.addresses, numbers, word, time, stated, self._rows))
 
     def _complete_scores(self, rows: ServedRows, time: int) -> None:
         """Work out one by one the few decayed scores that need whole numbers beyond 2**53."""
@@ -219,7 +251,7 @@ class SubscriptionRanking:
         if count > self._room:
             self._room = 2 * count
         room = self._room
-        profiles = np.array(list(self._profiles) or [(0, 0, 0)], np.int64)
+        profiles = np.array(list(self._profiles), np.int64)
         self._profiles_decay = bool((profiles[:, 1:] != 0).any())
         self._numbers, self._vectors = tuple(self._functions.numbers), tuple(self._functions.vectors)
         self._values = np.empty((max(1, len(self._numbers)), 1))  # of nothing there is no view
@@ -237,18 +269,70 @@ class SubscriptionRanking:
             "numbers": self._values,
             **dict.fromkeys(("general_start", "general_end", "general"), np.zeros(len(self._one_by_one), np.int64)),
         }
-        self._without_vectors = self._arguments(NO_VECTORS)
+        self._without_vectors = self._arguments(NO_VECTORS, apart=False)
         self._rank_event = loaded(rank_event)
         self._stale = False
 
-    def _arguments(self, vectors: Features) -> KernelArguments:
-        return KernelArguments.of(EVENT_ARRAYS, {**to_arrays(vectors), **self._tables, **self._out})
+    def _arguments(self, vectors: Features, *, apart: bool) -> KernelArguments:
+        given = {**to_arrays(vectors), **self._tables, **self._out}
+        if apart:
+            count = len(self._one_by_one)
+            given |= {"queue": np.arange(count), "profile": np.zeros(count, np.int32)}
+        return KernelArguments.of(EVENT_ARRAYS, given)
 
-    def _with_vectors(self, event: Event) -> KernelArguments:
-        """Return what the kernel is given for an event with vectors."""
+    def _vectors_of(self, event: Event) -> Features:
+        """Return the vectors of an event, as far as functions look at them."""
         found = ((name, event.vector(name)) for name in self._vectors)
         vectors = {name: (np.array([0, len(one)]), np.array(one)) for name, one in found if one is not None}
-        return self._arguments(Features.of(self._functions, 1, {}, vectors))
+        return Features.of(self._functions, 1, {}, vectors)
+
+    # --------------------------------------------------------------------------------------------- the k best of all
+
+    def best(self, event: Event, numbers: Array, ranking: AudienceRanking, k: int, *, by_kernel: bool) -> Array:
+        """Return one number of each of the k best subscribers of an event that matches some subscriptions."""
+        matched, scores = self._scores(event, numbers, ranking.scoring, by_kernel=by_kernel)
+        order = draws(event_number(ranking.seed, event.identity), self._lines["draw"][matched])
+        if ranking.ties is Ties.BY_ID:
+            order = self._by_id[matched]
+        found: Array = matched[select(self._lines["subscriber"][matched], scores, order, k)]
+        return found
+
+    def of_same(self, numbers: Array, chosen: Array) -> Array:
+        """Return those of some subscriptions whose subscribers have one of the chosen ones."""
+        subscriber = self._lines["subscriber"]
+        found: Array = numbers[np.isin(subscriber[numbers], subscriber[chosen])]
+        return found
+
+    @property
+    def _by_id(self) -> Array:
+        """The place of each subscription in the order of its subscriber's id: worked out when somebody has come."""
+        if self._places is None:
+            self._places = by_id("" if queue is None else queue.owner.subscriber.id for queue in self._owners)
+        return self._places
+
+    def _scores(self, event: Event, numbers: Array, scoring: Scoring, *, by_kernel: bool) -> tuple[Array, Array | None]:
+        """Return the subscriptions among those that an event matches to which it is relevant, and what they score."""
+        numbers = np.sort(numbers)
+        scores = self._lines["rank"][numbers]
+        if (self._lines["relevance"][numbers] != NONE).any():
+            if by_kernel:
+                rows = self._ranked_by_kernel(event, numbers, 0, 0, apart=True)
+                numbers, relevant = rows.queue.copy(), rows.table[ROW_SCORE, : rows.size].view(np.float64).copy()
+            else:
+                found = [(at, self._relevant_score(event, at)) for at in numbers.tolist()]
+                known = [(at, score) for at, score in found if score is not None]
+                numbers = np.array([at for at, _ in known], np.int64)
+                relevant = np.array([score for _, score in known])
+            scores = relevant if scoring is Scoring.RELEVANCE else self._lines["rank"][numbers]
+        if scoring is Scoring.DIVERSITY:
+            owned = [self.owner(at) for at in numbers.tolist()]
+            return numbers, diverse_scores([queue.owner.subscriber.subscriptions[at].bounded for queue, at in owned])
+        return numbers, None if scoring is Scoring.NONE else scores
+
+    def _relevant_score(self, event: Event, number: int) -> float | None:
+        queue, position = self.owner(number)
+        one = queue.owner.subscriber.subscriptions[position]
+        return relevant_score(queue.owner.preferences.ranks[one.id], one.relevance, event)
 
 
 def _number(value: object) -> float:

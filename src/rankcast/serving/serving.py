@@ -33,6 +33,7 @@ from rankcast.delivery.rules.policies import changed_queue, current, renamed_que
 from rankcast.delivery.rules.queues import Candidate, Queue
 from rankcast.delivery.stream.matched_sets import CODE_BITS, CODES, SETS
 from rankcast.matching.naive import matches as is_matched
+from rankcast.model.advertisements import AudienceLimit
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, AtOnce, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
@@ -300,6 +301,21 @@ class Serving:
         if self._sweep is not None or self._events.are_many or self._codes.are_many:
             self._sweep_on()
         return served
+
+    def chosen(self, event: Event, numbers: Array, audience: AudienceLimit) -> Array:
+        """Return those of the subscriptions that an event matches whose subscribers are among the k that it is for.
+
+        All of them: what a chosen subscriber makes of the event does not depend on who chose.
+        """
+        if not len(numbers):
+            return numbers
+        best = self._ranking.best(event, numbers, audience.ranking, audience.k, by_kernel=self._is_columnar)
+        return self._ranking.of_same(numbers, best)
+
+    def place(self, event: Event, numbers: Array, audience: AudienceLimit, state: SubscriberState) -> int | None:
+        """Return a subscriber's place among all whom an event interests; None when it interests it not."""
+        order = self._ranking.best(event, numbers, audience.ranking, len(numbers), by_kernel=self._is_columnar)
+        return next((place for place, number in enumerate(order.tolist(), 1) if number in state.numbers), None)
 
     def advance(self, now: datetime, *, closed: bool) -> list[Notification]:
         """Let time pass to `now`; return what is handed over by itself."""

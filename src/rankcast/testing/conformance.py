@@ -9,8 +9,8 @@ the naive matcher, ranks computed from scratch, policies over the whole history.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -21,14 +21,23 @@ from rankcast.hub import Hub, Notification
 from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import matches
+from rankcast.model.advertisements import (
+    Advertisement,
+    AdvertisementId,
+    Advertisements,
+    AudienceRanking,
+    Scoring,
+    Ties,
+)
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Gathered, OnDemand
 from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Deliver
+from rankcast.ranking.audiences import diverse_scores
 from rankcast.ranking.preferences import added, preference_ranks
 from rankcast.ranking.relevance import decayed, relevance_of
-from rankcast.testing.definitions import ExpectedDelivery, Offer, due, gathered, listed
+from rankcast.testing.definitions import ExpectedDelivery, Offer, chosen_subscribers, due, gathered, listed
 from rankcast.testing.strategies import VECTOR, events, notified_subscribers, policies_with, subscribers, vectors
 
 
@@ -37,12 +46,15 @@ class Case:
     """Subscribers, and events in the order of their times; every event has a time and its own identity.
 
     `reads` are instants, in order, at which the lists of subscribers that are notified on demand are read, after all
-    events up to that instant.
+    events up to that instant. `advertisements` are of different sources, and permit all their events; `asked` is what
+    single events ask for, if that is less than is advertised.
     """
 
     subscribers: tuple[Subscriber, ...]
     events: tuple[Event, ...]
     reads: tuple[datetime, ...] = ()
+    advertisements: tuple[Advertisement, ...] = ()
+    asked: Mapping[Identity, int] = field(default_factory=dict)
 
     @property
     def steps(self) -> Iterator[Event | datetime]:
@@ -123,11 +135,11 @@ class HubEngine:
 
     def deliveries(self, case: Case) -> list[ExpectedDelivery]:
         """Publish the events one after the other."""
-        hub = Hub(case.subscribers, kernels=self._kernels)
+        hub = Hub(case.subscribers, advertisements=case.advertisements, kernels=self._kernels)
         notes: list[Notification] = []
         for step in case.steps:
             if isinstance(step, Event):
-                notes += hub.publish(step, now=step.time)
+                notes += hub.publish(step, now=step.time, k=case.asked.get(step.identity))
             else:
                 notes += (note for owner, name in case.lists for note in hub.read(owner, name, step))
         notes += hub.finish()
@@ -142,12 +154,43 @@ def delivery_of(note: Notification | Deliver) -> ExpectedDelivery:
 
 
 def _due(case: Case, matching: Callable[[Subscriber, Event], list[Subscription]]) -> list[ExpectedDelivery]:
+    """Return what every subscriber is due of the events that are for it."""
+    reached = {event.identity: _audience(case, event, matching) for event in case.events}
+
+    def offered(subscriber: Subscriber, event: Event) -> list[Subscription]:
+        wanting = reached[event.identity]
+        return matching(subscriber, event) if wanting is None or subscriber.id in wanting else []
+
     return [
         delivery
         for subscriber in case.subscribers
         for name in subscriber.policies
-        for delivery in _due_to(subscriber, name, case, matching)
+        for delivery in _due_to(subscriber, name, case, offered)
     ]
+
+
+def _audience(
+    case: Case, event: Event, matching: Callable[[Subscriber, Event], list[Subscription]]
+) -> Collection[SubscriberId] | None:
+    """Return whom an event is for; None when for everybody who wants it."""
+    limit = Advertisements(case.advertisements).admit(event, case.asked.get(event.identity)).audience
+    if limit is None:
+        return None
+    matched = [(whose, found) for whose in case.subscribers for found in matching(whose, event)]
+    relevant = [(whose, found) for whose, found in matched if _relevance(found, event) is not None]
+    if limit.ranking.scoring is Scoring.DIVERSITY:
+        scores = diverse_scores([found.bounded for _, found in relevant]).tolist()
+    else:
+        scores = [_producers_score(limit.ranking.scoring, whose, found, event) for whose, found in relevant]
+    names = [whose.id for whose, _ in relevant]
+    return chosen_subscribers(limit, event.identity, zip(names, scores, strict=True))
+
+
+def _producers_score(scoring: Scoring, subscriber: Subscriber, found: Subscription, event: Event) -> float:
+    rank = preference_ranks(subscriber)[found.id]
+    if scoring is Scoring.RELEVANCE:
+        return rank * (_relevance(found, event) or 0.0)
+    return rank if scoring is Scoring.PREFERENCE else 0.0
 
 
 def _due_to(
@@ -236,3 +279,19 @@ def cases(draw: st.DrawFn, *, everything: bool = False) -> Case:
     choices = st.sampled_from([event.time + moment for event in timed if event.time for moment in moments] or [now])
     reads = sorted(draw(st.sets(choices, max_size=3))) if everything else ()
     return Case(tuple(people), tuple(timed), tuple(reads))
+
+
+@st.composite
+def advertised_cases(draw: st.DrawFn, *, everything: bool = False, ties: Sequence[Ties] = tuple(Ties)) -> Case:
+    """Random cases whose sources advertise what they publish, most with a k; some events ask for fewer."""
+    case = draw(cases(everything=everything))
+    advertisements, asked = [], {}
+    for source in sorted({event.source for event in case.events}):
+        kinds = st.tuples(st.sampled_from(Scoring), st.sampled_from(ties), st.integers(0, 3))
+        ranking = AudienceRanking(*draw(kinds))
+        k = draw(st.sampled_from((None, 1, 1, 2, 3)))
+        advertisements.append(Advertisement(AdvertisementId(f"of {source}"), source, k=k, ranking=ranking))
+        for event in case.events:
+            if k is not None and event.source == source and draw(st.booleans()):
+                asked[event.identity] = draw(st.integers(0, k))
+    return replace(case, advertisements=tuple(advertisements), asked=asked)

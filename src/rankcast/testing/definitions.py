@@ -7,9 +7,12 @@ times. Floats are added in the order that docs/semantics.md states, because ties
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import NamedTuple
 
+from rankcast.model.advertisements import AudienceLimit, Ties
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding
 from rankcast.model.schema import ENVELOPE_TYPES
@@ -199,3 +202,26 @@ def _counted(k: int, window: int, diversity: Diversity | None, offers: list[Offe
     for instant in sorted({offer.expires for offer in recent if before < offer.expires < LATEST}):
         look(instant)
     return list(found.values())
+
+
+def chosen_subscribers(
+    limit: AudienceLimit, event: Identity, matches: Iterable[tuple[SubscriberId, float]]
+) -> list[SubscriberId]:
+    """Return whom an event is for, the best first, given a score of each match of each subscriber."""
+    best: dict[SubscriberId, float] = {}
+    for subscriber, score in matches:
+        best[subscriber] = max(score, best.get(subscriber, score))
+    if limit.ranking.ties is Ties.BY_ID:
+        return sorted(best, key=lambda name: (-best[name], name))[: limit.k]
+    return sorted(best, key=lambda name: (-best[name], _drawn(limit.ranking.seed, event, name)))[: limit.k]
+
+
+def _drawn(seed: int, event: Identity, subscriber: SubscriberId) -> int:
+    """Return the hash of seed, event and subscriber by which equals are drawn, the smallest first."""
+    source, name = (text.encode("utf-8", "surrogatepass") for text in (event.source, event.id))
+    texts = (b"%d:%d:%b:%b" % (seed, len(source), source, name), subscriber.encode("utf-8", "surrogatepass"))
+    one, other = (int.from_bytes(blake2b(text, digest_size=8).digest(), "little") for text in texts)
+    mixed = one ^ other
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = ((mixed ^ mixed >> shift) * factor) % 2**64
+    return mixed ^ mixed >> 31

@@ -11,10 +11,10 @@ from datetime import timedelta
 
 import numpy as np
 
+from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import Advertisement, AdvertisementId
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
 from rankcast.overlay.messages import Advertise

@@ -20,9 +20,9 @@ from functools import partial
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.model.advertisements import FAIRNESS, AudienceRanking, Scoring, Ties
 from rankcast.overlay.broker import Settings as BrokerSettings
 from rankcast.overlay.effects import Deliver
-from rankcast.overlay.messages import FAIRNESS, AudienceRanking, Scoring, Ties
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.ranges import Ranges, ranges
 from rankcast.overlay.simulation.simulator import Simulation

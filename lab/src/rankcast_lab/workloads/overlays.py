@@ -12,21 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.model.advertisements import FAIRNESS, Advertisement, AdvertisementId, AudienceRanking
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import (
-    Advertisement,
-    AdvertisementId,
-    Subscriber,
-    SubscriberId,
-    Subscription,
-    SubscriptionId,
-    SubscriptionKey,
-)
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.effects import Deliver
-from rankcast.overlay.messages import FAIRNESS, Advertise, AudienceRanking
+from rankcast.overlay.messages import Advertise
 from rankcast.overlay.simulation.ranges import Ranges
 from rankcast.overlay.simulation.simulator import Simulation
 from rankcast.overlay.simulation.topologies import Topology
@@ -75,7 +68,7 @@ class Audience:
         has come yet."""
         overlay = Simulation(self.topology, settings, seed=seed, stopwatch=stopwatch, delivered=delivered)
         everything = Filter.of(attr("a0").between(0.0, 1.0))
-        overlay.advertise(self.publisher, Advertise(Advertisement(NAME, SOURCE, everything, k=k), ranking))
+        overlay.advertise(self.publisher, Advertise(Advertisement(NAME, SOURCE, everything, k=k, ranking=ranking)))
         overlay.settle()
         return overlay
 

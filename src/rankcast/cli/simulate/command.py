@@ -25,9 +25,10 @@ from rankcast.cli.output.streams import complain, printable, write_json
 from rankcast.cli.output.terminal import console, progress, table
 from rankcast.cli.simulate.picture import draw_network, knowledge
 from rankcast.covering.group.cover import DEFAULT_CHECKING, Checking, GroupStrategy
+from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
 from rankcast.model.errors import InvalidFileError, InvalidValueError, RankcastError, counted, shown
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import Advertise, AudienceRanking, Scoring, Ties
+from rankcast.overlay.messages import Advertise
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.plan import SHAPES, Failure, SimulationPlan, SimulationRun, advertisement_of
 from rankcast.overlay.simulation.ranges import WIDTHS
@@ -178,7 +179,7 @@ def load_plan(file: Path) -> SimulationPlan:
         seed,
     )
     with _about(document, "k" if plan.k is not None and not plan.strategy.takes_k else "strategy"):
-        plan.strategy.check(Advertise(advertisement_of(plan), plan.ranking))
+        plan.strategy.check(Advertise(advertisement_of(plan)))
     with _about(document, "jitter" if plan.jitter else "topology" if "topology" in value else "links"):
         check_links(plan.topology, Settings(), plan.jitter)
     return plan

@@ -22,18 +22,12 @@ import numpy as np
 from rankcast.cli.output.streams import complain, write_json
 from rankcast.cli.output.terminal import console, progress, table
 from rankcast.cli.simulate.picture import NetworkLook, Places, draw_network
+from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.errors import InvalidFileError, Problem, counted
 from rankcast.model.events import Event
 from rankcast.model.expressions import Expression, all_of, any_of, attr
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import (
-    Advertisement,
-    AdvertisementId,
-    Subscriber,
-    SubscriberId,
-    Subscription,
-    SubscriptionId,
-)
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.messages import Advertise
 from rankcast.overlay.simulation.simulator import Simulation

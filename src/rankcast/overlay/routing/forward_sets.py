@@ -22,9 +22,10 @@ from rankcast.covering.boxes import enlarge
 from rankcast.covering.group.cover import DEFAULT_CHECKING, ActiveSet, Checking
 from rankcast.covering.topk.cover_set import Change, Cover, CoverSet
 from rankcast.covering.topk.order import Ranking
+from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
 from rankcast.model.errors import FilterError
 from rankcast.model.schema import Schema
-from rankcast.overlay.messages import Advertise, Interest, Scoring, Ties
+from rankcast.overlay.messages import Advertise, Interest
 from rankcast.overlay.routing.strategies import Strategy
 
 SPARE_NUMBERS = 1024
@@ -39,13 +40,25 @@ STEP = 2**30
 """How far beyond the best or the worst a new label lies: room for 30 halvings, and for millions of steps."""
 
 
+def proof_of(ranking: AudienceRanking) -> Ranking:
+    """Return how it is proven that a subscription which covers another also ranks above it, for every publication.
+
+    Else nothing may be hidden. Ranks drawn at random are taken to (that is what the paper evaluates), fixed scores are
+    compared, and scores that depend on the event prove nothing.
+    """
+    if ranking.scoring in (Scoring.RELEVANCE, Scoring.DIVERSITY):
+        return Ranking.UNPROVABLE
+    return Ranking.AGNOSTIC if ranking.is_by_chance else Ranking.FIXED
+
+
 class ForwardSet:
     """The interests that meet one advertisement; `strategy` and the advertisement say which are forwarded, and `group`
     how GroupCover decides."""
 
     def __init__(self, strategy: Strategy, advertise: Advertise, group: Checking = DEFAULT_CHECKING) -> None:
         self.advertisement = advertise.advertisement
-        self._ranking = advertise.ranking
+        self._ranking = self.advertisement.ranking
+        self._proof = proof_of(self._ranking)
         self._strategy = strategy
         self._group = group
         schema = self.advertisement.schema
@@ -61,7 +74,7 @@ class ForwardSet:
         self._new_hiding: list[int] = []
         self._has_lost_some = False
         self._scores: ScoreOrder | None = None
-        if self._cover in (Cover.RANK, Cover.ANCESTOR) and self._ranking.proof is Ranking.FIXED:
+        if self._cover in (Cover.RANK, Cover.ANCESTOR) and self._proof is Ranking.FIXED:
             self._scores = ScoreOrder() if self._ranking.ties is Ties.BY_ID else None
         self._start()
 
@@ -74,7 +87,7 @@ class ForwardSet:
         if self._strategy is Strategy.GROUP_COVER:
             self._covering = ActiveSet(self._group, self._schema)
         elif self._cover is not None:
-            ranking = Ranking.AGNOSTIC if self._cover is Cover.REGULAR else self._ranking.proof
+            ranking = Ranking.AGNOSTIC if self._cover is Cover.REGULAR else self._proof
             self._covering = CoverSet(self._cover, self._k or 1, ranking, self._schema)
 
     def __len__(self) -> int:

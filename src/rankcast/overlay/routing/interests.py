@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
+from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
+from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.messages import Interest
 
 Source: TypeAlias = str | None

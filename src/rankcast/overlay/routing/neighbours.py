@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from rankcast.covering.group.cover import Checking
 from rankcast.covering.relation import disjoint
 from rankcast.covering.topk.cover_set import Change
+from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.expressions import Constant, any_of
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
+from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.messages import MAX_NUMBER, Advertise, Forward, Interest, Weigh, Withdraw
 from rankcast.overlay.routing.forward_sets import ForwardSet
 from rankcast.overlay.routing.interests import Record, Table

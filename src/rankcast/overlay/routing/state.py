@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rankcast.covering.group.cover import DEFAULT_CHECKING, Checking
+from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import shown
 from rankcast.model.events import Event
-from rankcast.model.subscriptions import AdvertisementId, SubscriptionKey
+from rankcast.model.subscriptions import SubscriptionKey
 from rankcast.overlay.effects import Reason, RefusedError
 from rankcast.overlay.messages import Advertise, Interest, PeerMessage, Unadvertise, Weigh
 from rankcast.overlay.routing.interests import Record, Source, Table

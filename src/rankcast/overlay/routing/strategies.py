@@ -20,7 +20,7 @@ from enum import Enum
 
 from rankcast.covering.topk.cover_set import Cover
 from rankcast.overlay.effects import Reason, RefusedError
-from rankcast.overlay.messages import FAIRNESS, Advertise
+from rankcast.overlay.messages import Advertise
 
 
 class Strategy(Enum):
@@ -59,7 +59,7 @@ class Strategy(Enum):
         if k is not None and not self.takes_k:
             others = ", ".join(strategy.value for strategy in Strategy if strategy.takes_k)
             raise RefusedError(Reason.UNSUPPORTED, f"k: {k} has no meaning for {self.value}; expected one of {others}")
-        if self is Strategy.EXACT_FAIR and advertise.ranking != FAIRNESS:
+        if self is Strategy.EXACT_FAIR and not advertise.advertisement.ranking.is_by_chance:
             raise RefusedError(Reason.UNSUPPORTED, f"a ranking by more than fairness, which {self.value} cannot")
 
 

@@ -17,19 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.covering.group.cover import Checking
+from rankcast.model.advertisements import Advertisement, AdvertisementId, AudienceRanking
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import (
-    Advertisement,
-    AdvertisementId,
-    Subscriber,
-    SubscriberId,
-    Subscription,
-    SubscriptionId,
-)
+from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import Advertise, AudienceRanking
+from rankcast.overlay.messages import Advertise
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.ranges import ranges
 from rankcast.overlay.simulation.simulator import Simulation
@@ -116,7 +110,9 @@ class SimulationPlan:
 def advertisement_of(plan: SimulationPlan, publisher: int = 0) -> Advertisement:
     """Return what a publisher of a plan advertises: values of one attribute, and how far they should reach."""
     wanted = Filter.of(attr("a0").between(0.0, 1.0))
-    return Advertisement(AdvertisementId(f"simulated {publisher}"), f"/simulated/{publisher}", wanted, k=plan.k)
+    return Advertisement(
+        AdvertisementId(f"simulated {publisher}"), f"/simulated/{publisher}", wanted, k=plan.k, ranking=plan.ranking
+    )
 
 
 class SimulationRun:
@@ -156,7 +152,7 @@ class SimulationRun:
         return int(np.count_nonzero(self._is_here))
 
     def _advertise(self, at: int, broker: str) -> None:
-        self.overlay.advertise(broker, Advertise(advertisement_of(self.plan, at), self.plan.ranking))
+        self.overlay.advertise(broker, Advertise(advertisement_of(self.plan, at)))
 
     def _drawn(self, count: int) -> range:
         """Draw newcomers, for all running edges alike; return their numbers."""

@@ -19,9 +19,10 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import InvalidValueError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import AdvertisementId, Subscriber, SubscriberId, SubscriptionId, SubscriptionKey
+from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId, SubscriptionKey
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Rejected, Send
 from rankcast.overlay.leases import Deadlines
