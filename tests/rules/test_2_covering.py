@@ -39,7 +39,7 @@ def check(tested, *others, schema=None, checking=None):
 
 
 def active_set(*texts, checking=None):
-    kept = ActiveSet(checking)
+    kept = ActiveSet(checking or Checking())
     for number, text in enumerate(texts):
         kept.add(number, parse_filter(text))
     return kept
