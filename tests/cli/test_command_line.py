@@ -207,16 +207,26 @@ class TestMatch:
         assert len(result.stderr.splitlines()) == 21
         assert "30 more problems" in result.stderr
 
-    def test_events_are_put_in_order_as_far_as_the_lateness_goes_and_later_ones_are_a_warning(self, people, events):
+    def test_events_are_put_in_order_or_with_a_lateness_as_far_as_it_goes(self, people, events):
         in_order = run("match", events, "--subscribers", people, "--json").stdout
         write_events(events, *reversed(EVENTS))
-        result = run("match", events, "--subscribers", people, "--json", "--lateness", "1d")
-        assert (result.exit_code, result.stderr) == (0, "")
-        assert sorted(result.stdout.splitlines()) == sorted(in_order.splitlines())
-        result = run("match", events, "--subscribers", people, "--json")
+        for lateness in ((), ("--lateness", "1d")):
+            result = run("match", events, "--subscribers", people, "--json", *lateness)
+            assert (result.exit_code, result.stderr) == (0, "")
+            assert sorted(result.stdout.splitlines()) == sorted(in_order.splitlines())
+        result = run("match", events, "--subscribers", people, "--json", "--lateness", "0s")
         assert result.exit_code == 0
         assert "warning: 2 events came later than allowed and changed nothing" in result.stderr
         assert {note["event"]["id"] for note in lines(result.stdout)} <= {EVENTS[-1]["id"]}
+
+    def test_events_without_a_time_have_that_of_their_arrival_and_are_counted_once(self, people, events):
+        write_events(events, *({name: event[name] for name in event.keys() - {"time"}} for event in EVENTS))
+        told = run("match", events, "--subscribers", people, "--json", "--now", "2026-03-01T08:00:00Z")
+        assert f"{len(EVENTS)} events without a time; taken to be of 2026-03-01T08:00:00Z" in told.stderr
+        assert {note["event"]["time"] for note in lines(told.stdout)} == {"2026-03-01T08:00:00Z"}
+        write_events(events, *({name: event[name] for name in event.keys() - {"time"}} for event in reversed(EVENTS)))
+        again = run("match", events, "--subscribers", people, "--json", "--now", "2026-03-01T08:00:00Z")
+        assert (told.exit_code, again.stdout) == (0, told.stdout)
 
     def test_a_lateness_that_is_no_duration_is_refused(self, people, events):
         result = run("match", events, "--subscribers", people, "--lateness", "soon")

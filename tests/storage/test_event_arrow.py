@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankcast.model.errors import InvalidFileError, Problem
-from rankcast.model.events import Event
+from rankcast.model.events import DEFAULT_TYPE, Event, content_id
 from rankcast.storage.events import arrow
 from rankcast.storage.events.files import read_events
 
@@ -92,9 +92,10 @@ def test_a_column_of_another_type_is_left_out_and_reported_once(read):
     assert all(problem.warning for problem in problems)
 
 
-def test_rows_without_id_and_source_get_their_number_and_the_files_name(read):
+def test_rows_without_id_and_source_get_a_digest_and_the_files_name(read):
     found, _ = read(n=pa.array([1, 2]))
-    assert [(event.id, event.source) for event in found] == [("1", "x.parquet"), ("2", "x.parquet")]
+    ids = [content_id({"type": DEFAULT_TYPE}, {"n": n}) for n in (1, 2)]
+    assert [(event.id, event.source) for event in found] == [(name, "x.parquet") for name in ids]
     (numbered,), _ = read(id=pa.array([17]))
     assert numbered.id == "17"
 
@@ -114,7 +115,7 @@ def test_envelope_columns_go_to_the_envelope(read):
     ],
 )
 def test_a_value_that_is_none_of_ours_sets_its_row_aside(read, array, message):
-    found, problems = read(a=array)
+    found, problems = read(id=pa.array([1, 2, 3]), a=array)
     assert [event.id for event in found] == ["1", "3"]
     assert [(problem.line, problem.message) for problem in problems] == [(2, message)]
 

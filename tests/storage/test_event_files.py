@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rankcast.model.cloudevents import event_to_json
 from rankcast.model.errors import InvalidEventError, InvalidFileError, Problem
-from rankcast.model.events import Event
+from rankcast.model.events import DEFAULT_TYPE, Event, content_id
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 from rankcast.storage.check_file import check_file
@@ -41,6 +41,11 @@ def apart(items):
     return tuple([item for item in found if isinstance(item, kind)] for kind in (Event, Problem))
 
 
+def digest(**payload):
+    """The id of an event that has only this payload."""
+    return content_id({"type": DEFAULT_TYPE}, payload)
+
+
 def payloads(found):
     return [event.data for event in found]
 
@@ -54,18 +59,20 @@ class TestJsonLines:
     @pytest.mark.parametrize(
         ("content", "expected"),
         [
-            ('{"n": 1}\n\n{"n": 2}\r\n', [("1", "x.jsonl", {"n": 1}), ("3", "x.jsonl", {"n": 2})]),
-            ('\n{"n": 1}\n', [("2", "x.jsonl", {"n": 1})]),
+            ('{"n": 1}\n\n{"n": 2}\r\n', [(digest(n=1), "x.jsonl", {"n": 1}), (digest(n=2), "x.jsonl", {"n": 2})]),
+            ('\n{"n": 1}\n', [(digest(n=1), "x.jsonl", {"n": 1})]),
             ('{"id": "a", "source": "/x"}', [("a", "/x", {})]),
             ('{"id": 17}', [("17", "x.jsonl", {})]),
-            ('\ufeff{"n": 1}\n', [("1", "x.jsonl", {"n": 1})]),
+            ('\ufeff{"n": 1}\n', [(digest(n=1), "x.jsonl", {"n": 1})]),
             (
                 '{"specversion": "1.0", "id": "1", "source": "/x", "type": "flat", "data": {"n": 5}}',
                 [("1", "/x", {"n": 5})],
             ),
         ],
     )
-    def test_each_line_is_an_event_with_its_own_id_and_source_or_those_of_its_place(self, read, content, expected):
+    def test_a_line_has_its_own_id_and_source_or_a_digest_and_the_files_name(
+        self, read, content, expected
+    ):
         for name in ("x.jsonl", "x.ndjson"):
             found, problems = read(name, content)
             expected_here = [(own, source.replace("x.jsonl", name), data) for own, source, data in expected]
@@ -119,6 +126,12 @@ class TestJsonLines:
         assert [event.source for event in found] == ["flats.jsonl", "/x"]
         assert line_and_message(problems) == (2, "the event 'a' of source 'flats.jsonl' occurs before in this file")
 
+    def test_an_event_without_an_id_that_comes_again_is_a_warning(self, read):
+        found, problems = read("flats.jsonl", '{"n": 1, "m": {"o": 2}}\n{"m.o": 2, "n": 1, "x": null}\n{"n": 1}')
+        assert [event.data for event in found] == [{"n": 1, "m": {"o": 2}}, {"n": 1}]
+        assert line_and_message(problems) == (2, "the same event as one before: it has no id, and the same content")
+        assert problems[0].warning
+
     def test_identities_are_remembered_up_to_a_bound(self, read, monkeypatch):
         monkeypatch.setattr(event_files, "MAX_IDENTITIES", 1)
         found, problems = read("flats.jsonl", '{"id": "a"}\n{"id": "b"}\n{"id": "b"}\n{"id": "a"}')
@@ -130,17 +143,17 @@ class TestJson:
     @pytest.mark.parametrize(
         ("content", "expected", "lines"),
         [
-            ('[\n{"n": 1},\n{"n": 2}]', [("1", 1), ("2", 2)], []),
-            ('{\n"n":\n1}', [("1", 1)], []),
-            ('{"n": 1}\n{"n": 2}\n{"n":', [("1", 1), ("2", 2)], [3]),
-            ('[\n{"n": 1},\n{"n": 9223372036854775808},\n7,\n{"n": 4}]', [("1", 1), ("4", 4)], [3, 4]),
+            ('[\n{"n": 1},\n{"n": 2}]', [1, 2], []),
+            ('{\n"n":\n1}', [1], []),
+            ('{"n": 1}\n{"n": 2}\n{"n":', [1, 2], [3]),
+            ('[\n{"n": 1},\n{"n": 9223372036854775808},\n7,\n{"n": 4}]', [1, 4], [3, 4]),
             ("\n", [], []),
         ],
         ids=["list", "one object", "JSON lines", "bad elements", "empty"],
     )
     def test_a_document_is_a_list_an_object_or_json_lines(self, read, content, expected, lines):
         found, problems = read("flats.json", content)
-        assert [(event.id, event.data["n"]) for event in found] == expected
+        assert [(event.id, event.data["n"]) for event in found] == [(digest(n=n), n) for n in expected]
         assert [problem.line for problem in problems] == lines
 
 
@@ -169,14 +182,13 @@ class TestCsv:
         (event,), problems = read(
             "flats.csv", text, Schema({"declared": ValueType.INT}) if "declared" in text else None
         )
-        given = {"id": "2", "source": "flats.csv", "specversion": "1.0", "type": event.type}
+        given = {"id": event.identified().id, "source": "flats.csv", "specversion": "1.0", "type": event.type}
         assert event.attributes == {**given, **expected}
         assert problems == []
 
     def test_quoted_cells_may_hold_commas_quotes_and_line_ends(self, read):
         found, problems = read("flats.csv", 'a,b\n"x, ""y""\r\nz",2\n3,"4"\n5 " 6,7\n')
         assert payloads(found) == [{"a": 'x, "y"\r\nz', "b": "2"}, {"a": "3", "b": "4"}, {"a": '5 " 6', "b": "7"}]
-        assert [event.id for event in found] == ["2", "4", "5"]
         assert problems == []
 
     @pytest.mark.parametrize(
@@ -279,9 +291,9 @@ class TestAnyFormat:
             (tmp_path / name).write_text(text)
         found, problems = apart(read_events(tmp_path))
         assert [(event.source, event.id, event.data) for event in found] == [
-            ("a.jsonl", "1", {"a": 1}),
-            ("b.csv", "2", {"a": 2}),
-            ("c.json", "1", {"a": 3}),
+            ("a.jsonl", digest(a=1), {"a": 1}),
+            ("b.csv", digest(a=2), {"a": 2}),
+            ("c.json", digest(a=3), {"a": 3}),
         ]
         assert [(problem.file, problem.line) for problem in problems] == [
             (str(tmp_path / "a.jsonl"), 2),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 
 from rankcast.cli.explain import chosen_subscriber
 from rankcast.cli.output.streams import Problems, write_json
 from rankcast.cli.output.terminal import console, progress, table
-from rankcast.cli.replay import few_collections, shown_delivery
-from rankcast.hub import Estimate, utc_now
+from rankcast.cli.replay import Arrivals, few_collections, shown_delivery
+from rankcast.hub import Estimate
 from rankcast.hub.estimate import estimates, variants_of
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, counted
@@ -21,7 +22,14 @@ from rankcast.storage.subscribers.files import load_subscribers
 
 @few_collections()
 def estimate_subscriber(
-    events: str, subscribers: Path, name: str | None, ks: Sequence[int], filters: Sequence[str], *, as_json: bool
+    events: str,
+    subscribers: Path,
+    name: str | None,
+    ks: Sequence[int],
+    filters: Sequence[str],
+    *,
+    as_json: bool,
+    now: datetime,
 ) -> int:
     """Run the command and return its exit code."""
     loaded = load_subscribers(subscribers)
@@ -32,9 +40,11 @@ def estimate_subscriber(
         )
     subscriber = loaded.subscribers[0] if name is None else chosen_subscriber(loaded.subscribers, name)
     variants = variants_of(subscriber, ks, {text: parse_filter(text, loaded.schema) for text in filters})
-    now = utc_now()
+    arrivals = Arrivals(now)
     with progress("reading", quiet=as_json) as bar:
-        past = [event.stamped(now) for event in problems.set_aside(bar.over(read_events(events, loaded.schema)))]
+        past = list(arrivals.stamped(problems.set_aside(bar.over(read_events(events, loaded.schema)))))
+    for warning in arrivals.warning(events):
+        problems.add(warning)
     with progress("publishing", total=len(past), quiet=as_json) as bar:
         found = estimates(past, variants, bar.over)
     problems.close()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from rankcast.cli.output.notifications import payload
 from rankcast.cli.output.streams import Problems, one_line, printable, write_json
 from rankcast.cli.output.terminal import console, shown_attributes
-from rankcast.cli.replay import Replay
+from rankcast.cli.replay import Arrivals, Replay, in_order
 from rankcast.delivery.rules.forecast import Forecast
 from rankcast.hub import Match, Outcome
 from rankcast.language.printer import format_expression, format_value_set
@@ -31,7 +31,7 @@ from rankcast.storage.subscribers.files import load_subscribers
 
 
 def explain_event(
-    event: str, subscribers: Path, subscriber_id: str, subscription_id: str | None, *, as_json: bool
+    event: str, subscribers: Path, subscriber_id: str, subscription_id: str | None, *, as_json: bool, now: datetime
 ) -> int:
     """Run the command and return its exit code."""
     loaded = load_subscribers(subscribers)
@@ -43,7 +43,8 @@ def explain_event(
             f"subscriber {shown(subscriber_id)} has no subscription {shown(subscription_id)}; it has {known or 'none'}"
         )
     replay = Replay([subscriber], loaded.schema)
-    found = _published_up_to(event, loaded.schema, replay, problems)
+    arrivals = Arrivals(now)
+    found = _published_up_to(event, loaded.schema, replay, problems, arrivals)
     problems.close()
     outcome = replay.hub.explain(found, subscriber_id, replay.now_for(found))
     if subscription_id is not None:
@@ -66,19 +67,23 @@ def chosen_subscriber(subscribers: tuple[Subscriber, ...], name: str) -> Subscri
     raise UnknownIdError(f"there is no subscriber {shown(name)}; the file has {some or 'none'}{more}")
 
 
-def _published_up_to(place: str, schema: Schema | None, replay: Replay, problems: Problems) -> Event:
-    """Return the event that `place` names, after publishing those before it in its file."""
+def _published_up_to(
+    place: str, schema: Schema | None, replay: Replay, problems: Problems, arrivals: Arrivals
+) -> Event:
+    """Return the event that `place` names, after publishing those of its file that come before it."""
     if place.lstrip().startswith("{"):
-        event = event_from_json(parse_json(place), id="inline", source="/command-line")
+        event = event_from_json(parse_json(place), id="inline", source="/command-line").stamped(arrivals.now)
         return event if schema is None else event.conformed(schema)
     file, wanted = _split(place)
-    if not wanted:
-        return _only(file, problems.set_aside(read_events(file, schema)))
-    position = _position(file, wanted, problems.set_aside(read_events(file, schema)))
-    events = (item for item in read_events(file, schema) if isinstance(item, Event))  # problems are reported above
-    for earlier in islice(events, position):
+    events = list(arrivals.stamped(problems.set_aside(read_events(file, schema))))
+    for warning in arrivals.warning(file):
+        problems.add(warning)
+    found = _named(file, wanted, events) if wanted else _only(file, events)
+    for earlier in in_order(events):
+        if earlier is found:
+            break
         replay.publish(earlier)
-    return next(events)
+    return found
 
 
 def _split(place: str) -> tuple[str, str]:
@@ -89,25 +94,22 @@ def _split(place: str) -> tuple[str, str]:
     return file, wanted
 
 
-def _position(file: str, wanted: str, events: Iterator[Event]) -> int:
-    """Return how many events come before the wanted one, which is named by its id or else by its number."""
-    count = 0
-    for event in events:
-        if event.id == wanted:
-            return count
-        count += 1
-    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= count:
-        return int(wanted) - 1
-    raise UnknownIdError(f"{file}: there is no event {shown(wanted)} among its {count:,} events")
+def _named(file: str, wanted: str, events: Sequence[Event]) -> Event:
+    """Return the event that is named by its id or else by its number in the file."""
+    found = next((event for event in events if event.id == wanted), None)
+    if found is not None:
+        return found
+    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(events):
+        return events[int(wanted) - 1]
+    raise UnknownIdError(f"{file}: there is no event {shown(wanted)} among its {len(events):,} events")
 
 
-def _only(file: str, events: Iterator[Event]) -> Event:
-    first = next(events, None)
-    if first is None:
+def _only(file: str, events: Sequence[Event]) -> Event:
+    if not events:
         raise InvalidEventError(f"{file}: the file has no usable event")
-    if next(events, None) is not None:
-        raise InvalidEventError(f"{file}: there are several events; name one, such as '{file}#{first.id}'")
-    return first
+    if len(events) > 1:
+        raise InvalidEventError(f"{file}: there are several events; name one, such as '{file}#{events[0].id}'")
+    return events[0]
 
 
 def show_outcome(outcome: Outcome, event: Event) -> None:

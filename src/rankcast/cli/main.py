@@ -14,6 +14,7 @@ import gc
 import os
 import sys
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,7 +147,17 @@ def _checked_picture(path: Path | None) -> Path | None:
 
 SubscriberFile = Annotated[Path, file_option("Subscriber file (.yaml or .json).", "--subscribers", "-s")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of text.")]
+Arrival = Annotated[
+    str | None, typer.Option("--now", metavar="TIME", help="When events without a time arrived; the start if not told.")
+]
 AsOneDocument = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def _arrival(now: str | None) -> datetime:
+    from rankcast.hub import utc_now
+    from rankcast.model.times import parse_time
+
+    return utc_now() if now is None else parse_time(now)
 
 
 def _version_text() -> str:
@@ -184,8 +195,10 @@ def match(
     out: Annotated[Path | None, file_option("Write the notifications to FILE as JSON lines.", "--out", "-o")] = None,
     limit: Annotated[int, rows_option("each table")] = 15,
     lateness: Annotated[
-        str, typer.Option(metavar="DURATION", help="How much later than others events may come, such as 15m.")
-    ] = "0s",
+        str | None,
+        typer.Option(metavar="DURATION", help="Take events as they come; how much later than others they may, as 15m."),
+    ] = None,
+    now: Arrival = None,
 ) -> None:
     """Publish the events of a file and show who gets what.
 
@@ -193,14 +206,15 @@ def match(
     notifications. With --json, prints one line per notification and nothing else. Problems in the files go to standard
     error with file and line; the good rest is used, and the exit code is then 1.
 
-    Events are published at their own times. Those that come out of order are put in order if they are no later than
-    --lateness; the others are counted and change nothing.
+    Events are published at their own times and in their order, whatever the order of lines and files. With --lateness
+    they are taken as they come: those that are later than it are counted and change nothing.
     """
     from rankcast.cli.match import match_file
     from rankcast.storage.durations import parse_duration
 
-    allowed = parse_duration(lateness)
-    raise typer.Exit(match_file(events, subscribers, as_json=json, out=out, limit=limit, lateness=allowed))
+    allowed = None if lateness is None else parse_duration(lateness)
+    at = _arrival(now)
+    raise typer.Exit(match_file(events, subscribers, as_json=json, out=out, limit=limit, lateness=allowed, now=at))
 
 
 @app.command(epilog="Example: rankcast run --events flats.jsonl --subscribers people.yaml --out matched")
@@ -245,6 +259,7 @@ def run(
     ] = None,
     metrics: Annotated[Path | None, file_option("Append one line of JSON per batch to FILE.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per batch and nothing else.")] = False,
+    now: Arrival = None,
 ) -> None:
     """Publish events on Spark and write who gets what: a whole input at once, or a stream.
 
@@ -256,6 +271,8 @@ def run(
     from rankcast.storage.durations import parse_duration
     from rankcast.storage.events.files import EventFormat
 
+    if now is not None and (stream or available_now):
+        raise typer.BadParameter("--now: in a stream, events without a time have that of their micro-batch")
     formats = {known.value: known for known in EventFormat}
     if format is not None and format not in formats:
         raise typer.BadParameter(f"--format {format}: expected one of {', '.join(formats)}")
@@ -281,6 +298,7 @@ def run(
         carry=tuple(carry or ()),
         options={key: value for key, _, value in pairs},
         as_json=json,
+        now=_arrival(now),
     )
     raise typer.Exit(run_pipeline(asked))
 
@@ -296,15 +314,17 @@ def explain(
         str | None, typer.Option(metavar="ID", help="Only this subscription of the subscriber.")
     ] = None,
     json: AsJson = False,
+    now: Arrival = None,
 ) -> None:
     """Tell why a subscriber gets an event or does not.
 
-    FILE#ID names the event of a file by its id; FILE#3 is its third event, unless 3 is an id. The events before it are
-    published first, so that the verdict is that of `rankcast match`.
+    FILE#ID names the event of a file by its id; FILE#3 is its third event, unless 3 is an id. The events that come
+    before it in time are published first, so that the verdict is that of `rankcast match`.
     """
     from rankcast.cli.explain import explain_event
 
-    raise typer.Exit(explain_event(event, subscribers, subscriber, subscription, as_json=json))
+    at = _arrival(now)
+    raise typer.Exit(explain_event(event, subscribers, subscriber, subscription, as_json=json, now=at))
 
 
 @app.command(epilog="Example: rankcast estimate flats.jsonl --subscribers people.yaml --subscriber ana-1 --k 1 --k 20")
@@ -319,6 +339,7 @@ def estimate(
         list[str] | None, typer.Option("--filter", metavar="TEXT", help="Another filter to try; may be repeated.")
     ] = None,
     json: AsOneDocument = False,
+    now: Arrival = None,
 ) -> None:
     """Tell how much a subscription would bring: what a subscriber would have got of past events.
 
@@ -327,7 +348,8 @@ def estimate(
     """
     from rankcast.cli.estimate import estimate_subscriber
 
-    raise typer.Exit(estimate_subscriber(events, subscribers, subscriber, k or (), filter or (), as_json=json))
+    found = estimate_subscriber(events, subscribers, subscriber, k or (), filter or (), as_json=json, now=_arrival(now))
+    raise typer.Exit(found)
 
 
 @app.command(epilog="Example: rankcast generate flats --events 1000 --seed 1 --out flats.jsonl")

@@ -4,44 +4,56 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from time import perf_counter
 
 from rankcast.cli.output.notifications import COLUMNS, NotificationLines, Writer, notification_row, notification_writer
 from rankcast.cli.output.streams import Problems, printable
 from rankcast.cli.output.terminal import console, progress, table
-from rankcast.cli.replay import Replay, compile_kernels, few_collections, shown_delivery
+from rankcast.cli.replay import Arrivals, Replay, compile_kernels, few_collections, in_order, shown_delivery
 from rankcast.hub import Notification
 from rankcast.model.errors import Problem, counted
+from rankcast.model.events import Event
 from rankcast.model.policies import OnDemand
 from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.durations import format_duration
 from rankcast.storage.events.files import read_events
-from rankcast.storage.subscribers.files import SubscriberFile, load_subscribers
+from rankcast.storage.subscribers.files import load_subscribers
 from rankcast.storage.writing import replacing
 
 
 @few_collections()
 def match_file(
-    events: str, subscribers: Path, *, as_json: bool, out: Path | None, limit: int, lateness: timedelta
+    events: str,
+    subscribers: Path,
+    *,
+    as_json: bool,
+    out: Path | None,
+    limit: int,
+    lateness: timedelta | None,
+    now: datetime,
 ) -> int:
     """Run the command and return its exit code."""
     loaded = load_subscribers(subscribers)
     problems = Problems(loaded.problems)
     compile_kernels(loaded.subscribers)
     replay = Replay(loaded.subscribers, loaded.schema, lateness, tallied=not as_json)
+    arrivals = Arrivals(now)
+    read = arrivals.stamped(problems.set_aside(read_events(events, loaded.schema)))
     first: list[Notification] = []
     started = perf_counter()
     with _sink(out, to_stdout=as_json) as sink:
-        for delivered in _deliver(events, loaded, replay, problems, quiet=as_json and sys.stdout.isatty()):
+        for delivered in _deliver(read, replay, put_in_order=lateness is None, quiet=as_json and sys.stdout.isatty()):
             sink(delivered)
             if len(first) < limit:
                 first += delivered[: limit - len(first)]
     seconds = perf_counter() - started
-    if replay.late:
+    for problem in arrivals.warning(events):
+        problems.add(problem)
+    if lateness is not None and replay.late:
         message = (
             f"{counted(replay.late, 'event')} came later than allowed and changed nothing; --lateness allows more than "
             f"{format_duration(lateness)}"
@@ -56,11 +68,14 @@ def match_file(
 
 
 def _deliver(
-    events: str, loaded: SubscriberFile, replay: Replay, problems: Problems, *, quiet: bool
+    events: Iterable[Event], replay: Replay, *, put_in_order: bool, quiet: bool
 ) -> Iterator[list[Notification]]:
     """Give what is delivered by each event, then by the end of the input."""
+    if put_in_order:
+        with progress("reading", quiet=quiet) as bar:
+            events = in_order(bar.over(events))
     with progress("publishing", quiet=quiet) as bar:
-        for event in problems.set_aside(bar.over(read_events(events, loaded.schema))):
+        for event in bar.over(events):
             yield replay.publish(event).delivered
         yield replay.finish()
 

@@ -1,8 +1,11 @@
 """Publishing recorded events through the hub, with counts of what matched and what was delivered.
 
-`now` is the time of the events themselves: it never goes back, and an event without a time is taken to come right after
-the one before it. Events are put in the order of their times as far as the allowed lateness goes; later ones are
-counted and change nothing.
+The input is complete, so events are taken in the order of (time, source, id), whatever the order of lines and files,
+and nothing is late; `now` is the time of the events themselves. With an allowed lateness they are taken as they come:
+put in the order of their times as far as it goes, and later ones are counted and change nothing. Events without a time
+have that of their arrival: one time for all of them.
+
+Cost: all events are in memory where they are put in order.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from datetime import datetime, timedelta
 from rankcast.cli.output.terminal import require_kernels
 from rankcast.compiling import readiness
 from rankcast.delivery.engine.contents import WantedContent
-from rankcast.hub import Hub, Late, Match, Notification, utc_now
+from rankcast.hub import Hub, Late, Match, Notification
 from rankcast.hub.core import MOST_PLAIN
+from rankcast.model.errors import Problem, counted
 from rankcast.model.events import Event
 from rankcast.model.policies import (
     AllMatches,
@@ -32,6 +36,7 @@ from rankcast.model.policies import (
 )
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
+from rankcast.model.times import EARLIEST, format_time
 from rankcast.ranking.diversity import mean_distance
 from rankcast.storage.durations import format_duration
 
@@ -117,14 +122,15 @@ class Replay:
         self,
         subscribers: Iterable[Subscriber],
         schema: Schema | None,
-        lateness: timedelta = timedelta(0),
+        lateness: timedelta | None = None,
         *,
         tallied: bool = True,
     ) -> None:
         """Begin with nothing published; without `tallied` there are no tallies and no matches, which saves time."""
         served = tuple(subscribers)
         on_match = self._count_match if tallied else None
-        self.hub = Hub(served, schema=schema, lateness=lateness, on_match=on_match, on_late=self._count_late)
+        allowed = timedelta(0) if lateness is None else lateness
+        self.hub = Hub(served, schema=schema, lateness=allowed, on_match=on_match, on_late=self._count_late)
         self.tallies = {subscriber.id: Tally.of(subscriber.deliver) for subscriber in served if tallied}
         self.events = 0
         self.late = 0
@@ -132,11 +138,12 @@ class Replay:
         self._now: datetime | None = None
 
     def publish(self, event: Event) -> ReplayedEvent:
-        """Publish one event at its own time."""
-        now = self._advance(event.time)
+        """Publish one event, which has a time, at it."""
+        assert event.time is not None
+        self._now = now = event.time if self._now is None else max(self._now, event.time)
         self._matches = []
         self.events += 1
-        return ReplayedEvent(self._matches, self._count(self.hub.publish(event.stamped(now), now)))
+        return ReplayedEvent(self._matches, self._count(self.hub.publish(event, now)))
 
     def finish(self) -> list[Notification]:
         """End the input: what was kept back is taken in, and open periods and windows deliver what they hold."""
@@ -164,17 +171,35 @@ class Replay:
             self.tallies[notification.subscriber].add(notification)
         return delivered
 
-    def _advance(self, time: datetime | None) -> datetime:
-        if self._now is None:
-            self._now = time or utc_now()
-        elif time is not None:
-            self._now = max(self._now, time)
-        return self._now
-
     def now_for(self, event: Event) -> datetime:
-        """Return the time at which an event would be published next."""
-        times = [time for time in (self._now, event.time) if time is not None]
-        return max(times) if times else utc_now()
+        """Return the time at which an event, which has one, would be published next."""
+        return max(time for time in (self._now, event.time) if time is not None)
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """Stamps events without a time, and counts them. `now` is when they arrived, the same for all."""
+
+    now: datetime
+    count: int = 0
+
+    def stamped(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Return the events, all of them with a time."""
+        for event in events:
+            self.count += event.time is None
+            yield event.stamped(self.now)
+
+    def warning(self, file: str) -> list[Problem]:
+        """Return what there is to say of them, once."""
+        if not self.count:
+            return []
+        message = f"{counted(self.count, 'event')} without a time; taken to be of {format_time(self.now)} (--now)"
+        return [Problem(file, None, message, warning=True)]
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """Return events that have times in the order in which engines take them: by time, source and id."""
+    return sorted(events, key=lambda event: (event.time or EARLIEST, *event.identity))
 
 
 @contextmanager

@@ -90,6 +90,7 @@ class Run:
     carry: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     as_json: bool = False
+    now: datetime | None = None
 
     @property
     def is_changing(self) -> bool:
@@ -148,7 +149,14 @@ def _source(run: Run, spark: SparkSession, loaded: SubscriberFile) -> EventSourc
 def _pipeline(
     run: Run, source: EventSource, loaded: SubscriberFile, subscribers: Iterable[Subscriber] | ChangingSubscribers
 ) -> Pipeline:
-    return Pipeline(subscribers, columns=source.columns, schema=loaded.schema, lateness=run.lateness, carry=run.carry)
+    return Pipeline(
+        subscribers,
+        columns=source.columns,
+        schema=loaded.schema,
+        lateness=run.lateness,
+        carry=run.carry,
+        now=run.now,
+    )
 
 
 def _sink(run: Run, spark: SparkSession) -> Sink:

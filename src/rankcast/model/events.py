@@ -13,16 +13,19 @@ Nulls and NaN are left out: the attribute is missing. Lists are kept in `data` b
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
+from hashlib import sha256
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
+from rankcast.model.times import format_time
 from rankcast.model.values import INT_MAX, INT_MIN, MAX_NAME_LENGTH, Value, checked_value
 
 DEFAULT_TYPE = "rankcast.event"
@@ -122,6 +125,12 @@ class Event:
             put(made, name, values[name] if name in values else getattr(self, name))
         return made
 
+    def identified(self) -> Event:
+        """Return the event with a digest of all else for its id: equal contents are one event."""
+        envelope = {name: getattr(self, name) for name in _STATED} | dict(self.extensions)
+        made = content_id(envelope, self.data)
+        return self._with(id=made, identity=Identity(self.source, made), attributes={**self.attributes, "id": made})
+
     def conformed(self, schema: Schema) -> Event:
         """Return the event with its attributes in their declared types; raise InvalidEventError where one cannot be."""
         conformed = schema.conformed(self.attributes)
@@ -162,6 +171,8 @@ class Event:
 
 
 _FIELDS = tuple(field.name for field in fields(Event))
+_STATED = ("type", "time", "expires", "subject", "datacontenttype", "dataschema")
+"""What an envelope may state besides the identity."""
 
 (
     _put_id,
@@ -219,6 +230,42 @@ def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datet
     _put_datacontenttype(event, None)
     _put_dataschema(event, None)
     return event
+
+
+DIGITS = 20
+"""Hexadecimal digits of an id that is a digest: 80 bits."""
+
+
+def content_id(envelope: Mapping[str, object], payload: object) -> str:
+    """Return the id of an event that has none: a digest of what its envelope states and of its payload.
+
+    Neither the order of names, nor nulls, nor whether names are dotted or nested make a difference.
+
+    >>> content_id({}, {"a": {"b": 1}, "c": None}) == content_id({"time": None}, {"a.b": 1})
+    True
+    """
+    stated = {name: value for name, value in envelope.items() if value is not None}
+    content = dict(_leaves(payload, "")) if isinstance(payload, Mapping) else payload
+    text = json.dumps([stated, content], default=_as_text, sort_keys=True)
+    return sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _leaves(data: Mapping[Any, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif value is not None and value == value:
+            yield prefix + str(key), value
+
+
+def _as_text(value: object) -> str:
+    return (
+        format_time(value)
+        if isinstance(value, datetime)
+        else bytes.hex(value)
+        if isinstance(value, bytes)
+        else repr(value)
+    )
 
 
 def _attributes(event: Event) -> dict[str, Value]:

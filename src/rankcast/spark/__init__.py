@@ -16,7 +16,7 @@ from rankcast.spark.matching.stage import match, rejected_rows
 from rankcast.spark.matching.top_subscribers import TopSubscribers, top_subscribers
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import SparkSetupError, check_session, spark_session
-from rankcast.spark.sources.events import EventColumns, with_content_id
+from rankcast.spark.sources.events import EventColumns
 from rankcast.spark.subscribers.changing import ChangingSubscribers
 
 __all__ = [
@@ -33,5 +33,4 @@ __all__ = [
     "rejected_rows",
     "spark_session",
     "top_subscribers",
-    "with_content_id",
 ]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from msgspec import structs
@@ -61,6 +61,7 @@ class Pipeline:
 
     `subscribers`: the path of a subscriber file, subscribers, a DataFrame of the shape of such a file (a row for each
     subscriber), or `ChangingSubscribers`. `problems` lists what was wrong with a file or DataFrame; the rest is used.
+    `now` is when those events of a static DataFrame arrived that have no time; unless told, the time of the call.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Pipeline:
         lateness: timedelta = timedelta(0),
         carry: Sequence[str] = (),
         top: TopSubscribers | None = None,
+        now: datetime | None = None,
     ) -> None:
         self.problems: tuple[Problem, ...] = ()
         self.columns = columns or EventColumns()
@@ -82,6 +84,7 @@ class Pipeline:
         self.lateness = lateness
         self.carry = tuple(carry)
         self.top = top
+        self.now = now
         self.schema = schema
         self._source: AudienceSource | None = None
         self._audience: CompiledSubscribers | None = None
@@ -145,7 +148,7 @@ class Pipeline:
         check_carried(self.carry)
         source = self.source(events.sparkSession)
         keep = () if self.top is None or self.top.k_column is None else (self.top.k_column,)
-        ready, reader = prepared(events, self.columns, self.schema, carry=self.carry, keep=keep)
+        ready, reader = prepared(events, self.columns, self.schema, carry=self.carry, keep=keep, now=self.now)
         packed = ready.mapInArrow(PackTask(reader, source, self.shards, self.top), INPUT_SCHEMA)
         carried = [events.schema[name] for name in self.carry]
         return outputs_of(packed, source, shards=self.shards, lateness=self.lateness, carried=carried)

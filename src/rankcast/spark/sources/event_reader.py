@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,13 +26,14 @@ from rankcast.delivery.engine.contents import Contents, WantedContent, attribute
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.language.lossless import from_plain, json_bytes, to_plain
 from rankcast.matching.index import Reader
-from rankcast.model.cloudevents import event_from_json, parse_json
+from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, RankcastError, shown
-from rankcast.model.events import DEFAULT_TYPE, Event
+from rankcast.model.events import DEFAULT_TYPE, Event, content_id
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import NEVER, format_time, microseconds
 from rankcast.ranking.batch import Features, RankingTable
 from rankcast.spark.sources.event_values import (
+    TIME,
     BatchProblems,
     RejectedRow,
     as_datetime,
@@ -49,7 +51,7 @@ from rankcast.spark.sources.event_values import (
     vector_elements,
 )
 from rankcast.storage.events.arrow import RowProblems, cell_values, plain_column, python_values
-from rankcast.storage.events.rows import text_id
+from rankcast.storage.events.rows import NAMELESS, event_of_object
 
 _TEXT_PLACES = ("type", "subject", "datacontenttype", "dataschema")
 
@@ -217,6 +219,7 @@ class EventReader:
     default_source: str
     schema: Schema | None
     carried: str | None
+    arrival: str | None = None
 
     def named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch that comes from Spark with the names that its columns had."""
@@ -235,15 +238,18 @@ class EventReader:
 
     def _columns(self, batch: pa.RecordBatch, problems: RowProblems) -> ColumnEvents:
         columns = self._envelope(batch, problems)
-        vectors = {}
+        vectors, plain = {}, {}
         for leaf in self.leaves:
             column = column_at(batch, leaf.path)
             if leaf.is_vector:
                 vectors[leaf.name] = column
             else:
-                columns[leaf.name] = conformed_column(
-                    leaf.name, plain_column(leaf.name, column, problems), self.schema, problems
-                )
+                plain[leaf.name] = plain_column(leaf.name, column, problems)
+        if columns["id"].null_count:
+            columns["id"] = _with_content_ids(columns, plain | vectors)
+        columns["time"] = self._stamped(columns["time"], batch, problems)
+        for name, column in plain.items():
+            columns[name] = conformed_column(name, column, self.schema, problems)
         if self.schema is not None:
             for name in sorted(self.schema.required):
                 problems.note(is_missing(columns.get(name), len(batch)), f"required attribute missing: {name}")
@@ -255,8 +261,22 @@ class EventReader:
             carried = None if carried is None else carried.take(good)
         return ColumnEvents(problems.good, columns, vectors, carried)
 
+    def _stamped(self, times: Any, batch: pa.RecordBatch, problems: RowProblems) -> Any:
+        """Return publication times: their own or, lacking one, that of their arrival."""
+        if self.arrival is not None:
+            return times.fill_null(batch.column(self.arrival).cast(times.type)) if times.null_count else times
+        problems.note(is_missing(times, len(batch)), "time: missing; every event needs one")
+        return times
+
+    def _arrivals(self, batch: pa.RecordBatch) -> list[datetime | None]:
+        """Return when the rows arrived, as far as that is known."""
+        return [None] * len(batch) if self.arrival is None else python_values(batch.column(self.arrival).cast(TIME))
+
     def _envelope(self, batch: pa.RecordBatch, problems: RowProblems) -> dict[str, Any]:
-        """Return the envelope by its names for filters; expirytime, subject and the like as far as there are any."""
+        """Return the envelope by its names for filters; expirytime, subject and the like as far as there are any.
+
+        An id and a time may be missing.
+        """
         place = dict(self.places)
         names = batch.schema.names
         columns: dict[str, Any] = {}
@@ -268,14 +288,14 @@ class EventReader:
         columns["source"] = source.fill_null(self.default_source)
         if "type" in columns:
             columns["type"] = columns["type"].fill_null(DEFAULT_TYPE)
+        columns.setdefault("id", pa.nulls(len(batch), pa.string()))
         for name in ("id", "source", "type"):
             if name in columns:
-                problems.note(is_missing(columns[name], len(batch)), f"{name}: missing; every event needs one")
                 problems.note(is_equal(columns[name], ""), f"{name}: '' is not a non-empty string")
         for name in ("time", "expirytime"):
             if place[name] in names:
                 columns[name] = plain_column(name, as_times(name, batch.column(place[name]), problems), problems)
-        problems.note(is_missing(columns["time"], len(batch)), "time: missing; every event needs one")
+        columns.setdefault("time", pa.nulls(len(batch), TIME))
         columns["specversion"] = pa.array(["1.0"]).take(pa.array(np.zeros(len(batch), np.int64)))
         columns.setdefault("type", pa.array([DEFAULT_TYPE]).take(pa.array(np.zeros(len(batch), np.int64))))
         return columns
@@ -296,9 +316,7 @@ class EventReader:
         parsed = parse_json(text)
         if isinstance(parsed, dict) and parsed.keys() == {TYPED}:
             return event_of_typed(parsed[TYPED])
-        if isinstance(parsed, dict) and "specversion" not in parsed:
-            parsed = {**parsed, "id": text_id(parsed.get("id"))}
-        return event_from_json(parsed, source=self.default_source)
+        return event_of_object(parsed, source=self.default_source)
 
     def _payloads(self, batch: pa.RecordBatch, problems: RowProblems) -> Iterator[tuple[int, Event]]:
         envelope = self._envelope(batch, problems)
@@ -324,16 +342,26 @@ class EventReader:
                         data[leaf.key] = column[row]
                 stamps = {name: as_datetime(column[row]) for name, column in times.items()}
                 named = {name: column[row] for name, column in texts.items()}
-                yield row, Event(**named, time=stamps["time"], expires=stamps.get("expirytime"), data=data)
+                event = Event(
+                    **{**named, "id": named["id"] or NAMELESS},
+                    time=stamps["time"],
+                    expires=stamps.get("expirytime"),
+                    data=data,
+                )
+                yield row, event if named["id"] else event.identified()
             except RankcastError as error:
                 problems.add(row, str(error))
 
     def _opened(self, batch: pa.RecordBatch, problems: RowProblems, found: Iterator[tuple[int, Event]]) -> OpenEvents:
         events: list[Event] = []
         rows: list[int] = []
+        arrivals = self._arrivals(batch)
         for row, event in found:
             if row in problems.reasons:
                 continue
+            arrived = arrivals[row]
+            if event.time is None and arrived is not None:
+                event = event.stamped(arrived)  # noqa: PLW2901 (it is the same event)
             if event.time is None:
                 problems.add(row, "time: missing; every event needs one")
                 continue
@@ -344,6 +372,22 @@ class EventReader:
                 problems.add(row, str(error))
         carried = None if self.carried is None else batch.column(self.carried).take(pa.array(rows, pa.int64()))
         return OpenEvents(np.array(rows, np.int64), events, carried)
+
+
+def _with_content_ids(columns: Mapping[str, Any], payload: Mapping[str, Any]) -> Any:
+    """Return the ids of events, those of their contents where they have none."""
+    stated = {
+        _FIELDS.get(name, name): python_values(column)
+        for name, column in columns.items()
+        if name not in ("id", "source", "specversion")
+    }
+    own = {payload_key(name): python_values(column) for name, column in payload.items()}
+    ids = columns["id"].to_pylist()
+    for row, name in enumerate(ids):
+        if name is None:
+            envelope = {name: values[row] for name, values in stated.items()}
+            ids[row] = content_id(envelope, {name: values[row] for name, values in own.items()})
+    return pa.array(ids, pa.string())
 
 
 def typed_document(event: Event) -> str:

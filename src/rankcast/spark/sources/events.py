@@ -3,7 +3,9 @@
 Columns become attributes as in event files: those with an envelope's name (`id`, `source`, `type`, `time`, `subject`,
 `expirytime`) are the envelope, all others the payload, fields of structs under dotted names. Other columns can take the
 envelope's places (`EventColumns(id="order_no", time="created")`); they are then seen under the envelope's name. Whole
-numbers as ids become texts. An event needs an id and a time; one without a source has `default_source`.
+numbers as ids become texts. An event without a source has `default_source`, one without an id is known by a digest of
+its content, and one without a time has that of its arrival: in a stream its micro-batch's, which Spark keeps, else
+`now`.
 
 - bool, whole numbers, floats, strings, timestamps, dates are values. Timestamps without a zone are UTC. Decimals become
   whole numbers when they have no fraction digits, else the nearest floats. Null and NaN are missing attributes.
@@ -15,17 +17,15 @@ numbers as ids become texts. An event needs an id and a time; one without a sour
 Columns whose names begin with `rankcast_` are the pipeline's own: those of `rankcast.spark.sources.event_values`, and
 END.
 
-A row that is no event (no id, no time, broken JSON, a time after the year 9999, not the declared type of the schema) is
-rejected with the reason and the row as JSON. It never stops anything.
-
-There is no event without an id: two rows would be one event, or none could be told from its repetition. Where rows have
-no id, `with_content_id` makes one of everything that is in the row, so that equal rows are one event.
+A row that is no event (broken JSON, a time after the year 9999, not the declared type of the schema) is rejected with
+the reason and the row as JSON. It never stops anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -73,12 +73,6 @@ class EventColumns:
         return dict(zip(_PLACES, (self.id, self.source, self.time, self.expires), strict=True))
 
 
-def with_content_id(events: DataFrame, name: str = "id") -> DataFrame:
-    """Add an id that is a digest of everything in the row: equal rows are one event."""
-    row = F.struct(*[events[f"`{column}`"] for column in events.columns])
-    return events.withColumn(name, F.sha2(F.to_json(row), 256))
-
-
 def prepared(
     events: DataFrame,
     columns: EventColumns | None = None,
@@ -86,11 +80,13 @@ def prepared(
     *,
     carry: Sequence[str] = (),
     keep: Sequence[str] = (),
+    now: datetime | None = None,
 ) -> tuple[DataFrame, EventReader]:
     """Return the events as the reader takes them, and the reader; raise InvalidEventError for a DataFrame without any.
 
     `carry` names columns that notifications get beside the event's identity; they travel as one JSON text.
-    Those to `keep` stay beside the others, under names that begin with KEPT.
+    Those to `keep` stay beside the others, under names that begin with KEPT. `now` is when events of a static DataFrame
+    arrived that have no time: the time of the call, unless told.
     """
     columns = columns or EventColumns()
     found = {field.name: field.dataType for field in events.schema.fields}
@@ -104,6 +100,9 @@ def prepared(
     leaves = () if columns.document else tuple(_leaves(found, columns, [name for name, _ in projected]))
     projected += [(name, F.col(f"`{name}`")) for name in _MARKS if name in found]
     projected += [(KEPT + name, F.col(f"`{name}`")) for name in keep]
+    if ARRIVAL not in found:
+        at = F.current_timestamp() if events.isStreaming else F.lit(now or datetime.now(UTC))  # noqa: TID251 (Spark's side)
+        projected.append((ARRIVAL, at))
     if carry:
         projected.append((CARRIED, carried_json(carry)))
     reader = EventReader(
@@ -115,6 +114,7 @@ def prepared(
         default_source=columns.default_source,
         schema=schema,
         carried=CARRIED if carry else None,
+        arrival=ARRIVAL,
     )
     # Spark hands columns to Python by names that must have no dots; the reader knows what they are really called.
     return events.select(*[column.alias(f"c{at}") for at, (_, column) in enumerate(projected)]), reader
@@ -126,10 +126,13 @@ CARRIED = "rankcast_carried"
 END = "rankcast_end"
 """A column of bools: rows in which it is true are no events but say that nothing more is to come, in any partition."""
 
+ARRIVAL = "rankcast_arrival"
+"""The column of when a row arrived."""
+
 KEPT = "rankcast_kept."
 """What the names of columns that are only kept begin with."""
 
-_MARKS = (REASON, ORIGINAL, END)
+_MARKS = (REASON, ORIGINAL, END, ARRIVAL)
 
 _EXACT_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
 
@@ -169,17 +172,10 @@ def _json_text(name: str, kind: T.DataType, role: str) -> Column:
 
 
 def _event_columns(found: dict[str, T.DataType], columns: EventColumns) -> list[tuple[str, Column]]:
-    if columns.id not in found:
-        raise InvalidEventError(
-            f"id: the events have no column {shown(columns.id)}; name the one that tells events apart with "
-            "EventColumns(id=...), or make one with rankcast.spark.with_content_id(events)"
-        )
-    if columns.time not in found:
-        raise InvalidEventError(
-            f"time: the events have no column {shown(columns.time)}; name the one that says when they were published "
-            "with EventColumns(time=...)"
-        )
+    usual = EventColumns().places
     for place, name in columns.places.items():
+        if name != usual[place]:
+            _check_there(found, name, place)
         _check_place(place, name, found)
     for name in ENVELOPE_TYPES.keys() - columns.places.keys() - {"specversion"}:
         _check_place(name, name, found)
@@ -232,7 +228,7 @@ def _leaves(found: dict[str, T.DataType], columns: EventColumns, names: list[str
         sample = _sample((name,), found[name], samples)
         if sample != {}:
             row[f"data.{name}" if name in ENVELOPE_TYPES else name] = sample
-    attributes = event_of_row(row, id="1", source="1").attributes
+    attributes = event_of_row({**row, "id": "1"}, source="1").attributes
     seen = {value: name for name, value in attributes.items() if isinstance(value, int)}
     for number, (path, is_vector) in enumerate(samples):
         yield Leaf(seen[number], path, is_vector)

@@ -10,9 +10,9 @@ subscriber file declares: JSON and CSV then have one column per attribute. Witho
 by one, which is slower and takes attributes of any name. Parquet keeps the columns that it has.
 
 What is parsed becomes rows in Spark's workers, by the same code that reads event files everywhere else: what makes an
-event malformed, and the words for it, are those of `rankcast.storage`. An event without an id gets the one its origin
-suggests (a line number, an offset), else a digest of its content: the same content is then the same event. Cost: some
-60 microseconds per event; Parquet needs none of this.
+event malformed, and the words for it, are those of `rankcast.storage`. An event without an id has that of its place in
+Kafka, else a digest of its content: the same content is then the same event. Cost: some 60 microseconds per event;
+Parquet needs none of this.
 
 Lines of JSON are divided among tasks as Spark divides text. A CSV file is read by one task, since a quoted cell may
 hold a line end.
@@ -21,7 +21,6 @@ hold a line end.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import json
 import zlib
@@ -36,12 +35,12 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.version import __version__ as spark_version
 
-from rankcast.model.cloudevents import event_from_json, parse_json
+from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidFileError, InvalidValueError, Problem, RankcastError
 from rankcast.model.events import Event
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
@@ -55,7 +54,7 @@ from rankcast.spark.sources.events import END, EventColumns
 from rankcast.storage.events.arrow import arrow_type
 from rankcast.storage.events.csv import events_of_csv
 from rankcast.storage.events.files import EventFormat, event_format
-from rankcast.storage.events.rows import text_id
+from rankcast.storage.events.rows import event_of_object
 from rankcast.storage.text_files import invalid_file, read_lines
 
 GLOB = "*?[{"
@@ -162,9 +161,9 @@ def _parquet(
             raise invalid_file(path, None, _first_line(error)) from None
         declared = from_arrow_schema(Layout(schema).arrow)
         return spark.readStream.schema(declared).options(**options).parquet(resolved(path))
-    if not stream:
-        return found
-    return spark.readStream.schema(found.schema).options(**options).parquet(resolved(path))
+    if stream:
+        found = spark.readStream.schema(found.schema).options(**options).parquet(resolved(path))
+    return found.withColumn("source", F.coalesce("source", _file_name()) if "source" in found.columns else _file_name())
 
 
 def _first_line(error: AnalysisException) -> str:
@@ -188,8 +187,12 @@ def _csv_files(spark: SparkSession, path: str, stream: bool, options: Mapping[st
 
 
 def _placed(files: DataFrame, content: Any) -> DataFrame:
-    name = F.expr("url_decode(replace(_metadata.file_name, '+', '%2B'))")
-    return files.select(content.alias(CONTENT), name.alias(PLACE), name.alias(SOURCE))
+    return files.select(content.alias(CONTENT), _file_name().alias(PLACE), _file_name().alias(SOURCE))
+
+
+def _file_name() -> Column:
+    """Return the name of the file that a row is from: the source of events that have none."""
+    return F.expr("url_decode(replace(_metadata.file_name, '+', '%2B'))")
 
 
 def _parsed(content: DataFrame, schema: Schema | None, parse: Any) -> EventSource:
@@ -307,7 +310,7 @@ class Layout:
         completed = _completed(piece)
         if self.schema is None:
             return {DOCUMENT: json.dumps(completed, ensure_ascii=False)}
-        return self.of_event(event_from_json(completed, id=piece.id, source=piece.source))
+        return self.of_event(event_of_object(completed))
 
     def of_event(self, event: Event) -> Row:
         """Return an event as a row; raise an error that says why it does not fit."""
@@ -334,17 +337,13 @@ def _completed(piece: Piece) -> Any:
     """Return the JSON of a piece; a plain object gets the id, source and time that it lacks."""
     document = parse_json(piece.content)
     if isinstance(document, dict) and "specversion" not in document:
-        document["id"] = piece.id or digest(piece.content) if document.get("id") is None else text_id(document["id"])
         if document.get("source") is None:
             document["source"] = piece.source or piece.place
+        if document.get("id") is None:
+            document["id"] = piece.id or event_of_object(document).id
         if document.get("time") is None and piece.time is not None:
             document["time"] = format_time(piece.time)
     return document
-
-
-def digest(content: bytes) -> str:
-    """Return the id of an event that has nothing but its content."""
-    return hashlib.sha256(content.strip()).hexdigest()[:32]
 
 
 def rejected_row(reason: str, content: bytes) -> Row:

@@ -247,7 +247,7 @@ def _is_any(kind: pa.DataType, names: Iterable[str]) -> bool:
 
 def _event_of_row(row: dict[str, Any], wrong: str | None, number: int, file: str, source: str) -> Event | Problem:
     try:
-        return Problem(file, number, wrong) if wrong else event_of_row(row, id=str(number), source=source)
+        return Problem(file, number, wrong) if wrong else event_of_row(row, source=source)
     except RankcastError as error:
         return Problem(file, number, str(error))
 

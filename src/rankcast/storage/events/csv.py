@@ -136,7 +136,7 @@ def _event_of_record(record: _Record, columns: list[CsvColumn], file: str, sourc
         return Problem(file, record.line, message)
     try:
         row = {column.name: _value(column, cell) for column, cell in zip(columns, cells, strict=True) if cell}
-        return event_of_row(row, id=str(record.line), source=source)
+        return event_of_row(row, source=source)
     except RankcastError as error:
         return Problem(file, record.line, str(error))
 

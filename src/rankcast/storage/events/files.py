@@ -2,7 +2,7 @@
 
 The format is that of the suffix (.jsonl, .ndjson, .json, .csv, .parquet, .pq), all but Parquet also compressed (.gz).
 A folder is its event files in the order of their names; hidden ones, and those that begin with `_`, are left out.
-An event without an id gets the number of its line (Parquet: row), one without a source the file's name. Each event is
+An event without an id is known by a digest of its content, one without a source has the file's name. Each event is
 yielded as it is read; each line or row that is none is a Problem in its place. InvalidFileError means that nothing can
 be read. Memory: one line (at most MAX_LINE_BYTES), batch or JSON document (at most MAX_FILE_BYTES), and the identities
 seen so far.
@@ -185,8 +185,12 @@ def _check(items: Numbered, schema: Schema | None, file: str) -> Iterator[Event 
         if isinstance(item, Problem):
             yield item
         elif item.identity in seen:
-            message = f"the event {shown(item.id)} of source {shown(item.source)} occurs before in this file"
-            yield Problem(file, number, message)
+            if item.identified().id == item.id:
+                message = "the same event as one before: it has no id, and the same content"
+                yield Problem(file, number, message, warning=True)
+            else:
+                message = f"the event {shown(item.id)} of source {shown(item.source)} occurs before in this file"
+                yield Problem(file, number, message)
         else:
             if len(seen) < MAX_IDENTITIES:
                 seen.add(item.identity)

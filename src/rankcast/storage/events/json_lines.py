@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
+from rankcast.model.cloudevents import event_to_json, parse_json
 from rankcast.model.errors import InvalidEventError, Problem, RankcastError, shown
 from rankcast.model.events import Event
 from rankcast.storage.documents import DocumentFormat, DocumentPath, parse_document
-from rankcast.storage.events.rows import text_id
+from rankcast.storage.events.rows import event_of_object
 from rankcast.storage.text_files import MAX_LINE_BYTES, FileLine
 
 
@@ -26,18 +26,12 @@ def events_of_lines(lines: Iterable[FileLine], file: str, source: str) -> Iterat
 def _event_of_line(line: FileLine, file: str, source: str) -> Event | Problem:
     content = line.content.rstrip(b"\r\n")
     try:
-        return _event(parse_json(content.decode("utf-8")), str(line.number), source)
+        return event_of_object(parse_json(content.decode("utf-8")), source=source)
     except UnicodeDecodeError as error:
         return not_utf8(file, line.number, content, error)
     except RankcastError as error:
         cut = "" if line.ended else " (the last line has no line end: is the file cut off?)"
         return Problem(file, line.number, f"{error}{cut}; the line is {excerpt(content)}")
-
-
-def _event(document: Any, number: str, source: str) -> Event:
-    if isinstance(document, dict) and "specversion" not in document and "id" in document:
-        document["id"] = text_id(document["id"])
-    return event_from_json(document, id=number, source=source)
 
 
 def not_utf8(file: str, line: int, content: bytes, error: UnicodeDecodeError) -> Problem:
@@ -52,13 +46,13 @@ def excerpt(content: bytes) -> str:
 
 
 def events_of_document(text: str, file: str, source: str) -> Iterator[tuple[int, Event | Problem]]:
-    """Return the events of a JSON list, or of one object; an event without an id gets its position, from 1."""
+    """Return the events of a JSON list, or of one object, with their positions, from 1."""
     document = parse_document(text, DocumentFormat.JSON, file)
     is_list = isinstance(document.value, list)
     found: list[Event | RankcastError] = []
-    for at, entry in enumerate(document.value if is_list else [document.value]):
+    for entry in document.value if is_list else [document.value]:
         try:
-            found.append(_event(entry, str(at + 1), source))
+            found.append(event_of_object(entry, source=source))
         except RankcastError as error:
             found.append(error)
     places: dict[int, DocumentPath] = {

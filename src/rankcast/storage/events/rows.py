@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rankcast.model.cloudevents import event_from_json
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.events import DEFAULT_TYPE, Event
 from rankcast.model.schema import ENVELOPE_TYPES
@@ -18,10 +19,16 @@ from rankcast.model.values import Value, ValueType, type_of
 
 _DATA = "data."
 
+NAMELESS = "-"
+"""The id of an event that is going to have one made of its content."""
 
-def event_of_row(row: Mapping[str, Any], *, id: str, source: str) -> Event:  # noqa: A002 (CloudEvents' name)
-    """Return the event of a row; None stands for an empty cell, `id` and `source` fill in for missing ones."""
-    envelope: dict[str, Any] = {"id": id, "source": source}
+
+def event_of_row(row: Mapping[str, Any], *, source: str) -> Event:
+    """Return the event of a row; None stands for an empty cell, and `source` fills in for a missing one.
+
+    A row without an id is known by its content.
+    """
+    envelope: dict[str, Any] = {"id": NAMELESS, "source": source}
     payload: dict[str, Any] = {}
     for name, value in row.items():
         if value is None:
@@ -32,7 +39,17 @@ def event_of_row(row: Mapping[str, Any], *, id: str, source: str) -> Event:  # n
             payload[_payload_name(name)] = value
     envelope.pop("specversion", None)
     envelope["id"] = text_id(envelope["id"])
-    return Event(**{"expires": envelope.pop("expirytime", None), **envelope}, data=payload)
+    event = Event(**{"expires": envelope.pop("expirytime", None), **envelope}, data=payload)
+    return event if row.get("id") is not None else event.identified()
+
+
+def event_of_object(document: Any, *, source: str | None = None) -> Event:
+    """Return the event of a parsed JSON object of a file; a plain one without an id is known by its content."""
+    if not isinstance(document, dict) or "specversion" in document:
+        return event_from_json(document)
+    if (given := document.get("id")) is not None:
+        return event_from_json({**document, "id": text_id(given)}, source=source)
+    return event_from_json(document, id=NAMELESS, source=source).identified()
 
 
 def text_id(value: Any) -> Any:
