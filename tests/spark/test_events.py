@@ -24,11 +24,12 @@ from rankcast.ranking.batch import RankingTable
 from rankcast.spark.matching.stage import rejected_rows
 from rankcast.spark.sources.event_reader import ColumnEvents
 from rankcast.spark.sources.event_values import ORIGINAL, REASON
-from rankcast.spark.sources.events import EventColumns, prepared, with_content_id
+from rankcast.spark.sources.events import ARRIVAL, EventColumns, prepared
 from rankcast.storage.events.rows import event_of_row
 from rankcast.testing.strategies import times
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ARRIVED = datetime(2026, 3, 2, tzinfo=UTC)
 UTC_TIME = pa.timestamp("us", "UTC")
 
 
@@ -39,8 +40,13 @@ def _reader(spark, ddl, columns=None, schema=None):
 def _reading(spark, ddl, columns=None, schema=None):
     """What reads rows of a DataFrame with these columns: it gives the events, and the rows that are none."""
     reader = _reader(spark, ddl, columns, schema)
-    fields = to_arrow_schema(spark.createDataFrame([], ddl).schema, timezone="UTC")
-    return lambda rows: reader.read(pa.RecordBatch.from_pylist(rows, fields))
+    fields = to_arrow_schema(spark.createDataFrame([], ddl).schema, timezone="UTC").append(pa.field(ARRIVAL, UTC_TIME))
+    return lambda rows: reader.read(pa.RecordBatch.from_pylist([{**row, ARRIVAL: ARRIVED} for row in rows], fields))
+
+
+def _arriving(**columns):
+    rows = len(next(iter(columns.values())))
+    return pa.RecordBatch.from_pydict({**columns, ARRIVAL: pa.array([ARRIVED] * rows, UTC_TIME)})
 
 
 def _attributes(events):
@@ -89,10 +95,9 @@ def _expected(row):
         for name, value in row.items()
     }
     try:
-        event = event_of_row({**plain, "id": plain["id"] or ""}, id="", source="/events")
+        return dict(event_of_row(plain, source="/events").stamped(ARRIVED).attributes)
     except RankcastError:
         return None
-    return None if event.time is None else dict(event.attributes)
 
 
 @given(rows=st.lists(st.fixed_dictionaries({name: st.none() | value for name, value in VALUES.items()}), max_size=4))
@@ -144,8 +149,8 @@ def test_other_columns_can_take_the_envelopes_places(spark):
 @pytest.mark.parametrize(
     ("ddl", "columns", "message"),
     [
-        ("time timestamp", None, r"id: the events have no column 'id'; .*EventColumns\(id=.*with_content_id"),
-        ("id string", None, r"time: the events have no column 'time'; .*EventColumns\(time="),
+        ("time timestamp", EventColumns(id="no"), "id: the events have no column 'no'; they have time"),
+        ("id string", EventColumns(time="at"), "time: the events have no column 'at'; they have id"),
         ("id double, time timestamp", None, "id: the column 'id' is double; expected a string or a whole number"),
         ("id string, time int", None, "time: the column 'time' is int; expected a timestamp"),
         ("id string, time timestamp, type int", None, "type: the column 'type' is int; expected a string"),
@@ -231,12 +236,16 @@ def test_documents_are_cloudevents_or_plain_events(spark):
         "no",
         None,
     ]
-    found, rejected = reader.read(pa.RecordBatch.from_pydict({"value": pa.array(texts)}))
-    assert [(one.source, one.id) for one in found._events] == [("/s", "a"), ("/kafka", "5"), ("/s", "a")]
+    found, rejected = reader.read(_arriving(value=pa.array(texts)))
+    assert [(event.source, event.id, event.time) for event in found._events] == [
+        ("/s", "a", NOON),
+        ("/kafka", "5", NOON),
+        ("/s", "a", NOON),
+        ("/kafka", "5", ARRIVED),
+        ("/kafka", found._events[4].identified().id, NOON),
+    ]
     assert found._events[2].attributes["at"] == NOON
     assert [one.reason.partition(";")[0].partition(":")[0] for one in rejected] == [
-        "time",
-        "the event has no id",
         "event",
         "not JSON",
         "the document is null",
@@ -276,20 +285,21 @@ def test_contents_in_columns_have_the_codes_of_single_events(spark):
 
 def test_on_spark_variants_are_read_and_bad_rows_are_kept(spark):
     rows = spark.createDataFrame(
-        [("1", NOON, '{"rent": 5}'), (None, NOON, "{}"), ("3", None, "{}"), ("4", NOON, "[]")],
+        [("1", NOON, '{"rent": 5}'), ("", NOON, "{}"), ("3", None, "{}"), ("4", NOON, "[]")],
         "id string, time timestamp, json string",
     ).selectExpr("id", "time", "parse_json(json) as data", "map('a', 1) as left_out")
     found = rejected_rows(rows, columns=EventColumns(payload="data")).collect()
     assert sorted(row.reason for row in found) == [
         "data: [] is not a JSON object",
-        "id: missing; every event needs one",
-        "time: missing; every event needs one",
+        "id: '' is not a non-empty string",
     ]
-    by_reason = {row.reason[:4]: json.loads(row.original) for row in found}
-    assert by_reason["time"] == {"id": "3", "time": None, "data": "{}"}
+    by_reason = {row.reason[:2]: json.loads(row.original) for row in found}
+    assert by_reason["id"] == {"id": "", "time": "2026-03-01 12:00:00+00:00", "data": "{}"}
 
 
-def test_equal_rows_get_the_same_content_id(spark):
-    rows = spark.createDataFrame([("a", 1), ("a", 1), ("a", 2)], "s string, `n.m` int")
-    first, second, third = (row.id for row in with_content_id(rows).collect())
-    assert first == second != third
+def test_rows_without_id_and_time_are_known_by_their_content_and_have_the_time_of_their_arrival(spark):
+    found, rejected = _reading(spark, "a string, b int")([{"a": "x", "b": 1}, {"a": "x", "b": 1}, {"b": 1}])
+    first, second, third = _attributes(found)
+    assert (rejected, first) == ([], second)
+    assert first == event_of_row({"a": "x", "b": 1}, source="/events").stamped(ARRIVED).attributes
+    assert third["id"] != first["id"]

@@ -1,5 +1,6 @@
 """`rankcast run`: what it writes, what it says, how it ends."""
 
+import csv
 import json
 import os
 import shlex
@@ -9,7 +10,10 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from typer.testing import CliRunner
@@ -17,8 +21,10 @@ from typer.testing import CliRunner
 from crashing_programs import Program
 from rankcast.cli.main import app
 from rankcast.cli.replay import Replay
+from rankcast.model.events import Event
 from rankcast.model.policies import Gathered
 from rankcast.model.subscriptions import Subscriber
+from rankcast.model.times import format_time
 from rankcast.samples.feeds import DEFAULT_START, feed_named
 from rankcast.spark.subscribers.tables import append_subscribers
 from rankcast.storage.events.files import read_events, write_events
@@ -50,11 +56,36 @@ def delivered_by_hub(inputs: Path, people: Path) -> list[tuple[str, str, float]]
     notes = [
         note
         for event in read_events(inputs / "flats.jsonl", loaded.schema)
-        if not hasattr(event, "message")
+        if isinstance(event, Event) and event.time is not None
         for note in replay.publish(event).delivered
     ]
     notes += replay.finish()
     return sorted((note.subscriber, note.event.id, note.rank) for note in notes)
+
+
+def nameless_rows() -> list[dict[str, object]]:
+    """Events without ids, every third without a time, in no order."""
+    rows = [
+        {name: value for name, value in event.attributes.items() if name not in ("id", "source", "type", "specversion")}
+        for event in FLATS.events(200, 1, DEFAULT_START)
+    ]
+    for row in rows[::3]:
+        del row["time"]
+    return Random(1).sample(rows, len(rows))
+
+
+def write_rows(path: Path, rows: list[dict[str, object]]) -> None:
+    texts = [{name: format_time(row[name]) if name == "time" else row[name] for name in row} for row in rows]
+    if path.suffix == ".parquet":
+        names = sorted({name for row in rows for name in row})
+        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), path)
+    elif path.suffix == ".csv":
+        with path.open("w") as stream:
+            writer = csv.DictWriter(stream, sorted({name for row in rows for name in row}))
+            writer.writeheader()
+            writer.writerows(texts)
+    else:
+        path.write_text("".join(json.dumps(row, default=format_time) + "\n" for row in texts))
 
 
 def run(*arguments: object) -> object:
@@ -87,6 +118,27 @@ def test_a_whole_input_gives_what_the_hub_gives_and_is_never_overwritten(spark, 
         f"{tmp_path / 'found'}: holds the output of another run; choose another folder, or resume with its checkpoint\n"
     )
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_match_and_a_whole_run_give_one_result_whatever_the_order_of_lines_and_files(spark, inputs, tmp_path, suffix):
+    rows, found = nameless_rows(), []
+    people, at = ["--subscribers", inputs / "people.yaml"], ["--now", "2026-01-01T00:00:00Z"]
+    for order, parts in enumerate(([rows], [rows[100:], rows[:100]])):
+        folder = tmp_path / f"order{order}"
+        folder.mkdir()
+        for part, own in enumerate(parts):
+            write_rows(folder / f"{part}.{suffix}", [{**row, "source": "/flats"} for row in own])
+        told = CliRunner().invoke(app, ["match", str(folder), *map(str, people), "--json", *at])
+        assert told.exit_code == 0, told.output
+        assert "67 events without a time; taken to be of 2026-01-01T00:00:00Z" in told.stderr
+        notes = map(json.loads, told.stdout.splitlines())
+        found.append(sorted((note["subscriber"], note["event"]["id"], note["rank"]) for note in notes))
+        result = run("--events", folder, *people, "--out", tmp_path / f"found{order}", *at)
+        assert result.exit_code == 0, result.output
+        found.append(notifications(spark, tmp_path / f"found{order}"))
+    assert found[0]
+    assert found.count(found[0]) == len(found)
 
 
 def test_who_needs_a_hub_is_set_aside_and_the_others_are_served(spark, inputs, expected, tmp_path):

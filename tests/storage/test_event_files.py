@@ -70,9 +70,7 @@ class TestJsonLines:
             ),
         ],
     )
-    def test_a_line_has_its_own_id_and_source_or_a_digest_and_the_files_name(
-        self, read, content, expected
-    ):
+    def test_a_line_has_its_own_id_and_source_or_a_digest_and_the_files_name(self, read, content, expected):
         for name in ("x.jsonl", "x.ndjson"):
             found, problems = read(name, content)
             expected_here = [(own, source.replace("x.jsonl", name), data) for own, source, data in expected]

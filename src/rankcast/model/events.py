@@ -17,7 +17,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from hashlib import sha256
 from itertools import accumulate
@@ -259,13 +259,10 @@ def _leaves(data: Mapping[Any, object], prefix: str) -> Iterator[tuple[str, obje
 
 
 def _as_text(value: object) -> str:
-    return (
-        format_time(value)
-        if isinstance(value, datetime)
-        else bytes.hex(value)
-        if isinstance(value, bytes)
-        else repr(value)
-    )
+    if isinstance(value, bytes):
+        return value.hex()
+    time = checked_value(value, "data") if isinstance(value, date) else value  # a day is the time at which it begins
+    return format_time(time) if isinstance(time, datetime) else repr(value)
 
 
 def _attributes(event: Event) -> dict[str, Value]:

@@ -54,7 +54,7 @@ from rankcast.spark.sources.events import END, EventColumns
 from rankcast.storage.events.arrow import arrow_type
 from rankcast.storage.events.csv import events_of_csv
 from rankcast.storage.events.files import EventFormat, event_format
-from rankcast.storage.events.rows import event_of_object
+from rankcast.storage.events.rows import event_of_object, text_id
 from rankcast.storage.text_files import invalid_file, read_lines
 
 GLOB = "*?[{"
@@ -339,8 +339,8 @@ def _completed(piece: Piece) -> Any:
     if isinstance(document, dict) and "specversion" not in document:
         if document.get("source") is None:
             document["source"] = piece.source or piece.place
-        if document.get("id") is None:
-            document["id"] = piece.id or event_of_object(document).id
+        given = document.get("id")
+        document["id"] = piece.id or event_of_object(document).id if given is None else text_id(given)
         if document.get("time") is None and piece.time is not None:
             document["time"] = format_time(piece.time)
     return document
