@@ -34,7 +34,9 @@ def test_everything_that_comes_of_events_is_in_one_table(spark):
         person("ana", "rent < 800", "rent < 500", deliver=Sliding(1, 2)),
         person("ben", "rent > 0", decay=Decay(timedelta(hours=1)), deliver=Continuous(1)),
     ]
-    events = _flats(spark, 700, 400, 900).unionByName(_flats(spark, 1).selectExpr("* except (time)", "timestamp'+20000-01-01' as time"))
+    events = _flats(spark, 700, 400, 900).unionByName(
+        _flats(spark, 1).selectExpr("* except (time)", "timestamp'+20000-01-01' as time")
+    )
     pipeline = Pipeline(people, carry=["tags", "price"])
     rows = pipeline.outputs(events).collect()
     by_kind = {kind: [row for row in rows if row.kind == kind] for kind in {row.kind for row in rows}}
