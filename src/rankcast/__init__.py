@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from rankcast.model.policies import AllMatches as AllMatches
     from rankcast.model.policies import AtOnce as AtOnce
     from rankcast.model.policies import Continuous as Continuous
+    from rankcast.model.policies import Digest as Digest
     from rankcast.model.policies import Diversity as Diversity
-    from rankcast.model.policies import Gathered as Gathered
     from rankcast.model.policies import OnDemand as OnDemand
     from rankcast.model.policies import Periodic as Periodic
     from rankcast.model.policies import Sliding as Sliding
@@ -76,7 +76,7 @@ __getattr__, __dir__, __all__ = loading(
             "AtOnce",
             "Continuous",
             "Diversity",
-            "Gathered",
+            "Digest",
             "OnDemand",
             "Periodic",
             "Sliding",

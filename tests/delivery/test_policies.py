@@ -16,8 +16,8 @@ from rankcast.model.policies import (
     AT_ONCE,
     AllMatches,
     Continuous,
+    Digest,
     Diversity,
-    Gathered,
     OnDemand,
     Periodic,
     Sliding,
@@ -201,11 +201,12 @@ def test_with_sigma_1_diversity_only_changes_who_wins_among_equals(stream, k, wi
     )
 
 
-def test_periods_of_gathering_are_half_open():
-    every = Gathered(seconds(10))
-    assert [handed_over(every, at(second)) for second in (0, 9, 10)] == [at(10), at(10), at(20)]
-    assert handed_over(every, LATEST) == LATEST
-    assert handed_over(AT_ONCE, at(3)) == handed_over(OnDemand(), at(3)) == at(3)
+def test_at_one_instant_periods_end_before_the_digest_and_events_arrive_after_it():
+    every, ended, arriving = Digest(seconds(10)), Periodic(1, seconds(5)), Continuous(1)
+    assert [handed_over(every, ended, at(second)) for second in (5, 10, 15)] == [at(10), at(10), at(20)]
+    assert [handed_over(every, arriving, at(second)) for second in (0, 9, 10)] == [at(10), at(10), at(20)]
+    assert handed_over(every, ended, LATEST) == handed_over(every, arriving, LATEST) == LATEST
+    assert handed_over(AT_ONCE, ended, at(3)) == handed_over(OnDemand(), ended, at(3)) == at(3)
 
 
 ARRIVALS = [candidate(1, 0.5), candidate(2, 0.9, expires=5), candidate(3, 0.2), candidate(4, 0.7)]
@@ -242,13 +243,13 @@ def test_the_current_list_of_a_sliding_window_was_delivered(scores, k, window):
         assert {one.identity for one in current(queue, at(second))} <= delivered
 
 
-@pytest.mark.parametrize("wrong", ["gathered", 5, None, timedelta(hours=1)])
+@pytest.mark.parametrize("wrong", ["digest", 5, None, timedelta(hours=1)])
 def test_what_is_no_way_to_notify_is_refused(wrong):
-    with pytest.raises(InvalidSubscriptionError, match=r"notify: .* is not AtOnce\(\), Gathered\(every\) or OnDemand"):
+    with pytest.raises(InvalidSubscriptionError, match=r"notify: .* is not AtOnce\(\), Digest\(every\) or OnDemand"):
         check_notify(wrong)
 
 
 @pytest.mark.parametrize("wrong", [timedelta(0), seconds(-1), 60])
-def test_a_period_of_gathering_is_above_zero(wrong):
-    with pytest.raises(InvalidSubscriptionError, match=r"every: .* is not a duration above zero"):
-        Gathered(wrong)
+def test_the_period_of_a_digest_is_above_zero(wrong):
+    with pytest.raises(InvalidSubscriptionError, match=r"every: .* is not a period; expected a timedelta above zero"):
+        Digest(wrong)

@@ -28,19 +28,22 @@ from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
 from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding, TopKWindow
 from rankcast.model.times import LAST_INSTANT, NEVER, microseconds
+from rankcast.testing.strategies import calendars
 
 WEIGHTS = st.dictionaries(st.sampled_from(("a", "b", "source", "absent")), st.sampled_from((0.1, 0.2, 0.7, 3)))
 DIVERSITIES = st.builds(Diversity, st.sampled_from((0.0, 0.3, 0.5, 1.0)), WEIGHTS)
+PERIODS = st.integers(1, 9).map(ticks) | calendars()
+PACES = st.sampled_from((1, 7 * 3_600_000_000))
 WINDOWS = st.integers(1, 9) | st.integers(1, 60)
 PLAIN = st.one_of(
     st.just(AllMatches()),
     st.builds(Continuous, st.integers(0, 4)),
-    st.builds(Periodic, st.integers(0, 4), st.integers(1, 9).map(ticks)),
+    st.builds(Periodic, st.integers(0, 4), PERIODS),
     st.builds(Sliding, st.integers(0, 4), WINDOWS),
     st.builds(TopKWindow, st.integers(0, 4), WINDOWS | WINDOWS.map(ticks)),
 )
 DIVERSE = st.one_of(
-    st.builds(Periodic, st.integers(0, 4), st.integers(1, 9).map(ticks), DIVERSITIES),
+    st.builds(Periodic, st.integers(0, 4), PERIODS, DIVERSITIES),
     st.builds(Sliding, st.integers(0, 4), st.integers(1, 9), DIVERSITIES),
     st.builds(TopKWindow, st.integers(0, 4), st.integers(1, 9) | st.integers(1, 9).map(ticks), DIVERSITIES),
     st.sampled_from((AllMatches(), Continuous(2), Sliding(2, 5), Periodic(2, ticks(3)))),
@@ -82,10 +85,10 @@ def runs_of(draw, policies, scores):
     )
     steps = draw(st.lists(each, max_size=60))
     numbers = draw(st.permutations(range(5, 5 + len(steps))))
-    time, stream, attributes = -20, [], {}
+    time, stream, attributes, pace = -20, [], {}, draw(PACES)  # a tick, or hours, for calendars
     for event, (queue, wait, lifetime, score, content) in zip(numbers, steps, strict=True):
-        time += wait
-        stream.append((queue, event, time, NEVER if lifetime is None else time + lifetime, score))
+        time += wait * pace
+        stream.append((queue, event, time, NEVER if lifetime is None else time + lifetime * pace, score))
         attributes[event] = content
     return Run(chosen, stream, attributes, draw(st.lists(st.integers(1, 20), min_size=len(steps), max_size=len(steps))))
 

@@ -22,8 +22,8 @@ from rankcast.model.policies import (
     AT_ONCE,
     AllMatches,
     Continuous,
+    Digest,
     Diversity,
-    Gathered,
     OnDemand,
     Periodic,
     Sliding,
@@ -42,7 +42,7 @@ POLICIES = st.one_of(
 )
 NAMES = st.sampled_from(["ana", "rui"])
 RANKS = st.sampled_from([{"x >= 0": 0.5}, {"x > 1": 1.0, "x > 0": 0.4, "true": 0.1}, {"x = 2": 0.3}])
-WAYS = st.sampled_from([AT_ONCE, OnDemand(), Gathered(timedelta(seconds=2)), Gathered(timedelta(seconds=5))])
+WAYS = st.sampled_from([AT_ONCE, OnDemand(), Digest(timedelta(seconds=2)), Digest(timedelta(seconds=5))])
 PUBLICATIONS = st.tuples(
     st.just("publish"),
     st.none() | st.integers(0, 9),

@@ -26,7 +26,7 @@ from rankcast.model.errors import (
 )
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
-from rankcast.model.policies import AllMatches, AtOnce, Continuous, Gathered, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, AtOnce, Continuous, Digest, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscription
@@ -485,7 +485,7 @@ def test_nothing_is_left_of_subscribers_who_have_gone():
     for round_ in range(300):
         name, near = f"s{round_}", Closeness([Target("x", round_)])
         wanted = Subscription("near", parse_filter("true"), relevance=near)
-        notify = Gathered(timedelta(days=3650)) if round_ % 2 else AtOnce()
+        notify = Digest(timedelta(days=3650)) if round_ % 2 else AtOnce()
         hub.subscribe(name, wanted, deliver=TopKWindow(3, timedelta(days=3650)), notify=notify)
         for x in range(10):
             hub.publish({"x": x})
@@ -511,7 +511,7 @@ class TestMemory:
 
         Hub(kernels=kernels)  # so that kernels are loaded: what is there when they are is kept from the collector
         hub = Freed(kernels=kernels)
-        hub.subscribe("ana", "true", deliver=Sliding(3, 9), notify=Gathered(timedelta(days=99)))
+        hub.subscribe("ana", "true", deliver=Sliding(3, 9), notify=Digest(timedelta(days=99)))
         hub.subscribe("rui", "true", deliver=Sliding(3, 9), callback=lambda note, hub=hub: None)
         hub.publish({"x": 1})
         watched = weakref.ref(hub)

@@ -11,7 +11,7 @@ import rankcast.hub.core
 from hub_builders import NOW, at, flat
 from rankcast.hub import Hub, Verdict
 from rankcast.model.errors import InvalidValueError
-from rankcast.model.policies import AT_ONCE, Continuous, Gathered, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AT_ONCE, Continuous, Digest, Periodic, Sliding, TopKWindow
 from rankcast.testing.clock import FakeClock
 from rankcast.testing.conformance import cases, check
 from rankcast.testing.definitions import ExpectedDelivery
@@ -97,11 +97,11 @@ class Changing:
 @given(
     st.lists(EVENTS | POLICIES | st.none(), max_size=15),
     POLICIES,
-    st.just(AT_ONCE) | st.builds(Gathered, SECONDS),
+    st.just(AT_ONCE) | st.builds(Digest, SECONDS),
     st.integers(1, 4),
 )
 @example([(0, 0), (3, 0), None], Periodic(1, timedelta(seconds=1)), AT_ONCE, 2)
-@example([(0, 0), (3, 0), None], Continuous(1), Gathered(timedelta(seconds=1)), 2)
+@example([(0, 0), (3, 0), None], Continuous(1), Digest(timedelta(seconds=1)), 2)
 def test_changes_act_at_the_watermark_before_all_that_is_due_then(inputs, policy, notify, lateness):
     """The result is that of events in order, with each change after all that is due before it, and nothing else."""
     changing = Changing(policy, notify, lateness=timedelta(seconds=lateness))

@@ -1,4 +1,4 @@
-"""When a hub hands over: at once, gathered at the ends of periods, or only when the list is read."""
+"""When a hub hands over: at once, in digests, or only when the list is read."""
 
 from datetime import timedelta
 
@@ -8,11 +8,11 @@ from hub_builders import at, flat
 from rankcast.hub import Hub, Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
-from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Gathered, OnDemand, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Digest, OnDemand, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscription
 from rankcast.testing.clock import FakeClock
 
-TEN = Gathered(timedelta(seconds=10))
+TEN = Digest(timedelta(seconds=10))
 RANKS = {"x = 2": 1.0, "x = 1": 0.5, "x = 0": 0.1}
 
 
@@ -21,10 +21,10 @@ def published(hub, number, seconds, x=2, **envelope):
 
 
 def got(notifications):
-    return [(note.subscriber, note.event.id, note.time, note.gathered) for note in notifications]
+    return [(note.subscriber, note.event.id, note.time, note.digest) for note in notifications]
 
 
-class TestGathering:
+class TestDigests:
     def test_what_was_delivered_in_a_period_is_handed_over_together_at_its_end(self, hub):
         hub.subscribe("ana", "true", notify=TEN, callback=(calls := []).append)
         assert [published(hub, number, number) for number in (1, 4)] == [[], []]
@@ -38,7 +38,7 @@ class TestGathering:
         published(hub, 1, 1)
         published(hub, 2, 14, x=1)
         notes = hub.advance(at(60))
-        assert [(note.subscriber, note.event.id, note.gathered or note.time) for note in notes] == [
+        assert [(note.subscriber, note.event.id, note.digest or note.time) for note in notes] == [
             ("hour", "2", at(15)),
             ("slow", "2", at(20)),
         ]
@@ -60,7 +60,7 @@ class TestGathering:
     def test_a_change_keeps_what_is_gathered_for_the_end_it_was_meant_for(self, hub):
         hub.subscribe("ana", "true", notify=TEN)
         published(hub, 1, 1)
-        hub.update("ana", notify=Gathered(timedelta(seconds=4)))
+        hub.update("ana", notify=Digest(timedelta(seconds=4)))
         published(hub, 2, 2)
         hub.update("ana", notify=AT_ONCE)
         assert [note.event.id for note in published(hub, 3, 3)] == ["3"]
@@ -69,8 +69,8 @@ class TestGathering:
     def test_explain_says_that_it_is_gathered(self, hub):
         hub.subscribe("ana", "true", notify=TEN)
         outcome = hub.explain({"x": 1}, "ana")
-        assert (outcome.delivered, outcome.verdict) == (False, Verdict.GATHERED)
-        assert str(outcome).endswith("ana: not handed over now: with rank 1 it is gathered")
+        assert (outcome.delivered, outcome.verdict) == (False, Verdict.IN_DIGEST)
+        assert str(outcome).endswith("ana: not handed over now: with rank 1 it is in the next digest")
 
 
 class TestReading:

@@ -8,7 +8,7 @@ from hub_builders import at, flat
 from rankcast.hub import Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
-from rankcast.model.policies import Continuous, Gathered, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import Continuous, Digest, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 
@@ -52,7 +52,7 @@ def test_a_policy_that_is_given_to_a_subscription_starts_empty_and_what_it_held_
 
 def test_unsubscribing_one_discards_its_queue_and_what_was_gathered_for_it(hub):
     wishes = [wish("own", deliver=Continuous(1)), wish("a")]
-    hub.subscribe("ana", wishes, notify=Gathered(timedelta(seconds=10)))
+    hub.subscribe("ana", wishes, notify=Digest(timedelta(seconds=10)))
     published(hub, 1, 1)
     hub.unsubscribe("ana", "own")
     assert [note.subscription for note in hub.finish()] == [None]

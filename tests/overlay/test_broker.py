@@ -27,7 +27,7 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
-from rankcast.model.policies import AT_ONCE, Continuous, Gathered, OnDemand, Periodic, Sliding
+from rankcast.model.policies import AT_ONCE, Continuous, Digest, OnDemand, Periodic, Sliding
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
 from rankcast.model.values import ValueType
@@ -262,7 +262,7 @@ def test_a_short_interruption_changes_no_routes():
     assert [sent(effects) for effects in told] == [[], [], []]
 
 
-@pytest.mark.parametrize("notify", [OnDemand(), Gathered(60 * SECOND), AT_ONCE])
+@pytest.mark.parametrize("notify", [OnDemand(), Digest(60 * SECOND), AT_ONCE])
 def test_what_a_schema_has_converted_is_so_after_a_restart(notify):
     typed = Advertisement("flats", "/flats", parse_filter("true"), Schema({"free": ValueType.TIME}))
     wanted = subscriber("ana", "free > time '2026-02-01'", deliver=Periodic(5, 60 * SECOND), notify=notify)
@@ -286,21 +286,21 @@ def test_what_a_schema_has_converted_is_so_after_a_restart(notify):
 def test_what_is_gathered_comes_at_the_end_of_its_period_also_after_a_restart():
     bench = Bench()
     bench.say(flats(), "agency")
-    bench.say(Subscribe(subscriber("ana", notify=Gathered(10 * SECOND))), "ana")
+    bench.say(Subscribe(subscriber("ana", notify=Digest(10 * SECOND))), "ana")
     bench.wait(1)
     assert bench.say(Publish("flats", event()), "agency") == []
     bench.broker = restored(snapshot(bench.broker))
     assert delivered(bench.wait(8)) == []
     assert bench.broker.next_instant == NOW + 10 * SECOND
     (handed,) = [one for one in bench.wait(1) if isinstance(one, Deliver)]
-    assert (handed.time, handed.gathered) == (NOW + SECOND, NOW + 10 * SECOND)
+    assert (handed.time, handed.digest) == (NOW + SECOND, NOW + 10 * SECOND)
     assert delivered(bench.wait(10)) == []
 
 
 def test_a_delivery_names_the_link_of_the_client_that_subscribed_also_after_a_restart():
     bench = Bench()
     bench.peer("left", flats())
-    late = Gathered(10 * SECOND)
+    late = Digest(10 * SECOND)
     bench.say(Subscribe(subscriber("ana")), "client 7")
     bench.say(Subscribe(subscriber("bo", notify=late)), "client 7")
     bench.say(Subscribe(subscriber("cy", notify=late)), "client 8")
@@ -322,13 +322,13 @@ def test_a_change_discards_what_is_gathered_for_a_subscription_that_is_gone_and_
         return Subscriber(
             "ana",
             tuple(Subscription(name, parse_filter("true"), deliver=Continuous(9)) for name in names),
-            notify=Gathered(10 * SECOND),
+            notify=Digest(10 * SECOND),
         )
 
     bench = Bench()
     bench.say(flats(), "agency")
     bench.say(Subscribe(own("a", "b")), "ana")
-    bench.say(Subscribe(subscriber("bo", notify=Gathered(10 * SECOND))), "bo")
+    bench.say(Subscribe(subscriber("bo", notify=Digest(10 * SECOND))), "bo")
     bench.say(Publish("flats", event()), "agency")
     bench.say(Subscribe(own("b")), "ana")
     bench.say(Unsubscribe("bo"), "bo")

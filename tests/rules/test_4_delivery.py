@@ -19,7 +19,7 @@ from rankcast.delivery.stream.lateness import Remembered
 from rankcast.language.lossless import decode, encode
 from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError
 from rankcast.model.events import Identity
-from rankcast.model.policies import Continuous, Diversity, Gathered, OnDemand, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import Continuous, Digest, Diversity, OnDemand, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import NEVER, microseconds
 from rule_builders import after, at, candidate, delivered_by_match, event, names_of, seconds, timeline
@@ -447,12 +447,12 @@ class TestRule6HandingOver:
         assert put(hub_with(rc.Sliding(1, 5)), (1, 3), (2, 5)) == [[("1", 1)], [("2", 2)]]
 
     def test_gathered_what_was_delivered_is_handed_over_together_every_period(self):
-        hub = hub_with(rc.Sliding(1, 5), notify=Gathered(seconds(10)))
+        hub = hub_with(rc.Sliding(1, 5), notify=Digest(seconds(10)))
         assert put(hub, (1, 3), (2, 5)) == [[], []]
-        assert [(note.event.id, note.gathered) for note in hub.advance(at(10))] == [("1", at(10)), ("2", at(10))]
+        assert [(note.event.id, note.digest) for note in hub.advance(at(10))] == [("1", at(10)), ("2", at(10))]
 
     def test_gathering_may_have_another_period_than_the_policy(self):
-        hub = hub_with(rc.Periodic(1, seconds(4)), notify=Gathered(seconds(10)))
+        hub = hub_with(rc.Periodic(1, seconds(4)), notify=Digest(seconds(10)))
         put(hub, (1, 3), (5, 5))
         assert hub.advance(at(9)) == []
         assert [note.event.id for note in hub.advance(at(10))] == ["1", "5"]

@@ -16,8 +16,8 @@ from rankcast.model.policies import (
     AllMatches,
     AtOnce,
     Continuous,
+    Digest,
     Diversity,
-    Gathered,
     OnDemand,
     Periodic,
     Sliding,
@@ -67,7 +67,7 @@ def subscribers(draw, name):
     )
     policies = [policy := draw(POLICIES), *(one.deliver for one in owned if one.deliver is not None)]
     is_diverse = any(getattr(one, "diversity", None) is not None for one in policies)
-    ways = [AtOnce(), Gathered(4 * SECOND), *([] if AllMatches() in policies else [OnDemand()])]
+    ways = [AtOnce(), Digest(4 * SECOND), *([] if AllMatches() in policies else [OnDemand()])]
     return Subscriber(
         name,
         owned,

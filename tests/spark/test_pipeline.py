@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidSubscriptionError, InvalidValueError
-from rankcast.model.policies import Continuous, Gathered, OnDemand, Sliding
+from rankcast.model.policies import Continuous, Digest, OnDemand, Sliding
 from rankcast.model.relevance import Decay
 from rankcast.spark.delivery.live_state import PREFIX, base_folder
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
@@ -115,7 +115,7 @@ def test_subscribers_come_from_a_table_of_the_same_shape(spark):
 
 def test_an_audience_whose_notifications_need_a_hub_can_be_matched_but_not_delivered_to(spark, tmp_path):
     audience = CompiledSubscribers.of(
-        [person("ana", "rent < 800"), person("ben", "rent > 0", notify=Gathered(timedelta(1)))]
+        [person("ana", "rent < 800"), person("ben", "rent > 0", notify=Digest(timedelta(1)))]
     )
     assert match(_flats(spark, 700), audience).count() == 2
     audience.save(tmp_path / "audience")

@@ -22,7 +22,7 @@ from crashing_programs import Program
 from rankcast.cli.main import app
 from rankcast.cli.replay import Replay
 from rankcast.model.events import Event
-from rankcast.model.policies import Gathered
+from rankcast.model.policies import Digest
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import format_time
 from rankcast.samples.feeds import DEFAULT_START, feed_named
@@ -143,7 +143,7 @@ def test_match_and_a_whole_run_give_one_result_whatever_the_order_of_lines_and_f
 
 def test_who_needs_a_hub_is_set_aside_and_the_others_are_served(spark, inputs, expected, tmp_path):
     people, loaded = tmp_path / "people.yaml", load_subscribers(inputs / "people.yaml")
-    dora = Subscriber("dora", loaded.subscribers[0].subscriptions, notify=Gathered(timedelta(hours=1)))
+    dora = Subscriber("dora", loaded.subscribers[0].subscriptions, notify=Digest(timedelta(hours=1)))
     save_subscribers(people, (*loaded.subscribers, dora), loaded.schema)
     result = run("--events", inputs / "flats.jsonl", "--subscribers", people, "--out", tmp_path / "found")
     assert result.exit_code == 1

@@ -1,6 +1,7 @@
 """Subscriber files: what loads, what is set aside with which line, what makes a file unusable, and saving."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,13 +11,14 @@ from hypothesis import strategies as st
 
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import DuplicateIdError, InvalidFileError, InvalidSubscriptionError
+from rankcast.model.periods import Every
 from rankcast.model.policies import (
     ALL_MATCHES,
     AllMatches,
     AtOnce,
     Continuous,
+    Digest,
     Diversity,
-    Gathered,
     OnDemand,
     Periodic,
     Sliding,
@@ -475,6 +477,49 @@ def test_what_is_saved_loads_back_equal(folder, data):
         assert found.schema == schema
 
 
+def test_periods_and_digests_may_be_those_of_a_calendar():
+    text = """\
+version: 1
+subscribers:
+  - id: ana
+    zone: Europe/Lisbon
+    deliver: {policy: periodic, k: 5, period: {every: day, at: "08:00"}}
+    notify: {every: week, weekday: sunday, zone: Asia/Tokyo}
+    subscriptions: [{filter: a > 1}, {filter: a > 2, deliver: {policy: periodic, k: 1, period: {every: 7d}}}]
+  - {id: rui, notify: {every: month, day: 31, at: "23:59"}, subscriptions: [{filter: a > 1}]}
+"""
+    found = loads_subscribers(text, file="x.yaml")
+    assert found.problems == ()
+    ana, rui = found.subscribers
+    assert ana.policies == {
+        None: Periodic(5, Every("day", at="08:00", zone="Europe/Lisbon")),
+        "2": Periodic(1, timedelta(days=7)),
+    }
+    assert ana.deliver == Periodic(5, Every("day", at="08:00"))
+    assert ana.handover == ana.notify == Digest(Every("week", weekday="sunday", zone="Asia/Tokyo"))
+    assert rui.handover == Digest(Every("month", at="23:59", day=31))
+    assert subscribers_from_document(subscribers_to_document(found.subscribers)).subscribers == found.subscribers
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("zone: Europe/Lisboa", ": zone: 'Europe/Lisboa' is no zone .*; did you mean 'Europe/Lisbon'"),
+        ("zone: 1", ", zone: 1 is not a time zone such as Europe/Berlin"),
+        ("notify: {every: year}", ", notify: .* is not at_once, on_demand, or a mapping with every"),
+        ("notify: {every: day, weekday: monday}", ": weekday: 'monday' is not for every day; it goes with every week"),
+        ("notify: {every: hour, zone: UTC}", ": zone: 'UTC' is not for every hour, which is the same in every zone"),
+        ("notify: {every: day, at: 24:00}", ", notify: .*'at': '24:00'"),
+        ("deliver: {policy: periodic, k: 1, period: {every: day, at: '7:00'}}", ", deliver.period: .*'7:00'"),
+        ("deliver: {policy: periodic, k: 1, period: {every: week, day: 1}}", ": day: 1 is not for every week"),
+    ],
+)
+def test_a_calendar_that_is_none_is_a_problem_at_its_line(entry, problem):
+    text = f"version: 1\nsubscribers:\n  - id: ana\n    {entry}\n    subscriptions: [{{filter: a > 1}}]\n"
+    (found,) = loads_subscribers(text, file="x.yaml").problems
+    assert re.fullmatch(f"x.yaml:4: subscriber 'ana'{problem}.*", str(found))
+
+
 def test_a_subscription_may_have_its_own_policy_and_a_subscriber_its_way_to_be_notified():
     text = """\
 version: 1
@@ -491,9 +536,9 @@ subscribers:
 """
     found = loads_subscribers(text, file="x.yaml")
     ana, rui, eva = found.subscribers
-    assert (ana.notify, rui.notify, eva.notify) == (Gathered(timedelta(seconds=90)), OnDemand(), AtOnce())
+    assert (ana.notify, rui.notify, eva.notify) == (Digest(timedelta(seconds=90)), OnDemand(), AtOnce())
     assert ana.policies == {"1": TopKWindow(2, timedelta(minutes=15)), "2": AllMatches()}
-    way = "is not at_once, on_demand, or a mapping with every (a duration such as 15m)"
+    way = "is not at_once, on_demand, or a mapping with every (a duration such as 15m, or hour, day, week or month)"
     assert [str(problem) for problem in found.problems] == [
         "x.yaml:8: subscriber 'gil': notify: the policy of all matches holds nothing that could be read on demand; "
         "expected another policy",

@@ -26,8 +26,8 @@ from rankcast.model.events import Event
 from rankcast.model.policies import (
     AllMatches,
     Continuous,
+    Digest,
     Diversity,
-    Gathered,
     OnDemand,
     Periodic,
     Policy,
@@ -38,7 +38,7 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import EARLIEST, format_time
 from rankcast.ranking.diversity import mean_distance
-from rankcast.storage.durations import format_duration
+from rankcast.storage.durations import format_duration, format_period
 
 COLLECTIONS = (20_000, 50, 100)
 """New objects, and collections of each kind, before the garbage collector looks at more."""
@@ -239,7 +239,7 @@ def shown_policy(policy: Policy) -> str:
     if isinstance(policy, Sliding):
         return f"{best} {policy.k} of the last {policy.window}"
     if isinstance(policy, Periodic):
-        return f"{best} {policy.k} every {format_duration(policy.period)}"
+        return f"{best} {policy.k} every {format_period(policy.period)}"
     window = f"{policy.window} events" if isinstance(policy.window, int) else format_duration(policy.window)
     return f"{best} {policy.k} at any time within {window}"
 
@@ -253,6 +253,6 @@ def shown_delivery(subscriber: Subscriber) -> str:
     """
     policies = dict.fromkeys(shown_policy(policy) for policy in subscriber.policies.values())
     words = " or ".join(policies) if len(policies) < 3 else f"{len(policies)} policies"
-    if isinstance(subscriber.notify, Gathered):
-        return f"{words}, gathered every {format_duration(subscriber.notify.every)}"
+    if isinstance(subscriber.handover, Digest):
+        return f"{words}, in a digest every {format_period(subscriber.handover.every)}"
     return f"{words}, on demand" if isinstance(subscriber.notify, OnDemand) else words

@@ -33,7 +33,8 @@ from rankcast.matching.explain import Explanation, explain
 from rankcast.matching.index import FEW, Entry, Index, Run
 from rankcast.model.advertisements import Advertisement, AdvertisementId, Advertisements, AudienceLimit
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import Gathered, Notify, OnDemand, Periodic
+from rankcast.model.periods import Period, longest
+from rankcast.model.policies import Digest, Notify, OnDemand, Periodic
 from rankcast.model.subscriptions import Subscriber, SubscriberId
 from rankcast.model.times import EARLIEST, TICK
 from rankcast.serving.results import Match, Notification
@@ -194,7 +195,7 @@ class Core:
         kept = ReorderingState(state.watermark, waiting)
         self._waiting = None if lateness is None else Reordering(lateness, kept)
         self._seen = Remembered(state.seen)
-        self._periods: Counter[timedelta] = Counter()
+        self._periods: Counter[Period] = Counter()
         self._span = timedelta(0) if lateness is None else lateness
         entries = [entry for record in state.subscribers for entry in self._welcome(record)]
         self._index = Index(entries, run=run, few={None: FEW, True: 0, False: sys.maxsize}[kernels])
@@ -387,8 +388,8 @@ class Core:
                 if not self._periods[policy.period]:
                     del self._periods[policy.period]
                 lateness = timedelta(0) if self._waiting is None else self._waiting.lateness
-                longest = max(self._periods, default=timedelta(0))
-                self._span = longest + min(lateness, timedelta.max - longest)
+                span = max(map(longest, self._periods), default=timedelta(0))
+                self._span = span + min(lateness, timedelta.max - span)
 
 
 def _entries(state: SubscriberState) -> list[Entry]:
@@ -451,4 +452,4 @@ def _verdict(ahead: Forecast, notify: Notify) -> Verdict:
     if isinstance(notify, OnDemand) and fate in (ArrivalResult.DELIVERED, ArrivalResult.WAITING):
         is_listed = ahead.k is None or (ahead.place is not None and ahead.place <= ahead.k)
         return Verdict.ON_DEMAND if is_listed else Verdict.OUTRANKED
-    return Verdict.GATHERED if isinstance(notify, Gathered) and fate is ArrivalResult.DELIVERED else Verdict(fate.value)
+    return Verdict.IN_DIGEST if isinstance(notify, Digest) and fate is ArrivalResult.DELIVERED else Verdict(fate.value)

@@ -106,7 +106,7 @@ class Verdict(Enum):
     WAITING = "waiting for the end of the period"
     OUTRANKED = "not among the best"
     NOT_CHOSEN = "not among those it is for"
-    GATHERED = "gathered"
+    IN_DIGEST = "in a digest"
     ON_DEMAND = "read on demand"
 
 
@@ -122,7 +122,7 @@ _WORDS = {
     Verdict.WAITING: "not delivered now: with rank {rank} it waits for the end of the period{standing}",
     Verdict.OUTRANKED: "not delivered now: with rank {rank} it is not among the best{by}{standing}{chance}",
     Verdict.NOT_CHOSEN: "not delivered: the subscriber is {standing}",
-    Verdict.GATHERED: "not handed over now: with rank {rank} it is gathered{standing}",
+    Verdict.IN_DIGEST: "not handed over now: with rank {rank} it is in the next digest{standing}",
     Verdict.ON_DEMAND: "not handed over: with rank {rank} it is there to be read{standing}",
 }
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from calendar import monthrange
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cache, lru_cache
@@ -28,7 +28,7 @@ from importlib.resources import files
 from io import BytesIO
 from itertools import accumulate
 from struct import unpack
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from tzdata import IANA_VERSION
@@ -38,8 +38,7 @@ from rankcast.model.times import EPOCH, FIRST_INSTANT, LAST_INSTANT, TICK, insta
 
 TZDATA_VERSION: str = IANA_VERSION
 
-Unit: TypeAlias = Literal["hour", "day", "week", "month"]
-UNITS: tuple[Unit, ...] = get_args(Unit)
+UNITS = ("hour", "day", "week", "month")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 _AT = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
@@ -56,7 +55,7 @@ class Every:
     'day at 08:00 Europe/Berlin'
     """
 
-    unit: Unit
+    unit: str
     at: str = "00:00"
     weekday: str | None = None
     day: int | None = None
@@ -75,10 +74,6 @@ class Every:
         if self.zone is not None:
             require(self.unit != "hour", "zone", self.zone, "for every hour, which is the same in every zone")
             check_zone(self.zone)
-
-    def within(self, zone: str | None) -> Every:
-        """Return the calendar in a zone, unless it names one of its own or needs none."""
-        return self if zone is None or self.zone is not None or self.unit == "hour" else replace(self, zone=zone)
 
     @property
     def offset(self) -> int:
@@ -101,6 +96,13 @@ Period: TypeAlias = timedelta | Every
 
 def _is_time_of_day(value: object) -> bool:
     return isinstance(value, str) and _AT.fullmatch(value) is not None
+
+
+def in_zone(period: Period, zone: str | None) -> Period:
+    """Return a period in a zone, unless it names one of its own or needs none."""
+    if isinstance(period, timedelta) or zone is None or period.zone is not None or period.unit == "hour":
+        return period
+    return replace(period, zone=zone)
 
 
 def check_duration(name: str, value: object) -> None:
@@ -150,21 +152,24 @@ def period_end_ticks(now: int, period: Period) -> int:
     return starts[at] if at < len(starts) else LAST_INSTANT
 
 
-def period_ends(first: int, last: int, period: Every) -> list[int]:
-    """Return the ends of the periods that instants from one to another lie in, each once, in microseconds since 1970.
+def period_ends(instants: Sequence[int], period: Period) -> list[int]:
+    """Return the ends of the periods that instants lie in, each once; all in microseconds since 1970, ascending.
 
-    The end for one of those instants is the first one after it, `ends[bisect_right(ends, now)]`; what there is none
-    for, the end of time, ends itself.
+    The end for one of the instants is the first that is after it, or the last one.
     """
-    end = period_end_ticks(first, period)
-    if period.unit == "hour":
-        return [*range(end, min(last, LAST_INSTANT - 1) + 1, _HOUR), period_end_ticks(last, period)]
-    ends = [end]
-    for block in range(end // _BLOCK, last // _BLOCK + 1):
-        starts = _starts(period, block)
-        ends += starts[bisect_right(starts, ends[-1]) : bisect_right(starts, last) + 1]
-    return ends if ends[-1] > min(last, LAST_INSTANT - 1) else [*ends, LAST_INSTANT]
+    ends, at = list[int](), 0
+    while at < len(instants) and ends[-1:] != [LAST_INSTANT]:
+        ends.append(period_end_ticks(int(instants[at]), period))
+        at = bisect_left(instants, ends[-1], at + 1)
+    return ends
 
+
+def longest(period: Period) -> timedelta:
+    """Return what no period is longer than: a clock that is put back makes one longer, by a day at most."""
+    return period if isinstance(period, timedelta) else _LONGEST[period.unit]
+
+
+_LONGEST = {unit: timedelta(days=days) for unit, days in zip(UNITS, (1, 2, 8, 32), strict=True)}
 
 _SECOND = 1_000_000
 _HOUR = 3_600 * _SECOND

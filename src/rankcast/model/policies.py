@@ -2,7 +2,7 @@
 
 Policies say which of the matching events are delivered, and when. With a `diversity` the best k are those of a diverse
 selection (`rankcast.ranking.diversity`) instead of those of the best ranks, and ranks have to lie in [0, 1]. `Notify`
-says when the subscriber is handed what its policy delivers: at once, gathered, or only when it asks.
+says when the subscriber is handed what its policy delivers: at once, in a digest, or only when it asks.
 
 The distance of two events is 1 minus the weighted share of the attributes on which they are equal; an attribute that
 one of them lacks counts as different. Values are equal as filters compare them: 1 equals 1.0, but not true. Weights are
@@ -23,7 +23,7 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from rankcast.model.errors import InvalidSubscriptionError, require, shown
-from rankcast.model.periods import check_duration
+from rankcast.model.periods import Period, check_duration, check_period
 from rankcast.model.schema import Schema, check_attribute
 from rankcast.model.values import Value, family_of
 
@@ -48,15 +48,15 @@ class Continuous:
 
 @dataclass(frozen=True, slots=True)
 class Periodic:
-    """Deliver the best k of each period when it ends."""
+    """Deliver the best k of each period when it ends: of one duration, or of a calendar."""
 
     k: int
-    period: timedelta
+    period: Period
     diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
         check_count("k", self.k, at_least=0)
-        check_duration("period", self.period)
+        check_period("period", self.period)
         _check_diversity(self.diversity, self.k)
 
 
@@ -161,13 +161,13 @@ AT_ONCE = AtOnce()
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """Hand over together, at the end of each period, what the policy delivered in it."""
+class Digest:
+    """Hand over together, at each start of a period, what the policy has delivered by then."""
 
-    every: timedelta
+    every: Period
 
     def __post_init__(self) -> None:
-        check_duration("every", self.every)
+        check_period("every", self.every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +175,13 @@ class OnDemand:
     """Hand over nothing; the subscriber reads the current list when it wants to."""
 
 
-Notify: TypeAlias = AtOnce | Gathered | OnDemand
+Notify: TypeAlias = AtOnce | Digest | OnDemand
 
 
 def check_notify(value: object) -> None:
     """Raise unless `value` says when a subscriber is notified."""
-    expected = "AtOnce(), Gathered(every) or OnDemand(), which say when a subscriber is notified"
-    require(isinstance(value, AtOnce | Gathered | OnDemand), "notify", value, expected)
+    expected = "AtOnce(), Digest(every) or OnDemand(), which say when a subscriber is notified"
+    require(isinstance(value, AtOnce | Digest | OnDemand), "notify", value, expected)
 
 
 class Weights(Mapping[str, float]):

@@ -7,6 +7,7 @@ only by subscriptions without such bounds.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import Enum
@@ -18,13 +19,15 @@ from msgspec.structs import force_setattr, replace
 from rankcast.model.errors import DuplicateIdError, InvalidSubscriptionError, InvalidValueError, require, shown
 from rankcast.model.expressions import Constraint, Expression, Operator, all_of
 from rankcast.model.filters import Filter
-from rankcast.model.periods import check_duration
+from rankcast.model.periods import check_duration, check_zone, in_zone
 from rankcast.model.policies import (
     ALL_MATCHES,
     AT_ONCE,
     AllMatches,
+    Digest,
     Notify,
     OnDemand,
+    Periodic,
     Policy,
     check_notify,
     check_policy,
@@ -149,7 +152,8 @@ class Subscriber(Struct, frozen=True, gc=False):
 
     Preferences are either ranks on the subscriptions or `priorities` among them, not both. With `most_specific`, a
     matching subscription that strictly covers another matching one does not count towards an event's rank. With a
-    `decay`, newer events count more. `notify` says when what is delivered is handed over.
+    `decay`, newer events count more. `notify` says when what is delivered is handed over. `zone` is that of its
+    calendars which name none. `policies` and `handover` have them in their zones: what engines go by.
     """
 
     id: SubscriberId
@@ -160,11 +164,14 @@ class Subscriber(Struct, frozen=True, gc=False):
     priorities: tuple[Priority, ...] = ()
     decay: Decay | None = None
     notify: Notify = AT_ONCE
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         check_id("subscriber", self.id)
         check_policy(self.deliver)
         check_notify(self.notify)
+        if self.zone is not None:
+            check_zone(self.zone)
         require(isinstance(self.rank_by, RankBy), "rank_by", self.rank_by, "a RankBy")
         require(isinstance(self.most_specific, bool), "most_specific", self.most_specific, "True or False")
         _make_tuple(self, "subscriptions")
@@ -203,7 +210,16 @@ class Subscriber(Struct, frozen=True, gc=False):
         if len(own) < len(self.subscriptions) or not own:
             found[None] = self.deliver
         found.update(own)
+        if self.zone is not None:
+            for name, policy in found.items():
+                if isinstance(policy, Periodic):
+                    found[name] = dataclasses.replace(policy, period=in_zone(policy.period, self.zone))
         return found
+
+    @property
+    def handover(self) -> Notify:
+        """When it is notified."""
+        return Digest(in_zone(self.notify.every, self.zone)) if isinstance(self.notify, Digest) else self.notify
 
     def _check_queue(self, policy: Policy, competing: tuple[Subscription, ...], whose: str) -> None:
         self._check_distances(competing)

@@ -46,8 +46,8 @@ class Deliver:
     """Hand an event to a subscriber of this broker: `matched` are its subscriptions that brought it there.
 
     `link` is that of the client that subscribed, whether or not anybody is there now. `time` is when its policy
-    delivers it. `subscription` names the one whose own policy does; None is the subscriber's policy. `gathered` is when
-    it is handed over, for a subscriber that has deliveries gathered.
+    delivers it. `subscription` names the one whose own policy does; None is the subscriber's policy. `digest` is when
+    it is handed over, for a subscriber of digests; None: at once.
     """
 
     link: str
@@ -57,7 +57,7 @@ class Deliver:
     matched: tuple[SubscriptionId, ...]
     time: datetime
     subscription: SubscriptionId | None = None
-    gathered: datetime | None = None
+    digest: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class LocalSubscribers:
 
     @property
     def next_instant(self) -> datetime | None:
-        """When a queue may have something to do by itself, or something gathered is to be handed over."""
+        """When a queue may have something to do by itself, or a digest is to be handed over."""
         return self.serving.next_instant
 
     def read(self, subscriber: SubscriberId, name: SubscriptionId | None, now: datetime) -> list[Deliver]:
@@ -112,7 +112,7 @@ class LocalSubscribers:
                 found.matched,
                 found.time,
                 found.subscription,
-                found.gathered,
+                found.digest,
             )
             for found in notifications
         ]

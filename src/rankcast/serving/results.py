@@ -30,8 +30,8 @@ class Match(Struct, frozen=True, gc=False):
 class Notification(Struct, frozen=True, gc=False):
     """One event delivered to one subscriber: its rank there, the subscriptions it satisfied, and the instant.
 
-    `subscription` is the one whose own policy delivers it; None stands for the subscriber's policy. `gathered` is when
-    it is handed over to a subscriber whose notifications are gathered.
+    `subscription` is the one whose own policy delivers it; None stands for the subscriber's policy. `digest` is the
+    instant of the digest that it is in; None: it is handed over at once.
     """
 
     subscriber: SubscriberId
@@ -40,9 +40,9 @@ class Notification(Struct, frozen=True, gc=False):
     matched: tuple[SubscriptionId, ...]
     time: datetime
     subscription: SubscriptionId | None = None
-    gathered: datetime | None = None
+    digest: datetime | None = None
 
     @property
     def handed_over(self) -> datetime:
         """When it is handed over."""
-        return self.gathered or self.time
+        return self.digest or self.time

@@ -108,7 +108,7 @@ class Recipients:
             self.orders[number] = queue.order
         self.subscribers[number] = owner.subscriber.id
         self.names[number] = self._named(tuple(subscription.id for subscription in owner.subscriber.subscriptions))
-        is_plain = isinstance(owner.subscriber.notify, AtOnce) and not queue.decays and queue.subscription is None
+        is_plain = isinstance(owner.handover, AtOnce) and not queue.decays and queue.subscription is None
         (self.special.discard if is_plain else self.special.add)(number)
 
     def remove(self, number: int) -> None:
@@ -175,7 +175,7 @@ class Serving:
     def subscribe(self, record: SubscriberRecord) -> SubscriberState:
         """Take a subscriber in, new or with all that was kept of it."""
         subscriber = record.subscriber
-        state = SubscriberState(next(self._places), subscriber, Preferences.of(subscriber))
+        state = SubscriberState(next(self._places), subscriber, Preferences.of(subscriber), subscriber.handover)
         self._gathered.put(subscriber.id, record.gathered)
         self.subscribers[subscriber.id], self._queues_of[subscriber.id] = state, {}
         kept = {queue.subscription: queue for queue in record.queues}
@@ -205,7 +205,7 @@ class Serving:
         """
         state = self.subscribers[after.id]
         self._ranking.remove(state)
-        state.subscriber, state.preferences = after, Preferences.of(after)
+        state.subscriber, state.preferences, state.handover = after, Preferences.of(after), after.handover
         policies, queues = after.policies, self._queues_of[after.id]
         for name in [name for name in queues if name not in policies]:
             self._close(queues.pop(name))
@@ -334,7 +334,7 @@ class Serving:
 
     @property
     def next_instant(self) -> datetime | None:
-        """When a queue may have something to do by itself, or something gathered is to be handed over."""
+        """When a queue may have something to do by itself, or a digest is to be handed over."""
         due = self._queues.next_due
         instants = [] if due is None else [instant_of(due)]
         if self._handovers:
@@ -393,7 +393,7 @@ class Serving:
             instant, place, name = heapq.heappop(self._handovers)
             state = self.subscribers.get(name)
             if state is not None and state.place == place and state.timer == instant:
-                handed += self._gathered.end_periods(name, now)
+                handed += self._gathered.due(name, now)
                 self._set_handover(state)
                 is_now = False
         if not is_now and len(handed) > 1:
@@ -423,7 +423,7 @@ class Serving:
         assert queue is not None
         rank = self._rank(queue, note.event, word, note.rank)
         found = self._gathered.hand_over(
-            queue.owner.subscriber, replace(note, rank=rank, subscription=queue.subscription)
+            queue.owner.handover, queue.policy, replace(note, rank=rank, subscription=queue.subscription)
         )
         self._set_handover(queue.owner)
         return found

@@ -1,7 +1,7 @@
 """What is known of each subscriber: its preferences, its queues, and what waits to be handed over.
 
 All subscriptions of a subscriber share one queue, but those that have a policy of their own: each of these has a queue
-of its own. What is delivered is handed over as the subscriber wants to be notified: at once, gathered, or not at all.
+of its own. What is delivered is handed over as its subscriber wants: at once, in a digest, or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from rankcast.delivery.rules.policies import AnyQueue, handed_over
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
-from rankcast.model.policies import AtOnce, Gathered, Policy
+from rankcast.model.policies import AtOnce, Digest, Notify, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.serving.results import Match, Notification
@@ -67,7 +67,7 @@ class SubscriberState(Struct, eq=False, gc=False):
     """One subscriber.
 
     `place` orders subscribers, `first` is the number of its first subscription (the others follow), and `timer` is when
-    something that was gathered is handed over next.
+    a digest is handed over next. `handover` is its subscriber's, with the zones of calendars.
 
     Nothing that it refers to leads back to it: it does not know its queues, which refer to it. So the garbage
     collector, which stops everybody, need not look at subscribers, however many there are.
@@ -76,6 +76,7 @@ class SubscriberState(Struct, eq=False, gc=False):
     place: int
     subscriber: Subscriber
     preferences: Preferences
+    handover: Notify
     first: int = 0
     timer: datetime | None = None
 
@@ -101,7 +102,7 @@ class SubscriberState(Struct, eq=False, gc=False):
 
 
 class Gathering:
-    """What waits to be handed over to each subscriber that has its notifications gathered, in the order it will be."""
+    """What waits to be handed over to each subscriber of digests, in the order it will be."""
 
     def __init__(self) -> None:
         self._waiting: dict[SubscriberId, list[Notification]] = {}
@@ -118,19 +119,18 @@ class Gathering:
         else:
             self._waiting.pop(subscriber, None)
 
-    def hand_over(self, subscriber: Subscriber, note: Notification) -> list[Notification]:
-        """Return a notification if it is handed over at once; else gather it, or leave it to be read."""
-        notify = subscriber.notify
+    def hand_over(self, notify: Notify, policy: Policy, note: Notification) -> list[Notification]:
+        """Return a notification of a policy if it is handed over at once; else gather it, or leave it to be read."""
         if isinstance(notify, AtOnce):
             return [note]
-        if isinstance(notify, Gathered):
-            waiting = self._waiting.setdefault(subscriber.id, [])
-            gathered = replace(note, gathered=handed_over(notify, note.time))
-            insort_right(waiting, gathered, key=_handed_over)  # before the last one only after a change of the period
+        if isinstance(notify, Digest):
+            waiting = self._waiting.setdefault(note.subscriber, [])
+            gathered = replace(note, digest=handed_over(notify, policy, note.time))
+            insort_right(waiting, gathered, key=_handed_over)  # after others there may be what a period delivers
         return []
 
-    def end_periods(self, subscriber: SubscriberId, now: datetime) -> list[Notification]:
-        """Hand over what was gathered in periods that have ended."""
+    def due(self, subscriber: SubscriberId, now: datetime) -> list[Notification]:
+        """Hand over the digests up to now."""
         waiting = self.of(subscriber)
         ended = bisect_right(waiting, now, key=_handed_over)
         self.put(subscriber, waiting[ended:])

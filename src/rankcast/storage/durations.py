@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 
 from rankcast.model.errors import InvalidSubscriptionError, shown
+from rankcast.model.periods import Every, Period
 
 _UNITS = {
     "d": timedelta(days=1),
@@ -35,6 +36,15 @@ def parse_duration(value: str | float) -> timedelta:
     except (OverflowError, ValueError):  # more days than a timedelta has, or more digits than CPython reads
         pass
     raise InvalidSubscriptionError(f"{shown(value)} is not a duration such as 90s, 15m, 2h, 1d or 500ms")
+
+
+def format_period(period: Period) -> str:
+    """Return the text of what comes every so often.
+
+    >>> format_period(timedelta(minutes=5)), format_period(Every("week"))
+    ('5m', 'Monday at 00:00 UTC')
+    """
+    return period.text if isinstance(period, Every) else format_duration(period)
 
 
 def format_duration(duration: timedelta) -> str:

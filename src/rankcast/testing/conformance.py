@@ -30,14 +30,14 @@ from rankcast.model.advertisements import (
     Ties,
 )
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import Gathered, OnDemand
+from rankcast.model.policies import Digest, OnDemand
 from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Deliver
 from rankcast.ranking.audiences import diverse_scores
 from rankcast.ranking.preferences import added, preference_ranks
 from rankcast.ranking.relevance import decayed, relevance_of
-from rankcast.testing.definitions import ExpectedDelivery, Offer, chosen_subscribers, due, gathered, listed
+from rankcast.testing.definitions import ExpectedDelivery, Offer, chosen_subscribers, due, in_digests, listed
 from rankcast.testing.strategies import VECTOR, events, notified_subscribers, policies_with, subscribers, vectors
 
 
@@ -149,7 +149,7 @@ class HubEngine:
 def delivery_of(note: Notification | Deliver) -> ExpectedDelivery:
     """Return a hub's notification, or a broker's delivery, as the suite compares it."""
     return ExpectedDelivery(
-        note.subscriber, note.event.identity, note.rank, note.matched, note.time, note.subscription, note.gathered
+        note.subscriber, note.event.identity, note.rank, note.matched, note.time, note.subscription, note.digest
     )
 
 
@@ -223,8 +223,8 @@ def _due_to(
         found = [delivery for at in case.reads for delivery in listed(policy, offers, at)]
     else:
         found = due(policy, offers)
-        if isinstance(subscriber.notify, Gathered):
-            found = gathered(subscriber.notify.every, found)
+        if isinstance(subscriber.handover, Digest):
+            found = in_digests(subscriber.handover.every, policy, found)
     return [delivery._replace(rank=ranks[delivery.event]) for delivery in found]
 
 
@@ -261,7 +261,7 @@ def cases(draw: st.DrawFn, *, everything: bool = False) -> Case:
     """Random cases: subscribers with unique ids, events in time order with ties, expiry and unique identities.
 
     Most events have a vector for the relevance functions that look at one. With `everything`, subscriptions may have
-    their own policies, and subscribers may be notified gathered or on demand; otherwise all are notified at once.
+    their own policies, and subscribers may be notified in digests or on demand; otherwise all are notified at once.
     """
     anybody = notified_subscribers if everything else subscribers
     policies = policies_with((timedelta(seconds=1), timedelta(seconds=3), timedelta(days=45)), most=6)

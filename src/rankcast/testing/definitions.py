@@ -14,18 +14,19 @@ from typing import NamedTuple
 
 from rankcast.model.advertisements import AudienceLimit, Ties
 from rankcast.model.events import Identity
+from rankcast.model.periods import Period, period_end
 from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
-from rankcast.model.times import EARLIEST, EPOCH, LATEST
+from rankcast.model.times import EARLIEST, LATEST, TICK
 from rankcast.model.values import Value
 
 
 class ExpectedDelivery(NamedTuple):
     """One event delivered to one subscriber at one instant, by its policy or by that of one subscription.
 
-    `gathered` is when it is handed over, for subscribers whose notifications are gathered. An entry of a list that is
-    read on demand is a delivery at the instant of reading.
+    `digest` is when it is handed over to a subscriber of digests. An entry of a list that is read on demand is a
+    delivery at the instant of reading.
     """
 
     subscriber: SubscriberId
@@ -34,7 +35,7 @@ class ExpectedDelivery(NamedTuple):
     matched: tuple[SubscriptionId, ...]
     time: datetime
     subscription: SubscriptionId | None = None
-    gathered: datetime | None = None
+    digest: datetime | None = None
 
 
 class Offer(NamedTuple):
@@ -61,9 +62,16 @@ def due(policy: Policy, offers: list[Offer]) -> list[ExpectedDelivery]:
     return _counted(policy.k, policy.window, policy.diversity, offers)
 
 
-def gathered(every: timedelta, deliveries: list[ExpectedDelivery]) -> list[ExpectedDelivery]:
-    """Return deliveries with the end of the half-open period in which they fall."""
-    return [each._replace(gathered=EPOCH + ((each.time - EPOCH) // every + 1) * every) for each in deliveries]
+def in_digests(every: Period, policy: Policy, deliveries: list[ExpectedDelivery]) -> list[ExpectedDelivery]:
+    """Return what a policy delivers with the first digest that comes at or after it.
+
+    At one instant there is first the end of a period, then the digest, then all that events of that instant lead to.
+    """
+    return [
+        each._replace(digest=each.time if is_start and isinstance(policy, Periodic) else period_end(each.time, every))
+        for each in deliveries
+        for is_start in [period_end(each.time - TICK, every) == each.time]
+    ]
 
 
 def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDelivery]:
@@ -76,7 +84,7 @@ def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDe
         held = [offer for offer in seen if offer.delivery.event in delivered]
         return [_delivered(offer, at) for offer in _best([offer for offer in held if offer.expires > at], policy.k)]
     if isinstance(policy, Periodic):
-        return [_delivered(offer, at) for offer in _best_of_period(policy, seen, (at - EPOCH) // policy.period)]
+        return [_delivered(offer, at) for offer in _best_of_period(policy, seen, period_end(at, policy.period))]
     if isinstance(policy.window, timedelta):
         held = [offer for offer in seen if at < offer.time + policy.window]
     elif isinstance(policy, Sliding):
@@ -143,17 +151,12 @@ def _continuous(k: int, offers: list[Offer]) -> list[ExpectedDelivery]:
 
 
 def _periodic(policy: Periodic, offers: list[Offer]) -> list[ExpectedDelivery]:
-    numbers = sorted({(offer.time - EPOCH) // policy.period for offer in offers})
-    return [
-        _delivered(offer, EPOCH + (number + 1) * policy.period)
-        for number in numbers
-        for offer in _best_of_period(policy, offers, number)
-    ]
+    ends = sorted({period_end(offer.time, policy.period) for offer in offers})
+    return [_delivered(offer, end) for end in ends for offer in _best_of_period(policy, offers, end)]
 
 
-def _best_of_period(policy: Periodic, offers: list[Offer], number: int) -> list[Offer]:
-    end = EPOCH + (number + 1) * policy.period
-    inside = [offer for offer in offers if (offer.time - EPOCH) // policy.period == number and offer.expires > end]
+def _best_of_period(policy: Periodic, offers: list[Offer], end: datetime) -> list[Offer]:
+    inside = [offer for offer in offers if period_end(offer.time, policy.period) == end and offer.expires > end]
     return _top(inside, policy.k, policy.diversity)
 
 

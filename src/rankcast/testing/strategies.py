@@ -40,13 +40,14 @@ from rankcast.model.expressions import (
     any_of,
 )
 from rankcast.model.filters import Filter
+from rankcast.model.periods import WEEKDAYS, Every
 from rankcast.model.policies import (
     ALL_MATCHES,
     AT_ONCE,
     AllMatches,
     Continuous,
+    Digest,
     Diversity,
-    Gathered,
     Notify,
     OnDemand,
     Periodic,
@@ -379,10 +380,26 @@ def policies_with(spans: tuple[timedelta, ...], *, most: int) -> SearchStrategy[
     return st.one_of(
         st.just(ALL_MATCHES),
         st.builds(Continuous, k),
-        st.builds(Periodic, k, times, diversity),
+        st.builds(Periodic, k, times | calendars(), diversity),
         st.builds(Sliding, k, counts, diversity),
         st.builds(TopKWindow, k, counts | times, diversity),
     )
+
+
+@cache
+def calendars() -> SearchStrategy[Every]:
+    """Draw a calendar of any unit, in its own zone or in that of whom it belongs to."""
+    times, zones = st.sampled_from(("00:00", "00:20", "08:00", "23:59")), st.none() | st.sampled_from(ZONES)
+    return st.one_of(
+        st.builds(Every, st.just("hour"), times),
+        st.builds(Every, st.just("day"), times, zone=zones),
+        st.builds(Every, st.just("week"), times, weekday=st.none() | st.sampled_from(WEEKDAYS), zone=zones),
+        st.builds(Every, st.just("month"), times, day=st.none() | st.integers(1, 31), zone=zones),
+    )
+
+
+ZONES = ("UTC", "Europe/Berlin", "America/Havana", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia")
+"""Zones whose clocks change, by an hour or half of one, at midnight or later; or that are off by a quarter."""
 
 
 def _under(schema: Schema | None, policy: Policy) -> Policy:
@@ -505,11 +522,14 @@ def subscribers(
         most_specific=draw(st.booleans()),
         priorities=draw(_priorities([subscription.id for subscription in owned])) if by_priority else (),
         decay=None if by_distance or in_bounds else draw(_DECAYS),
+        zone=draw(mostly(st.none(), st.sampled_from(ZONES), share=4)),
     )
 
 
-_WAYS: SearchStrategy[Notify] = st.sampled_from(
-    (AT_ONCE, Gathered(timedelta(seconds=2)), Gathered(timedelta(days=50)), OnDemand())
+_WAYS: SearchStrategy[Notify] = st.one_of(
+    st.sampled_from((AT_ONCE, OnDemand())),
+    st.builds(Digest, st.sampled_from((timedelta(seconds=2), timedelta(days=50)))),
+    st.builds(Digest, calendars()),
 )
 
 

@@ -62,15 +62,15 @@ class NotificationLines:
         return "".join(map(self._line, notifications))
 
     def _line(self, notification: Notification) -> str:
-        own = gathered = ""
+        own = later = ""
         if notification.subscription is not None:
             own = f' "subscription": {self._names[notification.subscription]},'
-        if notification.gathered is not None:
-            gathered = f' "gathered": "{self._times[notification.gathered]}",'
+        if notification.digest is not None:
+            later = f' "handed_over": "{self._times[notification.digest]}",'
         known = self._events.get(id(notification.event))
         return (
             f'{{"subscriber": {self._names[notification.subscriber]},{own} "rank": {notification.rank!r}, '
-            f'"matched": [{self._lists[notification.matched]}], "time": "{self._times[notification.time]}",{gathered} '
+            f'"matched": [{self._lists[notification.matched]}], "time": "{self._times[notification.time]}",{later} '
             f'"event": {self._event(notification.event) if known is None else known[1]}}}\n'
         )
 

@@ -5,6 +5,7 @@ the arena lies. A region has `capacity` slots of five words, one for each event 
 that rank what they hold, the list of the best: their scores, then their places.
 
 - Times are microseconds since 1970. `NEVER` stands for no expiry and for nothing due.
+- The span of a queue whose periods are a calendar's is negative: the complement of the calendar's number.
 - Scores are kept as integers in the same order (`score_order`), so that nothing compares floats.
 - Event numbers are not negative; a held event that was delivered is kept as the complement of its number.
 - What is held lies in the slots from HEAD on, of a window in order of arrival. A slot whose event is `GONE` only keeps
@@ -27,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.model.periods import Every
 from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding, diversity_of
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, TICK
 
@@ -89,28 +91,32 @@ GONE = -(2**63)
 """The event of a slot that only keeps a place."""
 
 
-def lines_of(policies: Iterable[Policy], settings: Mapping[Diversity, int]) -> Array:
-    """Return the lines of queues that have seen nothing yet; `settings` numbers what they diversify by, from 1 on."""
+def lines_of(policies: Iterable[Policy], settings: Mapping[Diversity, int], calendars: Mapping[Every, int]) -> Array:
+    """Return the lines of queues that have seen nothing yet.
+
+    `settings` numbers what they diversify by, from 1 on, and `calendars` those of their periods, from 0 on.
+    """
     known: dict[Policy, LineWords] = {}
-    lines = [known.get(policy) or known.setdefault(policy, _line(policy, settings)) for policy in policies]
+    lines = [known.get(policy) or known.setdefault(policy, _line(policy, settings, calendars)) for policy in policies]
     return np.array(lines, np.int64).reshape(len(lines), len(LINE))
 
 
-def _line(policy: Policy, settings: Mapping[Diversity, int]) -> LineWords:
-    kind, k, window, span = _described(policy)
+def _line(policy: Policy, settings: Mapping[Diversity, int], calendars: Mapping[Every, int]) -> LineWords:
+    kind, k, window, span = _described(policy, calendars)
     diversity = diversity_of(policy)
     setting = 0 if diversity is None else settings[diversity]
     return LineWords(kind, min(k, LONGEST), min(window, LONGEST), min(span, LONGEST), setting=setting)
 
 
-def _described(policy: Policy) -> tuple[int, int, int, int]:
+def _described(policy: Policy, calendars: Mapping[Every, int]) -> tuple[int, int, int, int]:
     """Return the kind of queue of a policy, its k, its window in events and its span of time."""
     if isinstance(policy, AllMatches):
         return ALL, 1, LONGEST, LONGEST
     if isinstance(policy, Continuous):
         return CONTINUOUS, policy.k, LONGEST, LONGEST
     if isinstance(policy, Periodic):
-        return PERIODIC, policy.k, policy.k if policy.diversity is None else LONGEST, policy.period // TICK
+        span = ~calendars[policy.period] if isinstance(policy.period, Every) else policy.period // TICK
+        return PERIODIC, policy.k, policy.k if policy.diversity is None else LONGEST, span
     window = policy.window
     if isinstance(window, timedelta):
         return TIME_WINDOW, policy.k, LONGEST, window // TICK

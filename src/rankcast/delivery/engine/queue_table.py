@@ -34,9 +34,10 @@ it back then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, Self, TypeAlias
+from itertools import chain
+from typing import NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 from msgspec.structs import replace
@@ -82,6 +83,7 @@ from rankcast.delivery.engine.kernels.diverse import (
     first_due_without_content,
 )
 from rankcast.delivery.engine.kernels.held import (
+    CALENDARS,
     DONE,
     FOUND_FULL,
     TIMED,
@@ -108,7 +110,9 @@ from rankcast.delivery.engine.layout import (
 )
 from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, SlidingQueue, TopKWindowQueue, new_queue
 from rankcast.delivery.rules.queues import Candidate, Queue, place
-from rankcast.model.errors import InvalidEventError, InvalidValueError
+from rankcast.language.lossless import decode, encode
+from rankcast.model.errors import InvalidEventError, InvalidValueError, RankcastError
+from rankcast.model.periods import Every, period_end_ticks, period_ends
 from rankcast.model.policies import (
     ALL_MATCHES,
     Continuous,
@@ -125,6 +129,9 @@ from rankcast.ranking.batch import ROW_QUEUE
 QUEUE_TABLE, VERSION = "queue table", 5
 """Kind and version of the packed state."""
 
+MOST_CALENDARS = 1 << 20
+"""Calendars of one table: more than there are zones and times of day that anybody names."""
+
 STATE: Columns = {
     "queues": Column(
         np.int64,
@@ -134,7 +141,7 @@ STATE: Columns = {
             LINE.kind: below(PERIODIC + 1),
             LINE.k: below(LONGEST + 1),
             LINE.window: below(LONGEST + 1),
-            LINE.span: below(LONGEST + 1, 1),
+            LINE.span: below(LONGEST + 1, -MOST_CALENDARS),
             LINE.size: below("held and one"),
             LINE.setting: below("settings and one"),
             LINE.entered: Range(),
@@ -151,6 +158,7 @@ STATE: Columns = {
         },
     ),
     "settings": Column(np.int64, "words of settings"),
+    "calendars": Column(np.uint8, "bytes of calendars", is_optional=True),
 }
 """What is expected of the packed state; `_check_lines` has the rest."""
 
@@ -200,21 +208,30 @@ ContentOf: TypeAlias = Callable[[int], Content]
 
 
 class Live(NamedTuple):
-    """The state of queues as it is in memory: lines, arena, how much of that is used, settings of diversity."""
+    """The state of queues as it is in memory: lines, arena, how much of that is used, diversities and calendars."""
 
     queues: Array
     arena: Array
     used: int
     settings: Array
+    calendars: bytes
 
 
 class QueueTable:
     """The delivery queues of many subscribers, each with its own policy, numbered from 0."""
 
-    def __init__(self, queues: Array, arena: Array, settings: DiversitySettings = NO_SETTINGS) -> None:
+    def __init__(
+        self,
+        queues: Array,
+        arena: Array,
+        settings: DiversitySettings = NO_SETTINGS,
+        calendars: tuple[Every, ...] = (),
+    ) -> None:
         self._queues = self._all_lines = queues  # what lies behind the queues is room for more
         self._arena = arena
         self._settings = settings
+        self._calendars = {calendar: number for number, calendar in enumerate(calendars)}
+        self._ends_until = FIRST_INSTANT if calendars else NEVER
         self._setting_of: dict[Diversity, int] = {}
         self._known_settings: dict[Setting, int] | None = None
         self._counters = np.array([len(arena), 0, 0], np.int64)
@@ -258,6 +275,8 @@ class QueueTable:
             raise InvalidEventError(self._complaint(rows, row, fault))
         if self._settings.size:
             self._check_diverse(rows, diverse.arrays["numbers"])
+        if self._calendars:
+            self._prepare_calendars(rows)
         self._begin(len(rows.queue))
         row, bits = 0, rows.score.view(np.int64)
         while True:
@@ -350,6 +369,9 @@ class QueueTable:
         diverse = _NONE_DIVERSE
         if contents is not NO_CONTENTS:
             diverse = diverse_table(contents, self._settings)
+        if now >= self._ends_until:
+            self._set_ends([[period_end_ticks(now, calendar)] for calendar in self._calendars])
+            self._ends_until = min(self._counters[-len(self._calendars) :].tolist())
         counters = self._counters
         counters[WRITTEN] = 0
         row = -1
@@ -414,7 +436,7 @@ class QueueTable:
         line = self._queues[queue]
         first = line[LINE.start] + SLOT * line[LINE.head]
         slots = self._arena[first : first + SLOT * line[LINE.size]].reshape(-1, SLOT)
-        return _queue_of(line, slots, policy, content_of)
+        return _queue_of(line, slots, _policy_of(line, self._calendars) if policy is None else policy, content_of)
 
     def put(self, queue: int, state: Queue, policy: Policy) -> None:
         """Let a queue go on as one of the step functions, of this policy."""
@@ -470,7 +492,26 @@ class QueueTable:
                 self._known_settings = self._settings.numbers()
             self._settings, numbers = self._settings.including(unknown, self._known_settings)
             self._setting_of.update(numbers)
-        return lines_of(policies, self._setting_of)
+        for policy in policies:
+            if isinstance(policy, Periodic) and isinstance(policy.period, Every):
+                self._calendars.setdefault(policy.period, len(self._calendars))
+                self._ends_until = FIRST_INSTANT
+        return lines_of(policies, self._setting_of, self._calendars)
+
+    def _prepare_calendars(self, rows: ArrivalRows) -> None:
+        """Have the ends of the periods in which rows arrive."""
+        spans = self._queues[rows.queue, LINE.span]
+        chosen = np.flatnonzero(spans < 0)
+        chosen = chosen[np.lexsort((rows.time[chosen], ~spans[chosen]))]
+        bounds = np.searchsorted(~spans[chosen], np.arange(len(self._calendars) + 1))
+        times = cast("list[Sequence[int]]", np.split(rows.time[chosen], bounds[1:-1]))
+        self._set_ends([period_ends(own, calendar) for own, calendar in zip(times, self._calendars, strict=True)])
+        self._ends_until = FIRST_INSTANT
+
+    def _set_ends(self, ends: Sequence[list[int]]) -> None:
+        """Give kernels the ends of periods by calendar."""
+        starts = CALENDARS + 1 + len(ends) + np.cumsum([0, *map(len, ends)])
+        self._counters = np.array([*self._counters[:CALENDARS], *starts, *chain.from_iterable(ends)], np.int64)
 
     # -------------------------------------------------------------------------------------------------- written down
 
@@ -487,7 +528,11 @@ class QueueTable:
         copy_slots(counts, self._arena, begins, held.reshape(-1), SLOT * (np.cumsum(counts) - counts))
         queues[:, (LINE.start, LINE.head, LINE.top, LINE.stray)] = 0
         queues[:, LINE.capacity] = queues[:, LINE.size]
-        return {"queues": queues, "held": held, "settings": self._settings.to_words()}
+        calendars = {"calendars": np.frombuffer(self._packed_calendars(), np.uint8)} if self._calendars else {}
+        return {"queues": queues, "held": held, "settings": self._settings.to_words(), **calendars}
+
+    def _packed_calendars(self) -> bytes:
+        return encode(tuple(self._calendars), _CALENDARS)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
@@ -499,7 +544,8 @@ class QueueTable:
         queues, held, settings = arrays["queues"], arrays["held"], DiversitySettings.from_words(arrays["settings"])
         given = {"held and one": len(held) + 1, "settings and one": settings.size + 1}
         check_values(QUEUE_TABLE, arrays, STATE, given)
-        _check_lines(queues, held)
+        calendars = _read_calendars(arrays["calendars"].tobytes()) if "calendars" in arrays else ()
+        _check_lines(queues, held, len(calendars))
         queues[:, LINE.stray] = queues[:, LINE.entered]
         sizes, counts = sizes_of(queues, queues[:, LINE.capacity].copy()), queues[:, LINE.size].copy()
         queues[:, LINE.start] = np.cumsum(sizes) - sizes
@@ -507,7 +553,7 @@ class QueueTable:
         begins = SLOT * (np.cumsum(counts) - counts)
         copy_slots(counts, held.reshape(-1), begins, arena, queues[:, LINE.start].copy())
         list_all(queues, arena)
-        return cls(queues, arena, settings)
+        return cls(queues, arena, settings, calendars)
 
     def to_bytes(self) -> bytes:
         """Return the state, packed."""
@@ -520,12 +566,14 @@ class QueueTable:
 
     def to_live(self) -> Live:
         """Return the state as it is in memory, nothing packed: to go on with elsewhere (`from_live`)."""
-        return Live(self._queues, self._arena, int(self._counters[USED]), self._settings.to_words())
+        settings, calendars = self._settings.to_words(), self._packed_calendars()
+        return Live(self._queues, self._arena, int(self._counters[USED]), settings, calendars)
 
     @classmethod
     def from_live(cls, live: Live) -> Self:
         """Return queues that go on with these very arrays, which are trusted."""
-        made = cls(live.queues, live.arena, DiversitySettings.from_words(live.settings))
+        settings, calendars = DiversitySettings.from_words(live.settings), _read_calendars(live.calendars)
+        made = cls(live.queues, live.arena, settings, calendars)
         made._counters[USED] = live.used
         return made
 
@@ -664,7 +712,20 @@ def _flipped(words: Array) -> Array:
     return flipped
 
 
-def _policy_of(line: Array) -> Policy:
+_CALENDARS = tuple[Every, ...]
+
+
+def _read_calendars(packed: bytes) -> tuple[Every, ...]:
+    try:
+        calendars: tuple[Every, ...] = decode(packed, _CALENDARS, "calendars")
+    except RankcastError as error:
+        raise InvalidValueError(f"{QUEUE_TABLE}: {error}") from None
+    if len(set(calendars)) < len(calendars):
+        raise InvalidValueError(f"{QUEUE_TABLE}: calendars: one is there twice")
+    return calendars
+
+
+def _policy_of(line: Array, calendars: Iterable[Every]) -> Policy:
     """Return the policy of a line; of its diversity, only that it has one."""
     kind, k, window, span = (int(line[word]) for word in (LINE.kind, LINE.k, LINE.window, LINE.span))
     diversity = Diversity() if line[LINE.setting] else None
@@ -673,15 +734,14 @@ def _policy_of(line: Array) -> Policy:
     if kind == CONTINUOUS:
         return Continuous(k)
     if kind == PERIODIC:
-        return Periodic(k, timedelta(microseconds=span), diversity)
+        return Periodic(k, timedelta(microseconds=span) if span > 0 else tuple(calendars)[~span], diversity)
     if kind == SLIDING:
         return Sliding(k, window, diversity)
     return TopKWindow(k, timedelta(microseconds=span) if kind == TIME_WINDOW else window, diversity)
 
 
-def _queue_of(line: Array, slots: Array, policy: Policy | None = None, content_of: ContentOf | None = None) -> Queue:
-    """Return the queue of a line and of its slots in order; `policy` is the line's own, where that is known."""
-    policy = _policy_of(line) if policy is None else policy
+def _queue_of(line: Array, slots: Array, policy: Policy, content_of: ContentOf | None = None) -> Queue:
+    """Return the queue of a line with this policy and of its slots in order."""
     held: list[Candidate] = []
     delivered: list[int] = []
     places: list[tuple[int, datetime]] = []
@@ -750,12 +810,14 @@ def _slots(held: tuple[Candidate, ...], delivered: frozenset[object]) -> Array:
     return found
 
 
-def _check_lines(queues: Array, held: Array) -> None:
+def _check_lines(queues: Array, held: Array, calendars: int) -> None:
     """Raise where the words of a line contradict each other or its slots: a kernel could be led outside the arrays."""
     kinds, counts = queues[:, LINE.kind], queues[:, LINE.size]
     diversifies, is_window = queues[:, LINE.setting] > 0, (kinds >= SLIDING) & (kinds <= TIME_WINDOW)
     for wrong, message in (
         ((kinds != PERIODIC) & (queues[:, LINE.window] == 0), "a window of no events"),
+        ((kinds != PERIODIC) & (queues[:, LINE.span] <= 0), "a span of no time"),
+        ((queues[:, LINE.span] == 0) | (~queues[:, LINE.span] >= calendars), "a period of no time, or of no calendar"),
         (
             (kinds == PERIODIC) & ~diversifies & (counts > queues[:, LINE.k]),
             "a period that holds more than it delivers",

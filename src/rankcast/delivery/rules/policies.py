@@ -10,8 +10,8 @@ Three decide when an event arrives, and only then:
 
 Two also decide when time passes:
 
-- periodic(k, T): half-open periods [nT, (n+1)T), counted from 1970; at the end of a period the best k of those that
-  arrived in it and have `expires > (n+1)T`.
+- periodic(k, T): half-open periods [nT, (n+1)T), counted from 1970, or those of a calendar (`rankcast.model.periods`);
+  at the end of a period the best k of those that arrived in it and expire after that.
 - topkw(k, window): whatever is among the best k at any instant while it lives. With a window of time an event lives on
   [time, min(time + w, expires)), the best k are looked at again at every departure, and all arrivals of one instant
   enter before it is evaluated. With a window of so many events, the oldest leaves as the newest enters; an expired
@@ -25,10 +25,11 @@ event that is held says how many are newer, and of dropped events that will expi
 and expiry are kept. A diverse selection needs all of its period or window. An event that has expired when it arrives
 changes nothing.
 
-What a policy delivers is handed over at once, or gathered every T: periods are half-open as above, and what is
-delivered at an instant of one is handed over at its end, together and in order; a delivery at the very end belongs to
-the next one. On demand, `current` is the list of the best k at an instant, of what a queue holds then and what has not
-expired. Reading changes nothing. The policy of all matches holds nothing.
+What a policy delivers is handed over at once, or in a digest every T, or at each start of a calendar: at the first such
+instant at or after it, together and in order, also if it has expired meanwhile. At one instant periods end first, then
+the digest is handed over, then events arrive: what these lead to, and a window that is evaluated when the instant is
+over, is for the next digest. On demand, `current` is the list of the best k at an instant, of what a queue holds then
+and what has not expired. Reading changes nothing. The policy of all matches holds nothing.
 
 A change acts at once on what is held: what has expired leaves, the window is cut, what is held is matched and ranked
 again, and then the queue holds what it needs under the policy now in force. It is evaluated at the next instant, and
@@ -62,11 +63,11 @@ from rankcast.delivery.rules.queues import (
     step,
 )
 from rankcast.model.events import Identity
-from rankcast.model.periods import period_end
+from rankcast.model.periods import next_start, period_end
 from rankcast.model.policies import (
     AllMatches,
     Continuous,
-    Gathered,
+    Digest,
     Notify,
     Periodic,
     Policy,
@@ -340,14 +341,17 @@ class TopKWindowQueue(Queue, frozen=True):
         return min(instants, default=None)
 
 
-def handed_over(notify: Notify, delivered: datetime) -> datetime:
-    """Return when a subscriber is handed what its policy delivers at an instant.
+def handed_over(notify: Notify, policy: Policy, delivered: datetime) -> datetime:
+    """Return when a subscriber is handed what a policy delivers at an instant.
 
     >>> from datetime import UTC, timedelta
-    >>> handed_over(Gathered(timedelta(hours=1)), datetime(2026, 1, 1, 9, 30, tzinfo=UTC)).hour
-    10
+    >>> hourly, ten = Digest(timedelta(hours=1)), datetime(2026, 1, 1, 10, tzinfo=UTC)
+    >>> handed_over(hourly, Periodic(3, timedelta(hours=1)), ten).hour, handed_over(hourly, Continuous(3), ten).hour
+    (10, 11)
     """
-    return period_end(delivered, notify.every) if isinstance(notify, Gathered) else delivered
+    if not isinstance(notify, Digest):
+        return delivered
+    return (next_start if isinstance(policy, Periodic) else period_end)(delivered, notify.every)
 
 
 def current(queue: Queue, now: datetime) -> list[Candidate]:

@@ -20,6 +20,7 @@ from rankcast.delivery.engine.queue_table import ArrivalRows
 from rankcast.delivery.stream.event_tables import EVENTS, EventTable
 from rankcast.delivery.stream.kernels import link_identities, repeat_within
 from rankcast.delivery.stream.matched_sets import CODE_BITS
+from rankcast.model.periods import longest
 from rankcast.model.policies import Periodic, Policy
 from rankcast.model.times import TICK
 
@@ -148,7 +149,7 @@ def repeats_known(known: EventTable, events: EventTable) -> Array:
 
 def recalled(policy: Policy, lateness: int) -> int:
     """Return for how long a queue is to know what it has taken, beyond what it holds and what everybody knows."""
-    return lateness + policy.period // TICK if isinstance(policy, Periodic) else 0
+    return lateness + longest(policy.period) // TICK if isinstance(policy, Periodic) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class LiveShard:
         lines = np.fromfile(self.folder / _LINES, np.int64).reshape(-1, len(LINE))
         settings = np.array(about["settings"], np.int64)
         self._arena_name, self._arena = about["arena"], _mapped(self.folder / about["arena"])
-        live = Live(lines, self._arena, about["used"], settings)
+        live = Live(lines, self._arena, about["used"], settings, about["calendars"].encode())
         return Shard.from_live(live, (self.folder / _REST).read_bytes())
 
     def kept(self, shard: Shard, token: bytes) -> None:
@@ -141,8 +141,8 @@ class LiveShard:
                     file.unlink()
         (self.folder / _LINES).write_bytes(live.queues.tobytes())
         (self.folder / _REST).write_bytes(rest)
-        settings = live.settings.tolist()
-        about = {"token": token.hex(), "arena": self._arena_name, "used": live.used, "settings": settings}
+        about = {"token": token.hex(), "arena": self._arena_name, "used": live.used}
+        about |= {"settings": live.settings.tolist(), "calendars": live.calendars.decode()}
         (self.folder / "head.new").write_text(json.dumps(about))
         (self.folder / "head.new").rename(self.folder / _HEAD)
 

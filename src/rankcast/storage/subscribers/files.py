@@ -33,6 +33,7 @@ from rankcast.model.errors import (
 )
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
+from rankcast.model.periods import check_zone
 from rankcast.model.policies import ALL_MATCHES, AT_ONCE, Policy, check_attributes
 from rankcast.model.relevance import Decay, Relevance, check_relevance
 from rankcast.model.schema import Schema
@@ -191,6 +192,11 @@ class _Reader:
             policy = self.policy(entry["deliver"]) if "deliver" in entry else ALL_MATCHES
             place = (*path, "decay")
             decay = Decay(parse_duration(entry["decay"]["half_life"])) if "decay" in entry else None
+            place = (*path, "notify")
+            notify = notify_from_document(entry["notify"]) if "notify" in entry else AT_ONCE
+            place = (*path, "zone")
+            if "zone" in entry:
+                check_zone(entry["zone"])
             place = (*path, "priorities")
             subscriber = Subscriber(
                 SubscriberId(entry["id"]),
@@ -200,7 +206,8 @@ class _Reader:
                 most_specific=entry.get("most_specific", False),
                 priorities=tuple(map(parse_priority, entry.get("priorities", ()))),
                 decay=decay,
-                notify=notify_from_document(entry["notify"]) if "notify" in entry else AT_ONCE,
+                notify=notify,
+                zone=entry.get("zone"),
             )
             preference_ranks(subscriber)
         except DuplicateIdError as error:
@@ -336,6 +343,7 @@ def _subscriber_entry(subscriber: Subscriber) -> dict[str, Any]:
         priorities=[format_priority(priority) for priority in subscriber.priorities] or None,
         decay=subscriber.decay and {"half_life": format_duration(subscriber.decay.half_life)},
         notify=None if subscriber.notify == AT_ONCE else notify_to_document(subscriber.notify),
+        zone=subscriber.zone,
     )
 
 

@@ -1,8 +1,9 @@
 """How a subscriber's settings are written in files: policies, when it is notified, relevance, priorities.
 
 A policy is a mapping with its name and its numbers; `notify` is `at_once`, `on_demand`, or a mapping with the period of
-digests; a relevance function is a mapping with its name and its numbers; a priority is "big before cheap", or a mapping
-where an id itself would make that ambiguous.
+digests; a period is a duration, or a mapping that says what comes `every` day (or hour, week, month), and when; a
+relevance function is a mapping with its name and its numbers; a priority is "big before cheap", or a mapping where an
+id itself would make that ambiguous.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from datetime import timedelta
 from typing import Any
 
 from rankcast.model.errors import InvalidSubscriptionError, shown
+from rankcast.model.periods import UNITS, Every, Period
 from rankcast.model.policies import (
     AT_ONCE,
     AllMatches,
     Continuous,
+    Digest,
     Diversity,
-    Gathered,
     Notify,
     OnDemand,
     Periodic,
@@ -51,9 +53,11 @@ def policy_from_document(entry: Mapping[str, Any]) -> Policy:
     return _POLICIES[entry["policy"]](**settings)
 
 
-def _read_setting(name: str, value: Any) -> int | timedelta | Diversity:
+def _read_setting(name: str, value: Any) -> int | Period | Diversity:
     if name == "diversity":
         return Diversity(**value)
+    if isinstance(value, Mapping):
+        return period_from_document(value)
     return parse_duration(value) if name == "period" or isinstance(value, str) else int(value)
 
 
@@ -66,27 +70,57 @@ def policy_to_document(policy: Policy) -> dict[str, Any] | None:
     return entry | {name: _write_setting(value) for name, value in settings if value is not None}
 
 
-def _write_setting(value: int | timedelta | Diversity) -> Any:
+def _write_setting(value: int | Period | Diversity) -> Any:
+    if isinstance(value, Every):
+        return period_to_document(value)
     if isinstance(value, Diversity):
         return {"sigma": value.sigma, **({"weights": dict(value.weights)} if value.weights else {})}
     return format_duration(value) if isinstance(value, timedelta) else value
+
+
+CALENDAR = ("at", "weekday", "day", "zone")
+"""What a mapping says of a calendar, beside `every`."""
+
+
+def period_from_document(entry: Mapping[str, Any]) -> Period:
+    """Return the period of a mapping, which may say other things too: `every` is a unit of the calendar or a duration.
+
+    >>> period_from_document({"every": "day", "at": "08:00"})
+    Every(unit='day', at='08:00', weekday=None, day=None, zone=None)
+    """
+    every, settings = entry["every"], {name: entry[name] for name in CALENDAR if name in entry}
+    if every in UNITS:
+        return Every(every, **settings)
+    if settings:
+        problem = f"{next(iter(settings))}: goes with every {', '.join(UNITS[:-1])} or {UNITS[-1]}"
+        raise InvalidSubscriptionError(f"{problem}, not with a duration, {shown(every)}")
+    return parse_duration(every)
+
+
+def period_to_document(period: Period) -> dict[str, Any]:
+    """Return the mapping of a period."""
+    if isinstance(period, timedelta):
+        return {"every": format_duration(period)}
+    at = {} if period.at == Every("day").at else {"at": period.at}
+    others = {name: value for name in CALENDAR[1:] if (value := getattr(period, name)) is not None}
+    return {"every": period.unit, **at, **others}
 
 
 def notify_from_document(entry: str | Mapping[str, Any]) -> Notify:
     """Return what an entry says.
 
     >>> notify_from_document({"every": "15m"})
-    Gathered(every=datetime.timedelta(seconds=900))
+    Digest(every=datetime.timedelta(seconds=900))
     """
     if isinstance(entry, str):
         return OnDemand() if entry == "on_demand" else AT_ONCE
-    return Gathered(parse_duration(entry["every"]))
+    return Digest(period_from_document(entry))
 
 
-def notify_to_document(notify: Notify) -> str | dict[str, str]:
+def notify_to_document(notify: Notify) -> str | dict[str, Any]:
     """Return the entry that says so."""
-    if isinstance(notify, Gathered):
-        return {"every": format_duration(notify.every)}
+    if isinstance(notify, Digest):
+        return period_to_document(notify.every)
     return "on_demand" if isinstance(notify, OnDemand) else "at_once"
 
 

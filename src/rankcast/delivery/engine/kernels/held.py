@@ -13,6 +13,10 @@ expire, an event outstays another if it is newer and expires no sooner; there th
 counted. Cost: O(n log k) for n events held; O(n) for each event that is needed in a window of events of which some
 expire.
 
+**Calendars.** Behind its named words `counters` has the ends of the periods in which the call's events arrive, of each
+calendar ascending: first where those of each calendar begin in it, and where the last ones end, then the ends. The end
+of the period that an instant lies in is the first one after it, or the last one there is.
+
 **Room.** `counters` has the end of the used part of the arena and the number of deliveries written. A kernel stops
 between two complete steps of one queue with FOUND_FULL or ARENA_FULL; its caller makes room and lets it go on from
 there. A window without a free slot behind its others first moves to its front, if enough have left there; a small one
@@ -33,8 +37,8 @@ from rankcast.delivery.engine.layout import CONTINUOUS, GONE, HELD, LINE, PERIOD
 from rankcast.model.times import NEVER
 
 DONE, FOUND_FULL, ARENA_FULL = range(3)
-USED, WRITTEN, TIMED = range(3)
-"""The words of `counters`; the last is the number of timers."""
+USED, WRITTEN, TIMED, CALENDARS = range(4)
+"""The words of `counters`; TIMED is the number of timers, CALENDARS where what is said of calendars begins."""
 
 FEWEST_SLOTS = 4
 """Of a queue that holds anything."""

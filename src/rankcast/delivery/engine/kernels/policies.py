@@ -26,6 +26,7 @@ from rankcast.arrays import Array
 from rankcast.compiling import ZERO, borrowing_inlined
 from rankcast.delivery.engine.kernels.held import (
     ARENA_FULL,
+    CALENDARS,
     DONE,
     FOUND_FULL,
     Arrival,
@@ -112,11 +113,26 @@ def _remember(queues: Array, arena: Array, queue: int, arrival: Arrival) -> None
 
 
 @borrowing_inlined
+def end_of_period(counters: Array, span: int, now: int) -> int:
+    """Return the end of the period that an instant lies in; see `held` for those of calendars."""
+    if span > 0:
+        return int(min(now // span * span + span, LAST_INSTANT))
+    low, high = counters[CALENDARS + ~span], counters[CALENDARS + ~span + 1] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if counters[middle] > now:
+            high = middle
+        else:
+            low = middle + 1
+    return int(counters[low])
+
+
+@borrowing_inlined
 def arrive_in_period(queues: Array, arena: Array, counters: Array, queue: int, arrival: Arrival, now: int) -> int:
     """Hold an event that may be among the best k of its period and will be valid at its end."""
-    period, end = queues[queue, LINE.span], queues[queue, LINE.next]
+    end = queues[queue, LINE.next]
     if end == NEVER:
-        end = min(now // period * period + period, LAST_INSTANT)
+        end = end_of_period(counters, queues[queue, LINE.span], now)
     if arrival.expiry <= end or arrival.expiry <= now:
         return DONE
     start, count = queues[queue, LINE.start], queues[queue, LINE.size]
