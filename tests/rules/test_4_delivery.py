@@ -21,7 +21,7 @@ from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError
 from rankcast.model.events import Identity
 from rankcast.model.policies import Continuous, Digest, Diversity, OnDemand, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.model.times import NEVER, microseconds
+from rankcast.model.times import NEVER, format_time, microseconds, parse_time
 from rule_builders import after, at, candidate, delivered_by_match, event, names_of, seconds, timeline
 
 DRIFT = [candidate(time, score) for time, score in ((1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6))]
@@ -148,6 +148,68 @@ class TestRule2Periodic:
             ranks = dict(zip(("1", "2", "3"), order, strict=True))
             found = timeline(Periodic(2, seconds(10)), [candidate(int(name), rank) for name, rank in ranks.items()])
             assert sorted(ranks[name] for _, name in found) == [0.7, 0.9]
+
+
+BERLIN = "Europe/Berlin"
+
+
+@pytest.mark.parametrize("kernels", [False, True], ids=["steps", "kernels"])
+class TestRule2Calendars:
+    @staticmethod
+    def ends(kernels, every, *times, zone=None):
+        """Publish an event at each time; return when each is delivered by a period of a calendar."""
+        hub, found = rc.Hub(kernels=kernels), []
+        hub.subscribe("ana", "true", deliver=rc.Periodic(9, every), zone=zone)
+        for time in map(parse_time, times):
+            found += hub.publish({}, now=time)
+        return [format_time(note.time) for note in (*found, *hub.advance(parse_time("2100-01-01")))]
+
+    def test_a_time_in_a_gap_is_the_first_instant_after_it(self, kernels):
+        every = rc.Every("day", at="02:30", zone=BERLIN)
+        times = ["2026-03-29T00:59:59.999999Z", "2026-03-29T01:00:00Z"]
+        assert self.ends(kernels, every, *times) == ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]
+
+    def test_a_time_that_exists_twice_is_the_first(self, kernels):
+        every = rc.Every("day", at="02:30", zone=BERLIN)
+        times = ["2026-10-25T00:29:00Z", "2026-10-25T01:29:00Z"]
+        assert self.ends(kernels, every, *times) == ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]
+
+    def test_periods_are_half_open_and_equal_starts_are_one(self, kernels):
+        times = ["2011-12-29T20:00:00Z", "2011-12-30T10:00:00Z"]
+        every = rc.Every("day", zone="Pacific/Apia")
+        assert self.ends(kernels, every, *times) == ["2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"]
+
+    def test_a_week_begins_on_monday_or_another_day(self, kernels):
+        thursday = "2026-11-19T00:00:00Z"
+        assert self.ends(kernels, rc.Every("week"), thursday) == ["2026-11-23T00:00:00Z"]
+        assert self.ends(kernels, rc.Every("week", weekday="friday", at="08:00"), thursday) == ["2026-11-20T08:00:00Z"]
+
+    def test_the_31st_is_the_last_day_of_a_shorter_month(self, kernels):
+        times = ["2028-02-01T00:00:00Z", "2028-02-29T00:00:00Z", "2028-04-01T00:00:00Z"]
+        ends = ["2028-02-29T00:00:00Z", "2028-03-31T00:00:00Z", "2028-04-30T00:00:00Z"]
+        assert self.ends(kernels, rc.Every("month", day=31), *times) == ends
+
+    def test_every_hour_is_3600_seconds_plus_the_minutes_and_a_zone_is_refused(self, kernels):
+        every = rc.Every("hour", at="00:20")
+        assert self.ends(kernels, every, "2026-03-29T00:50:00Z", zone=BERLIN) == ["2026-03-29T01:20:00Z"]
+        with pytest.raises(InvalidSubscriptionError, match="zone"):
+            rc.Every("hour", zone=BERLIN)
+
+    def test_the_zone_is_that_of_the_calendar_else_that_of_the_subscriber_else_utc(self, kernels):
+        time = "2026-07-01T12:00:00Z"
+        assert self.ends(kernels, rc.Every("day", zone="Asia/Tokyo"), time, zone=BERLIN) == ["2026-07-01T15:00:00Z"]
+        assert self.ends(kernels, rc.Every("day"), time, zone=BERLIN) == ["2026-07-01T22:00:00Z"]
+        assert self.ends(kernels, rc.Every("day"), time) == ["2026-07-02T00:00:00Z"]
+
+    def test_another_zone_of_a_subscriber_counts_for_the_next_period(self, kernels):
+        hub = rc.Hub(kernels=kernels)
+        hub.subscribe("ana", "true", deliver=rc.Periodic(9, rc.Every("day")))
+        hub.publish({}, now=parse_time("2026-07-01T12:00:00Z"))
+        hub.update("ana", zone=BERLIN)
+        ends = [note.time for note in hub.advance(parse_time("2026-07-02T12:00:00Z"))]
+        hub.publish({}, now=parse_time("2026-07-02T12:00:00Z"))
+        ends += [note.time for note in hub.advance(parse_time("2026-07-04"))]
+        assert list(map(format_time, ends)) == ["2026-07-02T00:00:00Z", "2026-07-02T22:00:00Z"]
 
 
 class TestRule3Sliding:
@@ -446,12 +508,41 @@ class TestRule6HandingOver:
     def test_proactive_each_policy_delivers_at_its_own_instants(self):
         assert put(hub_with(rc.Sliding(1, 5)), (1, 3), (2, 5)) == [[("1", 1)], [("2", 2)]]
 
-    def test_gathered_what_was_delivered_is_handed_over_together_every_period(self):
+    def test_a_digest_hands_over_together_what_was_delivered(self):
         hub = hub_with(rc.Sliding(1, 5), notify=Digest(seconds(10)))
         assert put(hub, (1, 3), (2, 5)) == [[], []]
         assert [(note.event.id, note.digest) for note in hub.advance(at(10))] == [("1", at(10)), ("2", at(10))]
 
-    def test_gathering_may_have_another_period_than_the_policy(self):
+    def test_a_period_that_ends_at_a_digest_is_in_it(self):
+        hub = hub_with(rc.Periodic(1, seconds(10)), notify=Digest(seconds(10)))
+        put(hub, (1, 3))
+        assert [(note.time, note.handed_over) for note in hub.advance(at(10))] == [(at(10), at(10))]
+
+    def test_an_event_that_arrives_at_a_digest_comes_after_it(self):
+        hub = hub_with(rc.Periodic(1, seconds(10)), notify=Digest(seconds(10)))
+        hub.subscribe("bo", "true", notify=Digest(seconds(10)))
+        put(hub, (1, 3))
+        found = hub.publish(event("10", time=10, x=4), now=at(10))
+        assert [(note.subscriber, note.event.id) for note in found] == [("ana", "1"), ("bo", "1")]
+        assert [(note.subscriber, note.event.id) for note in hub.advance(at(20))] == [("ana", "10"), ("bo", "10")]
+
+    def test_what_a_window_delivers_when_the_instant_of_a_digest_is_over_is_in_the_next(self):
+        hub = hub_with(rc.TopKWindow(1, seconds(9)), notify=Digest(seconds(10)))
+        put(hub, (1, 3), (2, 1))
+        found = [(note.event.id, note.time, note.handed_over) for note in hub.advance(at(20))]
+        assert found == [("1", at(1), at(10)), ("2", at(10), at(20))]
+
+    def test_a_digest_has_what_has_expired_meanwhile(self):
+        hub = hub_with(rc.Sliding(1, 5), notify=Digest(seconds(10)))
+        hub.publish(event("1", time=1, expires=2, x=3), now=at(1))
+        assert [note.event.id for note in hub.advance(at(10))] == ["1"]
+
+    def test_digests_may_follow_a_calendar(self):
+        hub = hub_with(rc.Sliding(1, 5), notify=Digest(rc.Every("day", at="08:00")), zone="Asia/Tokyo")
+        put(hub, (1, 3))
+        assert [note.handed_over for note in hub.advance(at(86_400))] == [at(23 * 3_600)]
+
+    def test_a_digest_may_have_another_period_than_the_policy(self):
         hub = hub_with(rc.Periodic(1, seconds(4)), notify=Digest(seconds(10)))
         put(hub, (1, 3), (5, 5))
         assert hub.advance(at(9)) == []

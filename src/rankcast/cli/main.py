@@ -166,9 +166,15 @@ def _version_text() -> str:
     return installed("rankcast")
 
 
+def _versions_text() -> str:
+    from rankcast.model.periods import TZDATA_VERSION
+
+    return f"rankcast {_version_text()} (zones of tzdata {TZDATA_VERSION})"
+
+
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"rankcast {_version_text()}")
+        typer.echo(_versions_text())
         raise typer.Exit
 
 
@@ -558,10 +564,11 @@ def warm_up(
 
 @app.command(epilog="Example: rankcast version --json")
 def version(json: AsJson = False) -> None:
-    """Show the version."""
+    """Show the version, and that of the time zones."""
     from rankcast.cli.output.streams import write_json
+    from rankcast.model.periods import TZDATA_VERSION
 
     if json:
-        write_json({"name": "rankcast", "version": _version_text()})
+        write_json({"name": "rankcast", "version": _version_text(), "tzdata": TZDATA_VERSION})
     else:
-        typer.echo(f"rankcast {_version_text()}")
+        typer.echo(_versions_text())

@@ -260,6 +260,7 @@ class Hub:
         priorities: Iterable[AnyPriority] = (),
         decay: Decay | None = None,
         notify: Notify = AT_ONCE,
+        zone: str | None = None,
         callback: Callback | None = None,
     ) -> Subscriber:
         """Add a subscriber.
@@ -267,7 +268,7 @@ class Hub:
         `subscriptions` is a filter, several filters or `Subscription`s, or a mapping from filters to preference ranks;
         a filter is a text, an expression built with `attr`, or a `Filter`. Ids are "1", "2", ... by position.
         `priorities` are texts "a before b" or pairs of ids; with a `decay`, newer events count more. `notify` says when
-        notifications are handed over, and `callback` is called with each.
+        notifications are handed over, and `callback` is called with each. `zone` is that of calendars which name none.
         """
         settings = {
             "deliver": deliver,
@@ -276,6 +277,7 @@ class Hub:
             "priorities": priorities,
             "decay": decay,
             "notify": notify,
+            "zone": zone,
         }
         return self.add(self._made(subscriber, subscriptions, settings), callback=callback)
 
@@ -345,6 +347,7 @@ class Hub:
         priorities: Iterable[AnyPriority] | None = None,
         decay: Decay | Unchanged | None = UNCHANGED,
         notify: Notify | None = None,
+        zone: str | Unchanged | None = UNCHANGED,
     ) -> Subscriber:
         """Change what is given of a subscriber, from the next instant on; nothing delivered is taken back.
 
@@ -362,8 +365,7 @@ class Hub:
         if subscriptions is not None:
             given["subscriptions"] = subscriptions_of(subscriptions, self._schema)
         given |= settings_of({name: new for name, new in settings.items() if new is not None})
-        if not isinstance(decay, Unchanged):
-            given["decay"] = decay
+        given |= {name: new for name, new in (("decay", decay), ("zone", zone)) if not isinstance(new, Unchanged)}
         with self._lock:
             name = subscriber.id if isinstance(subscriber, Subscriber) else subscriber
             known = self._state(name).subscriber

@@ -28,7 +28,7 @@ class Unchanged(Enum):
 
 UNCHANGED = Unchanged.UNCHANGED
 
-SETTINGS = ("deliver", "rank_by", "most_specific", "priorities", "decay", "notify")
+SETTINGS = ("deliver", "rank_by", "most_specific", "priorities", "decay", "notify", "zone")
 """What is said of a subscriber beside its subscriptions."""
 
 
