@@ -383,7 +383,7 @@ def _union_reader(declared: Any) -> Reader:
         if datetime in others and str in others:
             return _read_payload(plain, MAX_NESTING)
         if len(classes) == 1 and (not others or isinstance(plain, dict)):
-            return classes[options[0].__name__](plain, events)
+            return next(iter(classes.values()))(plain, events)
         if classes and isinstance(plain, dict):
             name = plain.get("is")
             if not isinstance(name, str) or name not in classes:
