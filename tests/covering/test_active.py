@@ -206,11 +206,6 @@ def check(text, *others, checking=None):
     return union.check(parse_filter(text), checking or Checking(), np.random.default_rng(1))
 
 
-def test_two_halves_cover_the_whole_together_and_not_pair_by_pair():
-    assert check("x between 0 and 9", "x < 5", "x >= 5", "y = 1").support == (0, 1)
-    assert not check("x between 0 and 9", "x < 5", "x >= 5", checking=Checking(GroupStrategy.PAIRWISE)).covered
-
-
 @pytest.mark.parametrize(
     ("text", "others", "is_covered"),
     [

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from rankcast.language.literals import format_value
 from rankcast.language.parser import parse_expression, parse_filter
-from rankcast.language.printer import canonical_expression, format_constraint, format_expression, format_filter
-from rankcast.matching.naive import evaluate
+from rankcast.language.printer import format_constraint, format_expression, format_filter
 from rankcast.model.expressions import And, Constant, Constraint, Not, Operator, Or, attr
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
-from rankcast.testing.strategies import attributes, constraints, expressions, filters, schemas
+from rankcast.testing.strategies import constraints, expressions, filters, schemas
 
 A, B, C = (attr(name) == 1 for name in "abc")
 ENDS = "x suffix 'a' and x not contains 'b'"
@@ -158,11 +157,6 @@ STRING_CONSTRAINTS = st.one_of(
 def test_filters_of_patterns_and_close_strings_parse_back(expression):
     wanted = Filter.of(expression)
     assert parse_filter(format_filter(wanted)) == wanted
-
-
-@given(filters(), attributes())
-def test_the_canonical_expression_holds_where_the_filter_does(wanted, found):
-    assert (evaluate(canonical_expression(wanted), found) is True) == wanted.accepts(found)
 
 
 NESTED = st.recursive(

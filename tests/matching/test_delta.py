@@ -1,6 +1,5 @@
 """The newest subscriptions are matched exactly before they are in a segment, and when they become one."""
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,16 +96,6 @@ def test_what_is_in_the_delta_is_exact(way, data, removed):
     for found in data.draw(st.lists(published, min_size=1, max_size=4)):
         expected = sorted(number for number, one in model.items() if evaluate(one.expression, found) is True)
         assert sorted(reader.match_one(found).tolist()) == expected
-
-
-def test_batches_see_rows_and_the_rest():
-    index = Index(few=0, delta=100)
-    index.add(Entry.of(1, Filter.of(attr("x") > 1)))
-    index.add(Entry.of(2, Filter.of(attr("s") == "a")))
-    index.add(Entry.of(3, Filter.of(attr("x") > 1)))
-    index.remove(3)
-    offsets, numbers = index.reader().match_batch(pa.RecordBatch.from_pydict({"x": [2, 0], "s": ["b", "a"]}))
-    assert (offsets.tolist(), numbers.tolist()) == ([0, 1, 2], [1, 2])
 
 
 def test_an_entry_that_does_not_fit_is_not_cut_short():

@@ -20,7 +20,7 @@ from rankcast.matching.naive import (
 from rankcast.model.events import Event
 from rankcast.model.expressions import And, Constant, Not, Or, attr
 from rankcast.model.filters import Filter
-from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.subscriptions import Subscription
 from rankcast.testing.strategies import attributes, events, expressions, subscribers
 
 T, F, U = True, False, None
@@ -166,30 +166,9 @@ class TestSubscriptions:
     def event(self, time=None, **attributes):
         return Event.of({**attributes, "time": time}, id="1", source="/s")
 
-    def test_only_true_matches(self):
-        found = Subscription("a", self.WANTED)
-        seen = [matches(found, self.event(**given)) for given in ({"rent": 400}, {"rent": 500}, {"rent": "400"}, {})]
-        assert seen == [True, False, False, False]
-
-    @pytest.mark.parametrize(
-        ("time", "seen"),
-        [(NOON - timedelta(microseconds=1), False), (NOON, True), (LATER, False), (None, False)],
-    )
-    def test_an_inactive_subscription_matches_nothing(self, time, seen):
-        found = Subscription("a", self.WANTED, active_from=NOON, active_until=LATER)
-        assert matches(found, self.event(time, rent=400)) is seen
-
     def test_the_written_filter_is_evaluated_not_the_normal_form(self):
         forged = Filter(attr("rent") < 500, ())
         assert matches(Subscription("a", forged), self.event(rent=400))
-
-    def test_every_match_is_listed_in_the_order_given(self):
-        cheap, any_rent = Subscription("cheap", self.WANTED), Subscription("any", Filter.of(attr("rent").exists()))
-        people = [Subscriber("bo", (any_rent, cheap)), Subscriber("al", (cheap,)), Subscriber("empty")]
-        found = matching_subscriptions(people, self.event(rent=400))
-        assert found == [("bo", "any"), ("bo", "cheap"), ("al", "cheap")]
-        assert matching_subscriptions(people, self.event(rent=900)) == [("bo", "any")]
-        assert matching_subscriptions([], self.event(rent=900)) == []
 
     @costly
     @given(st.lists(subscribers(), max_size=3), events())

@@ -15,19 +15,18 @@ from hypothesis import strategies as st
 from costly import costly
 from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
-from rankcast.matching.naive import evaluate, matches
+from rankcast.matching.naive import evaluate
 from rankcast.matching.segments import bitmap_index as wide
 from rankcast.matching.segments import compiled_index
 from rankcast.matching.segments import plan as planning
 from rankcast.matching.segments.building import build_segment
-from rankcast.matching.segments.segment import Segment
 from rankcast.model.expressions import attr
 from rankcast.model.filters import Conjunction, Filter
 from rankcast.model.valuesets.intervals import Domain, IntervalSet
 from rankcast.model.valuesets.patterns import Pattern
 from rankcast.model.valuesets.sets import ValueSet
 from rankcast.model.valuesets.strings import StringSet
-from rankcast.testing.strategies import attributes, events, filters, subscriptions
+from rankcast.testing.strategies import attributes, filters
 
 ALWAYS_WIDE, ALWAYS_SELECTIVE = 0.0, math.inf
 
@@ -76,26 +75,6 @@ class TestOneEvent:
                 searcher = Index(entries(wanted), few=0).reader()
                 for one in found:
                     assert sorted(searcher.match_one(one).tolist()) == expected(wanted, one), kernel
-
-    @costly
-    @given(owned=st.lists(subscriptions(), max_size=8), published=st.lists(events(), min_size=1, max_size=4))
-    def test_obeys_activation_in_event_time(self, owned, published):
-        segment = build_segment(
-            Entry.of(number, one.filter, one.active_from, one.active_until) for number, one in enumerate(owned)
-        )
-        searcher = Index(segments=[segment]).reader()
-        for event in published:
-            found = sorted(searcher.match_one(event.attributes).tolist())
-            assert found == [number for number, one in enumerate(owned) if matches(one, event)]
-
-    @costly
-    @given(wanted=st.lists(filters(), max_size=8), found=attributes())
-    def test_survives_a_round_trip_through_read_only_arrays(self, wanted, found):
-        arrays = build_segment(entries(wanted)).to_arrays()
-        for array in arrays.values():
-            array.setflags(write=False)
-        searcher = Index(segments=[Segment.from_arrays(arrays)]).reader()
-        assert sorted(searcher.match_one(found).tolist()) == expected(wanted, found)
 
 
 @cache

@@ -28,7 +28,7 @@ from rankcast.model.relevance import Closeness, Decay, IdealPoint, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, Subscription, unique_subscribers
 from rankcast.model.values import ValueType
-from rankcast.testing.strategies import subscribers, times
+from rankcast.testing.strategies import times
 
 EVERYTHING = Filter.of(Constant(True))
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -177,10 +177,6 @@ class TestSubscribers:
             unique_subscribers([one, two, Subscriber("one")])
         with pytest.raises(InvalidSubscriptionError, match=r"subscribers: 'people\.yaml' is no Subscriber"):
             unique_subscribers("people.yaml")
-
-    @given(subscribers())
-    def test_any_drawn_subscriber_finds_its_own(self, owner):
-        assert all(owner.subscription(found.id) is found for found in owner.subscriptions)
 
 
 class TestPolicies:

@@ -130,14 +130,3 @@ def test_closest_without_balance_takes_the_nearest_leaf():
     assert closest_without_balance(problem, np.random.default_rng(0)).brokers.tolist() == [0, 0, 1, 1]
     problem = line_problem([(0, 1)] * 4, brokers=(1, 5), places=[1, 2, 1, 9], beta=1.0, beta_max=1.0)
     assert closest(problem, np.random.default_rng(0)).brokers.tolist() == [0, 0, 1, 1]
-
-
-def test_those_with_fewest_choices_go_first_offline():
-    boxes, places = [(0, 1), (5, 6)], [5, 1]  # the second can only go to the first broker
-    problem = line_problem(boxes, brokers=(1, 3), places=places, limit=5.0, beta=1.0, beta_max=1.0)
-    assert problem.candidates.tolist() == [[True, True], [True, True]]
-    tight = line_problem(boxes, brokers=(1, 3), places=[3, 1], limit=3.0, beta=1.0, beta_max=1.0)
-    assert tight.candidates.tolist() == [[True, True], [True, False]]
-    assert greedy_offline(tight).brokers.tolist() == [1, 0]
-    assert verify(tight, greedy_offline(tight)).is_feasible
-    assert verify(tight, greedy_online(tight)).broken() == {Rule.LOAD}

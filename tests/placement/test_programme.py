@@ -150,17 +150,6 @@ def test_demands_are_given_up_exactly_when_all_still_find_a_place(problem, seed,
         covers = without if is_possible else covers
 
 
-def test_members_of_full_leaves_change_places():
-    both = np.array([0, 1])
-    problem = box_problem([[0.0], [1.0]], [[1.0], [2.0]], [[1.0], [1.0]], beta=1.0, beta_max=1.0)
-    stage = Stage.of(problem, both, both)
-    for broker in both:
-        for demand in both:
-            loads = Loads(stage, np.ones((2, 2), bool), np.random.default_rng(1))
-            assert loads.can_do_without(np.array([demand]), broker)
-            assert not loads.can_do_without(np.array([1 - demand]), broker)
-
-
 @given(problems(subscribers=8), st.integers(0, 9))
 def test_members_go_where_they_are_covered_if_all_find_room_there(problem, seed):
     random = np.random.default_rng(seed)
@@ -309,14 +298,6 @@ def test_preliminary_filters_cover_every_demand_where_latency_allows(problem, se
     assert found.yardstick.sample <= found.yardstick.demands == len(stage.sizes)
 
 
-@given(problems(attributes=3), st.integers(0, 3))
-@settings(max_examples=60)
-def test_a_placement_is_found_whenever_there_is_one(problem, seed):
-    found = verify(problem, placed_by_programme(problem, np.random.default_rng(seed), SMALL).placement)
-    is_possible = feasible_factor(problem) <= problem.beta_max * (1 + 1e-9)
-    assert found.broken() <= (set() if is_possible else {Rule.LOAD})
-
-
 def test_a_published_workload_is_placed_within_all_limits():
     problem = placement_problem(Workload.FEEDS, 1500, 100, np.random.default_rng(1))
     one, two = (placed_by_programme(problem, np.random.default_rng(2)) for _ in range(2))
@@ -349,11 +330,13 @@ def scaled(problem, factor):
 
 @given(problems(), st.integers(-90, 90), st.integers(0, 3))
 @settings(max_examples=60)
-def test_the_unit_of_attributes_changes_nothing(problem, exponent, seed):
+def test_a_placement_is_found_whenever_there_is_one_and_the_unit_of_attributes_changes_nothing(problem, exponent, seed):
     usual, other = (
         placed_by_programme(one, np.random.default_rng(seed), SMALL)
         for one in (problem, scaled(problem, 2.0**exponent))
     )
+    is_possible = feasible_factor(problem) <= problem.beta_max * (1 + 1e-9)
+    assert verify(problem, usual.placement).broken() <= (set() if is_possible else {Rule.LOAD})
     assert usual.placement.brokers.tolist() == other.placement.brokers.tolist()
     for one, same in zip(usual.placement.filters, other.placement.filters, strict=True):
         assert (one * 2.0**exponent).tolist() == same.tolist()

@@ -16,7 +16,6 @@ from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Targe
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import TICK
 from rankcast.ranking.batch import Features, RankingTable, rank_batch
-from rankcast.ranking.batch_table import RankTable
 from rankcast.ranking.preferences import Preferences
 from rankcast.testing.strategies import VECTOR, events, subscribers, times, vectors
 
@@ -146,14 +145,6 @@ def test_subscriptions_of_one_subscriber_may_have_queues_of_their_own():
     assert [row[1:3] + row[5:] for row in _rows(found)] == [(4, 0.75, [0, 2]), (9, 0.5, [1])]
 
 
-def test_only_the_most_specific_count_but_all_are_reported():
-    narrow, wide = Filter.of(attr("rent") < 500), Filter.of(attr("rent") < 900)
-    owned = (Subscription("wide", wide, 0.9), Subscription("narrow", narrow, 0.2))
-    someone = Subscriber("s", owned, most_specific=True)
-    found = _ranked([someone], [_event(rent=400), _event(rent=800)], [[0, 1], [0]])
-    assert [(row[2], row[5]) for row in _rows(found)] == [(0.2, [0, 1]), (0.9, [0])]
-
-
 def test_the_most_specific_of_many_are_found():
     owned = [Subscription(str(number), Filter.of(attr("rent") < number), number / 2_000) for number in range(2_000)]
     owned.append(Subscription("cheapest", owned[700].filter, 0.1))
@@ -162,11 +153,3 @@ def test_the_most_specific_of_many_are_found():
     found = _rows(_ranked(*batch))
     assert [row[2] for row in found] == [(0.1 + 0.35) / 2, 1501 / 2_000]
     assert found == list(_expected(*batch))
-
-
-def test_a_table_is_nothing_but_named_arrays():
-    someone = Subscriber("s", (Subscription("1", ALL, relevance=Closeness([Target("x", 1)])),), decay=Decay(TICK))
-    table = RankingTable.of([someone], [0]).table
-    again = RankTable.from_arrays(table.to_arrays(), queues=1, numbers=1, vectors=0)
-    assert all(np.array_equal(array, table.to_arrays()[name]) for name, array in again.to_arrays().items())
-    assert again.decay(0) == Decay(TICK)

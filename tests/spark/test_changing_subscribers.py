@@ -91,21 +91,6 @@ def test_each_event_meets_the_subscribers_of_its_own_time(stream: Stream) -> Non
     assert (counts.version, counts.updates, counts.late_changes) == (3, 2, 0)
 
 
-def test_a_batch_that_is_repeated_meets_the_same_subscribers_again(stream: Stream) -> None:
-    append_subscribers(stream.table, [person("ana", "rent < 500")])
-    stream.publish(0, 1, 2)
-    stream.run()
-    first = dict(stream.found)
-    forget_last_commit(stream.root / "checkpoint")
-    append_subscribers(stream.table, [person("leo", "rent < 500")])
-    stream.found.clear()
-    stream.publish(1, 3)
-    stream.run()
-    assert first.items() <= stream.found.items()
-    assert stream.found[0] == {("ana", "1"), ("ana", "2")}
-    assert {("ana", "3"), ("leo", "3")} <= stream.everything()
-
-
 def test_a_batch_without_a_version_fails_and_says_what_to_call(stream: Stream) -> None:
     append_subscribers(stream.table, [person("ana", "rent < 500")])
     stream.publish(0, 1)

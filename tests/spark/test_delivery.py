@@ -115,17 +115,6 @@ def test_time_brings_deliveries_and_changes_without_more_rows_for_the_shard(spar
     assert notices[0][:4] == (0, 1_020 * SECOND, "s", "a")
 
 
-def test_a_table_that_is_no_stream_is_finished_at_its_end(spark):
-    rows, random = rows_of(120), Random(9)
-    packed = [row for part in batches_of(rows, 3) for row in packed_of(part, 3, random)]
-    passing = [(0, None, int(MessageKind.REJECTED), b"bad"), (1, None, int(MessageKind.COUNTS), b"5")]
-    given = spark.createDataFrame([*packed, *passing], INPUT_SCHEMA).repartition(4)
-    found = deliver_packed(given, Policies(), shards=3).collect()
-    assert collected(found, 3) == (expected(rows), [])
-    passed = {(row["kind"], bytes(row["data"])) for row in found}
-    assert {(MessageKind.REJECTED, b"bad"), (MessageKind.COUNTS, b"5")} <= passed
-
-
 def test_speculative_execution_is_refused():
     settings = {**REQUIRED, "spark.speculation": "true"}
     session = SimpleNamespace(conf=SimpleNamespace(get=lambda key, default=None: settings.get(key, default)))

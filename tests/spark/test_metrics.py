@@ -1,8 +1,6 @@
 """Metrics: what Spark reports and what the sink counted become one record per batch, for files and for people."""
 
 import io
-import json
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -12,8 +10,6 @@ from rankcast.spark.metrics import (
     ENDS,
     BatchMetrics,
     Counts,
-    JsonLines,
-    Metrics,
     QueryProgress,
     SubscriberUpdates,
     batch_metrics,
@@ -76,35 +72,6 @@ def test_what_spark_does_not_say_is_null():
     for name in ("state_bytes", "watermark", "lag_seconds", "backlog"):
         assert found[name] is None
     assert found["rows_per_second"] == 0
-
-
-def test_the_listener_tells_the_batches_of_a_running_query(spark, tmp_path):
-    received: list[BatchMetrics] = []
-    lines = JsonLines(tmp_path / "metrics.jsonl")
-    metrics = Metrics(received.append, lines)
-    spark.streams.addListener(metrics)
-    try:
-        stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
-
-        def write(rows, number: int) -> None:
-            metrics.record(number, Counts(events=number, matches=rows.count()))
-
-        query = (
-            stream.writeStream.foreachBatch(write)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(processingTime="0 seconds")
-            .start()
-        )
-        deadline = time.monotonic() + 60
-        while len(received) < 3 and time.monotonic() < deadline:
-            query.awaitTermination(0.1)
-        query.stop()
-    finally:
-        spark.streams.removeListener(metrics)
-    assert [(one.batch, one.rows, one.counts.events) for one in received[:3]] == [(0, 5, 0), (1, 5, 1), (2, 5, 2)]
-    written = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert written[:3] == [one.to_json() for one in received[:3]]
-    assert {one["query"] for one in written} == {query.id}
 
 
 def test_progress_sums_up_and_shows_the_newest_batches():

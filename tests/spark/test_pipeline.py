@@ -15,8 +15,7 @@ from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.stage import match
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
-from rankcast.spark.sources.events import END
-from spark.builders import NOON, person, streamed
+from spark.builders import NOON, person
 
 FLATS = "id int, time timestamp, city string, rent int, tags array<string>, price decimal(10,2)"
 
@@ -64,20 +63,6 @@ def test_only_the_best_subscribers_of_an_event_compete_for_it(spark):
     people = [person("ana", "rent < 800"), person("ben", "rent < 0", "rent < 900")]
     found = Pipeline(people, top=TopSubscribers(5, "relevance", k_column="rent")).transform(_flats(spark, 1, 2, 0))
     assert sorted((row.id, row.subscriber) for row in found.collect()) == [("0", "ana"), ("1", "ana"), ("1", "ben")]
-
-
-def test_late_events_of_a_stream_are_reported_once_and_change_nothing(spark, tmp_path):
-    end = spark.range(1).selectExpr(f"true as {END}")
-    for frame in (_flats(spark, 1, 2, 3, start=60), _flats(spark, 4, 5), _flats(spark, 6, start=70), end):
-        frame.coalesce(1).write.mode("append").json(str(tmp_path / "in"))
-    stream = spark.readStream.schema(f"{FLATS}, {END} boolean").option("maxFilesPerTrigger", 1)
-    people = [person("ana", "rent > 0"), person("ben", "rent > 0")]
-    outputs = Pipeline(people, shards=2, lateness=timedelta(minutes=5)).outputs(stream.json(str(tmp_path / "in")))
-    rows = streamed(outputs, tmp_path / "checkpoint")
-    assert sorted(row.id for row in rows if row.kind == "late") == ["0", "1"]
-    assert sorted((row.subscriber, row.id) for row in rows if row.kind == "notification") == [
-        (name, number) for name in ("ana", "ben") for number in ("60", "61", "62", "70")
-    ]
 
 
 FILE = """

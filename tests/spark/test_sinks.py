@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
@@ -17,8 +16,7 @@ from rankcast.spark.metrics import Counts
 from rankcast.spark.sinks.databases import DatabaseError, DatabaseSink, is_database
 from rankcast.spark.sinks.files import FileSink
 from rankcast.spark.sinks.outputs import computed
-from rankcast.spark.sinks.sinks import run_of, sink_of, start_outputs, write_outputs
-from spark.builders import forget_last_commit
+from rankcast.spark.sinks.sinks import run_of, sink_of, write_outputs
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 TIME = pa.timestamp("us", tz="UTC")
@@ -292,38 +290,6 @@ def test_the_address_of_an_output_says_what_it_is(spark, tmp_path):
     assert not is_database("hdfs://host/out")
     assert isinstance(sink_of(spark, f"sqlite:///{tmp_path}/out.db"), DatabaseSink)
     assert isinstance(sink_of(spark, str(tmp_path)), FileSink)
-
-
-def test_a_stream_goes_on_where_it_stopped_and_its_output_has_every_row_once(spark, tmp_path):
-    arrivals, out, checkpoint = tmp_path / "arrivals", tmp_path / "out", str(tmp_path / "checkpoint")
-    schema = frame(spark, []).schema
-
-    def run() -> None:
-        stream = spark.readStream.schema(schema).parquet(str(arrivals))
-        query = start_outputs(stream, FileSink(spark, str(out)), checkpoint=checkpoint, available_now=True)
-        assert query.awaitTermination(120)
-
-    frame(spark, FIRST).write.parquet(str(arrivals / "first"))
-    arrivals.joinpath("first").rename(tmp_path / "first")
-    _move_files(tmp_path / "first", arrivals)
-    run()
-    forget_last_commit(tmp_path / "checkpoint")
-    frame(spark, SECOND).write.parquet(str(tmp_path / "second"))
-    _move_files(tmp_path / "second", arrivals)
-    run()
-    found = spark.read.parquet(str(out / "notifications"))
-    assert sorted((row.subscriber, row.id) for row in found.collect()) == [
-        ("ana", "flat-1"),
-        ("ana", "flat-2"),
-        ("ana", "flat-3"),
-        ("rui", "flat-1"),
-    ]
-
-
-def _move_files(folder: Path, to: Path) -> None:
-    to.mkdir(exist_ok=True)
-    for path in folder.glob("part-*.parquet"):
-        path.rename(to / path.name)
 
 
 def test_a_checkpoint_names_its_run_and_nothing_else_is_taken_for_one(spark, tmp_path):

@@ -138,29 +138,6 @@ def test_of_a_damaged_csv_file_is_read_what_can_be_read():
     assert made[-1][REASON].startswith("flats.csv.gz: nothing more can be read: the compressed data is damaged")
 
 
-def test_events_that_come_later_are_part_of_the_stream(spark, tmp_path):
-    folder, out = tmp_path / "flats", str(tmp_path / "out")
-    folder.mkdir()
-
-    def run() -> None:
-        source = read_events(spark, str(folder), SCHEMA, format=EventFormat.JSON_LINES, stream=True)
-        query = (
-            source.events.writeStream.format("parquet")
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(out)
-        )
-        assert query.awaitTermination(120)
-
-    (folder / "1.jsonl").write_text(GOOD + "\nnonsense\n")
-    run()
-    (folder / "2.jsonl").write_text(GOOD.replace("700", "800") + "\n")
-    run()
-    found = spark.read.parquet(out)
-    assert sorted(row["rent"] for row in good(found)) == [700, 800]
-    assert [original for _, original in rejected(found)] == ["nonsense"]
-
-
 def test_the_format_is_that_of_the_files(spark, tmp_path):
     (tmp_path / "a" / "day=1").mkdir(parents=True)
     (tmp_path / "a" / "_SUCCESS").write_text("")

@@ -32,7 +32,6 @@ from rankcast.storage import text_files as texts
 from rankcast.storage.documents import DocumentFormat
 from rankcast.storage.durations import format_duration, parse_duration
 from rankcast.storage.subscribers.files import (
-    SubscriberFile,
     load_subscribers,
     loads_subscribers,
     save_subscribers,
@@ -137,14 +136,6 @@ def test_the_example_of_the_documentation_loads():
 
 def test_defaults_are_those_of_the_model():
     assert loaded("subscriptions: []") == Subscriber("a")
-
-
-def test_yaml_and_json_have_one_shape(tmp_path):
-    document = subscribers_to_document([ANA, RUI], FLATS)
-    (tmp_path / "x.json").write_text(json.dumps(document))
-    (tmp_path / "x.yaml").write_text(EXAMPLE)
-    assert load_subscribers(tmp_path / "x.json") == load_subscribers(tmp_path / "x.yaml")
-    assert subscribers_from_document(document) == load_subscribers(tmp_path / "x.yaml")
 
 
 @pytest.mark.parametrize(
@@ -387,12 +378,6 @@ def test_a_filter_that_no_event_can_match_is_a_warning():
     assert str(problem) == "<text>:5: warning: subscriber 'a', subscription '1': no event can match this filter"
 
 
-def test_json_problems_have_lines_too():
-    text = '{"version": 1,\n"subscribers": [\n{"id": "a",\n"subscriptions": [{"filter":\n"x <"}]}]}'
-    (problem,) = loads_subscribers(text, format=DocumentFormat.JSON, file="x.json").problems
-    assert str(problem).startswith("x.json:4: subscriber 'a', subscription '1': filter: ")
-
-
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
@@ -573,7 +558,3 @@ def test_priorities_are_read_back_whatever_the_ids(first, then):
     written = format_priority(Priority(first, then))
     assert parse_priority(written) == Priority(first, then)
     assert (first, then) != ("big flats", "cheap") or written == "big flats before cheap"
-
-
-def test_the_result_is_a_value():
-    assert loads_subscribers(EXAMPLE) == SubscriberFile((ANA, RUI), FLATS)
