@@ -109,6 +109,28 @@ class TestMatch:
         assert "rui every match 1 1 1.000 -> 1.000 - 0 s" in rows
         assert "3 events, 2 subscribers, 3 subscriptions: 3 matches, 2 delivered" in result.stdout
 
+    def test_an_event_is_for_the_k_best_of_those_who_want_it_and_for_nobody_when_it_is_not_advertised(
+        self, people, events, tmp_path
+    ):
+        own = tmp_path / "own.yaml"
+        flats = "{id: flats, source: events.jsonl, k: 1, ranking: preference, space: rooms > 1}"
+        people.write_text(PEOPLE.replace("rent < 600", "rent < 900") + f"advertisements: [{flats}]\n")
+        result = run("match", events, "--subscribers", people, "--json")
+        assert [(note["subscriber"], note["event"]["id"]) for note in lines(result.stdout)] == [
+            ("rui", "a"),
+            ("ana", "b"),
+        ]
+        assert result.stderr == f"{events}: event ('events.jsonl', 'c') is not what 'flats' advertises\n"
+        assert result.exit_code == 1
+        assert result.stderr in run("check", people, events).stdout
+        why = run("explain", f"{events}#a", "-s", people, "-i", "ana").stdout
+        assert why.endswith("ana: not delivered: the subscriber is 2nd of the 1 it was for\n")
+        (told,) = printed("explain", f"{events}#a", "-s", people, "-i", "ana")
+        assert (told["verdict"], told["standing"]) == ("not among those it is for", {"place": 2, "k": 1})
+        own.write_text("version: 1\nadvertisements: [{id: all, source: events.jsonl, k: 2}]\n")
+        both = run("match", events, "--subscribers", people, "-a", own, "--json")
+        assert "is advertised by 'flats', 'all'; name one" in both.stderr
+
     def test_tells_how_diverse_and_how_fresh_deliveries_are(self, tmp_path):
         people, events = tmp_path / "people.yaml", tmp_path / "events.jsonl"
         hourly = "{policy: periodic, k: 2, period: 1h}"

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.language.parser import parse_filter
-from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring, Ties
 from rankcast.model.errors import InvalidMessageError
 from rankcast.model.events import Event
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
@@ -37,18 +36,11 @@ from rankcast.overlay.messages import (
     decoded,
     encoded,
 )
-from rankcast.testing.strategies import events, filters, notified_subscribers, relevances, schemas
+from rankcast.testing.strategies import advertisements, events, filters, notified_subscribers, relevances
 from written_forms import spoil
 
 KEY = SubscriptionKey("ana", "1")
 SESSION = Session(1, 2)
-
-
-@st.composite
-def advertisements(draw):
-    schema = draw(schemas())
-    ranking = st.builds(AudienceRanking, st.sampled_from(Scoring), st.sampled_from(Ties), st.integers(0, 9))
-    return Advertisement("flats", "/flats", draw(filters()), schema, draw(st.none() | st.integers(1, 9)), draw(ranking))
 
 
 def messages():

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rankcast.cli.output.streams import printable, write_json
 from rankcast.cli.output.terminal import progress
-from rankcast.model.errors import InvalidFileError, Problem, counted
+from rankcast.model.advertisements import Advertisement
+from rankcast.model.errors import InvalidFileError, Problem, counted, shown
 from rankcast.model.schema import Schema
 from rankcast.storage.check_file import check_file, is_subscriber_file
 from rankcast.storage.events.files import event_format, files_in
@@ -23,10 +24,17 @@ def check_files(files: Sequence[str], *, as_json: bool) -> int:
     """
     found: dict[str, list[Problem]] = {file: [] for named in files for file in _files(named)}
     schemas: list[Schema] = []
+    advertised: dict[str, Advertisement] = {}
     with progress("checking", total=len(found)) as bar:
         for file in bar.over(sorted(found, key=_has_subscribers, reverse=True)):
-            found[file], schema = check_file(file, schemas[0] if len(schemas) == 1 else None)
-            schemas += [] if schema is None else [schema]
+            schema = schemas[0] if len(schemas) == 1 else None
+            found[file], declared, advertisements = check_file(file, schema, advertised.values())
+            schemas += [] if declared is None else [declared]
+            for advertisement in advertisements:
+                if advertisement.id in advertised:
+                    message = f"another file has an advertisement {shown(advertisement.id)} already"
+                    found[file].append(Problem(file, None, message))
+                advertised[advertisement.id] = advertisement
     for file, problems in found.items():
         _report(file, problems, as_json=as_json)
     return 1 if any(not problem.warning for problems in found.values() for problem in problems) else 0

@@ -20,6 +20,7 @@ from rankcast.delivery.rules.forecast import Forecast
 from rankcast.hub import Match, Outcome
 from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
+from rankcast.model.advertisements import Advertisements
 from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
 from rankcast.model.errors import InvalidEventError, UnknownIdError, shown
 from rankcast.model.events import Event
@@ -27,11 +28,18 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import format_time
 from rankcast.storage.events.files import read_events
-from rankcast.storage.subscribers.files import load_subscribers
+from rankcast.storage.subscribers.files import admitted, load_advertisements, load_subscribers
 
 
 def explain_event(
-    event: str, subscribers: Path, subscriber_id: str, subscription_id: str | None, *, as_json: bool, now: datetime
+    event: str,
+    subscribers: Path,
+    subscriber_id: str,
+    subscription_id: str | None,
+    advertisements: Path | None,
+    *,
+    as_json: bool,
+    now: datetime,
 ) -> int:
     """Run the command and return its exit code."""
     loaded = load_subscribers(subscribers)
@@ -42,7 +50,9 @@ def explain_event(
         raise UnknownIdError(
             f"subscriber {shown(subscriber_id)} has no subscription {shown(subscription_id)}; it has {known or 'none'}"
         )
-    replay = Replay([subscriber], loaded.schema)
+    advertised = load_advertisements(advertisements, loaded)
+    competing = loaded.subscribers if advertised.choose else (subscriber,)
+    replay = Replay(competing, loaded.schema, advertisements=advertised.all)
     arrivals = Arrivals(now)
     found = _published_up_to(event, loaded.schema, replay, problems, arrivals)
     problems.close()
@@ -75,7 +85,8 @@ def _published_up_to(
         event = event_from_json(parse_json(place), id="inline", source="/command-line").stamped(arrivals.now)
         return event if schema is None else event.conformed(schema)
     file, wanted = _split(place)
-    events = list(arrivals.stamped(problems.set_aside(read_events(file, schema))))
+    read = arrivals.stamped(problems.set_aside(read_events(file, schema)))
+    events = list(problems.set_aside(admitted(read, Advertisements(replay.hub.advertisements), file)))
     for warning in arrivals.warning(file):
         problems.add(warning)
     found = _named(file, wanted, events) if wanted else _only(file, events)
@@ -146,6 +157,7 @@ def _decision_to_json(outcome: Outcome) -> dict[str, Any]:
         "delivered": outcome.delivered,
         "verdict": outcome.verdict.value,
         "rank": outcome.rank,
+        **({} if outcome.standing is None else {"standing": outcome.standing._asdict()}),
         "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook, outcome.competitor),
     }
 

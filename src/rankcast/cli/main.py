@@ -146,6 +146,9 @@ def _checked_picture(path: Path | None) -> Path | None:
 
 
 SubscriberFile = Annotated[Path, file_option("Subscriber file (.yaml or .json).", "--subscribers", "-s")]
+AdvertisementFile = Annotated[
+    Path | None, file_option("More advertisements: for how many subscribers events are.", "--advertisements", "-a")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of text.")]
 Arrival = Annotated[
     str | None, typer.Option("--now", metavar="TIME", help="When events without a time arrived; the start if not told.")
@@ -197,6 +200,7 @@ EventFile = Annotated[
 def match(
     events: EventFile,
     subscribers: SubscriberFile,
+    advertisements: AdvertisementFile = None,
     json: AsJson = False,
     out: Annotated[Path | None, file_option("Write the notifications to FILE as JSON lines.", "--out", "-o")] = None,
     limit: Annotated[int, rows_option("each table")] = 15,
@@ -220,7 +224,8 @@ def match(
 
     allowed = None if lateness is None else parse_duration(lateness)
     at = _arrival(now)
-    raise typer.Exit(match_file(events, subscribers, as_json=json, out=out, limit=limit, lateness=allowed, now=at))
+    files = events, subscribers, advertisements
+    raise typer.Exit(match_file(*files, as_json=json, out=out, limit=limit, lateness=allowed, now=at))
 
 
 @app.command(epilog="Example: rankcast run --events flats.jsonl --subscribers people.yaml --out matched")
@@ -319,6 +324,7 @@ def explain(
     subscription: Annotated[
         str | None, typer.Option(metavar="ID", help="Only this subscription of the subscriber.")
     ] = None,
+    advertisements: AdvertisementFile = None,
     json: AsJson = False,
     now: Arrival = None,
 ) -> None:
@@ -330,7 +336,7 @@ def explain(
     from rankcast.cli.explain import explain_event
 
     at = _arrival(now)
-    raise typer.Exit(explain_event(event, subscribers, subscriber, subscription, as_json=json, now=at))
+    raise typer.Exit(explain_event(event, subscribers, subscriber, subscription, advertisements, as_json=json, now=at))
 
 
 @app.command(epilog="Example: rankcast estimate flats.jsonl --subscribers people.yaml --subscriber ana-1 --k 1 --k 20")

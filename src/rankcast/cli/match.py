@@ -21,7 +21,7 @@ from rankcast.model.policies import OnDemand
 from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.durations import format_duration
 from rankcast.storage.events.files import read_events
-from rankcast.storage.subscribers.files import load_subscribers
+from rankcast.storage.subscribers.files import admitted, load_advertisements, load_subscribers
 from rankcast.storage.writing import replacing
 
 
@@ -29,6 +29,7 @@ from rankcast.storage.writing import replacing
 def match_file(
     events: str,
     subscribers: Path,
+    advertisements: Path | None,
     *,
     as_json: bool,
     out: Path | None,
@@ -39,10 +40,12 @@ def match_file(
     """Run the command and return its exit code."""
     loaded = load_subscribers(subscribers)
     problems = Problems(loaded.problems)
+    advertised = load_advertisements(advertisements, loaded)
     compile_kernels(loaded.subscribers)
-    replay = Replay(loaded.subscribers, loaded.schema, lateness, tallied=not as_json)
+    replay = Replay(loaded.subscribers, loaded.schema, lateness, advertisements=advertised.all, tallied=not as_json)
     arrivals = Arrivals(now)
     read = arrivals.stamped(problems.set_aside(read_events(events, loaded.schema)))
+    read = problems.set_aside(admitted(read, advertised, events))
     first: list[Notification] = []
     started = perf_counter()
     with _sink(out, to_stdout=as_json) as sink:

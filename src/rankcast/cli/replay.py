@@ -21,6 +21,7 @@ from rankcast.compiling import readiness
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.hub import Hub, Late, Match, Notification
 from rankcast.hub.core import MOST_PLAIN
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import Problem, counted
 from rankcast.model.events import Event
 from rankcast.model.policies import (
@@ -124,13 +125,21 @@ class Replay:
         schema: Schema | None,
         lateness: timedelta | None = None,
         *,
+        advertisements: Iterable[Advertisement] = (),
         tallied: bool = True,
     ) -> None:
         """Begin with nothing published; without `tallied` there are no tallies and no matches, which saves time."""
         served = tuple(subscribers)
         on_match = self._count_match if tallied else None
         allowed = timedelta(0) if lateness is None else lateness
-        self.hub = Hub(served, schema=schema, lateness=allowed, on_match=on_match, on_late=self._count_late)
+        self.hub = Hub(
+            served,
+            advertisements=advertisements,
+            schema=schema,
+            lateness=allowed,
+            on_match=on_match,
+            on_late=self._count_late,
+        )
         self.tallies = {subscriber.id: Tally.of(subscriber.deliver) for subscriber in served if tallied}
         self.events = 0
         self.late = 0

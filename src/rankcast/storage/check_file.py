@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from rankcast.model.advertisements import Advertisement, Advertisements
 from rankcast.model.errors import InvalidFileError, Problem
 from rankcast.model.schema import Schema
 from rankcast.storage.documents import first_json_keys
 from rankcast.storage.events.files import EVENT_SUFFIXES, EventFormat, event_format, files_in, read_events
-from rankcast.storage.subscribers.files import SUBSCRIBER_SUFFIXES, load_subscribers
+from rankcast.storage.subscribers.files import SUBSCRIBER_SUFFIXES, admitted, load_subscribers
 from rankcast.storage.text_files import DamagedError, check_plain, is_folder, open_bytes, read_bytes, unreadable
 
-_SUBSCRIBER_KEYS = frozenset(("$schema", "version", "schema", "subscribers"))
+_SUBSCRIBER_KEYS = frozenset(("$schema", "version", "schema", "subscribers", "advertisements"))
 _HEAD_BYTES = 64 * 1024
 """How much of a JSON file is looked at to tell which kind it is: its first keys are there."""
 
 
 class CheckedFile(NamedTuple):
-    """Every problem of a file in the order of the file, and the schema that a subscriber file declares."""
+    """Every problem of a file in the order of the file, and what a subscriber file declares and advertises."""
 
     problems: list[Problem]
     schema: Schema | None = None
+    advertisements: tuple[Advertisement, ...] = ()
 
 
-def check_file(path: str | os.PathLike[str], schema: Schema | None = None) -> CheckedFile:
+def check_file(
+    path: str | os.PathLike[str], schema: Schema | None = None, advertisements: Iterable[Advertisement] = ()
+) -> CheckedFile:
     """Check a subscriber file or event file; a file that is well has no problems.
 
-    With a schema, events are checked against it too. A folder is no file: name those in it.
+    With a schema or advertisements, events are checked against these too. A folder is no file: name those in it.
     """
     path = Path(path)
     problems: list[Problem] = []
@@ -43,8 +48,9 @@ def check_file(path: str | os.PathLike[str], schema: Schema | None = None) -> Ch
             return CheckedFile([Problem(str(path), None, message)])
         if is_subscriber_file(path):
             loaded = load_subscribers(path)
-            return CheckedFile(list(loaded.problems), loaded.schema)
-        problems += (item for item in read_events(path, schema) if isinstance(item, Problem))
+            return CheckedFile(list(loaded.problems), loaded.schema, loaded.advertisements)
+        given = admitted(read_events(path, schema), Advertisements(advertisements), str(path))
+        problems += (item for item in given if isinstance(item, Problem))
     except InvalidFileError as error:
         problems += error.problems
     return CheckedFile(problems)

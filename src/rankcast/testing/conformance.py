@@ -25,7 +25,6 @@ from rankcast.model.advertisements import (
     Advertisement,
     AdvertisementId,
     Advertisements,
-    AudienceRanking,
     Scoring,
     Ties,
 )
@@ -38,7 +37,15 @@ from rankcast.ranking.audiences import diverse_scores
 from rankcast.ranking.preferences import added, preference_ranks
 from rankcast.ranking.relevance import decayed, relevance_of
 from rankcast.testing.definitions import ExpectedDelivery, Offer, chosen_subscribers, due, in_digests, listed
-from rankcast.testing.strategies import VECTOR, events, notified_subscribers, policies_with, subscribers, vectors
+from rankcast.testing.strategies import (
+    VECTOR,
+    audience_rankings,
+    events,
+    notified_subscribers,
+    policies_with,
+    subscribers,
+    vectors,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +294,7 @@ def advertised_cases(draw: st.DrawFn, *, everything: bool = False, ties: Sequenc
     case = draw(cases(everything=everything))
     advertisements, asked = [], {}
     for source in sorted({event.source for event in case.events}):
-        kinds = st.tuples(st.sampled_from(Scoring), st.sampled_from(ties), st.integers(0, 3))
-        ranking = AudienceRanking(*draw(kinds))
+        ranking = draw(audience_rankings(ties))
         k = draw(st.sampled_from((None, 1, 1, 2, 3)))
         advertisements.append(Advertisement(AdvertisementId(f"of {source}"), source, k=k, ranking=ranking))
         for event in case.events:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from msgspec import structs
 
+from rankcast.model.advertisements import Advertisement, AdvertisementId, AudienceRanking, Scoring, Ties
 from rankcast.model.events import DEFAULT_TYPE, Event
 from rankcast.model.expressions import (
     ORDERINGS,
@@ -561,3 +562,16 @@ def _priorities(draw: DrawFn, ids: list[SubscriptionId]) -> tuple[Priority, ...]
     order = draw(st.permutations(ids))
     pairs = [Priority(first, then) for at, first in enumerate(order) for then in order[at + 1 :]]
     return tuple(draw(st.lists(st.sampled_from(pairs), max_size=4, unique=True))) if pairs else ()
+
+
+def audience_rankings(ties: Sequence[Ties] = tuple(Ties)) -> SearchStrategy[AudienceRanking]:
+    """Rankings of audiences, with few seeds."""
+    return st.builds(AudienceRanking, st.sampled_from(Scoring), st.sampled_from(ties), st.integers(0, 3))
+
+
+@st.composite
+def advertisements(draw: DrawFn) -> Advertisement:
+    """Advertisements of any events or of some, for everybody or for a few."""
+    k = draw(st.none() | st.integers(1, 9))
+    name, source = AdvertisementId(draw(identifiers())), draw(identifiers())
+    return Advertisement(name, source, draw(filters()), draw(schemas()), k, draw(audience_rankings()))

@@ -25,7 +25,7 @@ from rankcast.cli.output.streams import complain, printable, write_json
 from rankcast.cli.output.terminal import console, progress, table
 from rankcast.cli.simulate.picture import draw_network, knowledge
 from rankcast.covering.group.cover import DEFAULT_CHECKING, Checking, GroupStrategy
-from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
+from rankcast.model.advertisements import Scoring, Ties
 from rankcast.model.errors import InvalidFileError, InvalidValueError, RankcastError, counted, shown
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.messages import Advertise
@@ -37,6 +37,7 @@ from rankcast.overlay.simulation.topologies import DELAY, Link, Topology, topolo
 from rankcast.storage.document_schema import NAME, Shape, check_shape, listed, mapping, refuse
 from rankcast.storage.documents import Document, load_document
 from rankcast.storage.durations import parse_duration
+from rankcast.storage.subscribers.advertisements import ranking_from_document
 
 MOST_BROKERS = 10_000
 LONGEST, LONGEST_TEXT = timedelta(hours=1), "1h"
@@ -167,7 +168,7 @@ def load_plan(file: Path) -> SimulationPlan:
         Strategy(value.get("strategy", Strategy.REGULAR_COVER)),
         checking,
         value.get("k"),
-        AudienceRanking(Scoring(ranking.get("scoring", Scoring.NONE)), Ties(ranking.get("ties", Ties.FAIR))),
+        ranking_from_document(ranking),
         value.get("subscribers", 1000),
         (float(low), float(high)),
         float(value.get("churn", 0)),

@@ -43,12 +43,14 @@ def choose(
     weights: Sequence[float] | None = None,
 ) -> list[Record]:
     """Return the best relevant record of each of the k best subscribers, the best first."""
-    owners = [record.interest.key.subscriber for record in records]
-    places, known = by_id(owners), len(set(owners))
-    order = places
-    if ranking.ties is Ties.FAIR:
-        order = chance(np.bincount(places, weights, known), random)[places]
-    best = select(places, _scores(records, ranking.scoring, event), order, k)
+    names = [record.interest.key.subscriber for record in records]
+    known = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    owner = np.array([known[name] for name in names], np.int64)
+    if ranking.ties is Ties.BY_ID:
+        order = by_id(names)
+    else:
+        order = chance(np.bincount(owner, weights, len(known)), random)[owner]
+    best = select(owner, _scores(records, ranking.scoring, event), order, k)
     return [records[at] for at in best.tolist()]
 
 

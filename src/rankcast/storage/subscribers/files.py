@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -22,8 +22,10 @@ from typing import Any
 from rankcast.language.dialects import filter_from_cloudevents
 from rankcast.language.parser import parse_filter
 from rankcast.language.printer import format_expression
+from rankcast.model.advertisements import Advertisement, Advertisements
 from rankcast.model.errors import (
     DuplicateIdError,
+    InvalidEventError,
     InvalidFileError,
     InvalidSubscriptionError,
     InvalidValueError,
@@ -31,6 +33,7 @@ from rankcast.model.errors import (
     RankcastError,
     shown,
 )
+from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
 from rankcast.model.periods import check_zone
@@ -46,11 +49,16 @@ from rankcast.model.subscriptions import (
     unique_subscribers,
 )
 from rankcast.model.times import format_time, parse_time
-from rankcast.model.values import ValueType
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.storage.document_schema import DocumentSchema, Finding, locate
 from rankcast.storage.documents import Document, DocumentFormat, DocumentPath, dumps_document, parse_document
 from rankcast.storage.durations import format_duration, parse_duration
+from rankcast.storage.subscribers.advertisements import (
+    advertisement_from_document,
+    advertisement_to_document,
+    schema_from_document,
+    schema_to_document,
+)
 from rankcast.storage.subscribers.settings import (
     format_priority,
     notify_from_document,
@@ -82,6 +90,7 @@ class SubscriberFile:
     subscribers: tuple[Subscriber, ...]
     schema: Schema | None = None
     problems: tuple[Problem, ...] = ()
+    advertisements: tuple[Advertisement, ...] = ()
 
 
 def load_subscribers(path: str | os.PathLike[str], *, format: DocumentFormat | None = None) -> SubscriberFile:  # noqa: A002
@@ -115,20 +124,25 @@ def _read_subscribers(document: Document) -> SubscriberFile:
     """Return the subscribers of a document; raise InvalidFileError when it is wrong as a whole."""
     value = document.value
     found = [finding._replace(message=_name_place(value, finding)) for finding in subscribers_schema().findings(value)]
+    if isinstance(value, dict) and not value.keys() & {"subscribers", "advertisements"}:
+        found.append(Finding((), "missing: 'subscribers'"))
     if any(not _is_within_subscriber(finding.path) for finding in found):
         raise InvalidFileError(locate(document, found))
     try:
-        schema = _schema(value["schema"]) if "schema" in value else None
+        schema = schema_from_document(value["schema"]) if "schema" in value else None
     except InvalidSubscriptionError as error:
         raise InvalidFileError(locate(document, [*found, Finding(("schema",), str(error))])) from None
     reader = _Reader(schema, set(), {}, found)
     malformed = {finding.path[1] for finding in found}
+    advertisements = reader.advertisements(value.get("advertisements", ()))
+    if any(not _is_within_subscriber(finding.path) and not finding.warning for finding in found):
+        raise InvalidFileError(locate(document, found))
     subscribers = [
         subscriber
-        for at, entry in enumerate(value["subscribers"])
+        for at, entry in enumerate(value.get("subscribers", ()))
         if (subscriber := reader.subscriber(entry, ("subscribers", at), malformed=at in malformed)) is not None
     ]
-    return SubscriberFile(tuple(subscribers), schema, tuple(locate(document, found)))
+    return SubscriberFile(tuple(subscribers), schema, tuple(locate(document, found)), advertisements)
 
 
 def _is_within_subscriber(path: DocumentPath) -> bool:
@@ -154,11 +168,6 @@ def _name_place(document: Any, finding: Finding) -> str:
     return ": ".join(filter(None, (", ".join(names), finding.message)))
 
 
-def _schema(entry: Mapping[str, Any]) -> Schema:
-    attributes = {name: ValueType(declared) for name, declared in entry.get("attributes", {}).items()}
-    return Schema(attributes, frozenset(entry.get("required", ())))
-
-
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """Reads subscribers of one document; many share filters, so those are parsed once."""
@@ -167,6 +176,22 @@ class _Reader:
     ids: set[str]
     filters: dict[str, Filter]
     found: list[Finding]
+
+    def advertisements(self, entries: Iterable[Mapping[str, Any]]) -> tuple[Advertisement, ...]:
+        """Return what is advertised; whatever is wrong is wrong with the file, as events would reach too many."""
+        known = Advertisements()
+        for at, entry in enumerate(entries):
+            where = f"advertisement {shown(entry['id'])}"
+            try:
+                made = advertisement_from_document(entry, self.filter)
+                known.add(made)
+            except RankcastError as error:
+                self.found.append(Finding(("advertisements", at), f"{where}: {error}"))
+                continue
+            if not made.space.is_satisfiable:
+                place = ("advertisements", at, "space")
+                self.found.append(Finding(place, f"{where}: no event can lie in this space", warning=True))
+        return known.all
 
     def subscriber(self, entry: Any, path: DocumentPath, *, malformed: bool) -> Subscriber | None:
         name = entry.get("id") if isinstance(entry, dict) else None
@@ -289,16 +314,32 @@ def _second(subscriptions: Iterable[Subscription]) -> int:
     return 0
 
 
+def load_advertisements(path: str | os.PathLike[str] | None, known: SubscriberFile) -> Advertisements:
+    """Return what a subscriber file advertises, and what a file of its own does."""
+    found = () if path is None else load_subscribers(path).advertisements
+    return Advertisements((*known.advertisements, *found))
+
+
+def admitted(items: Iterable[Event | Problem], advertisements: Advertisements, file: str) -> Iterator[Event | Problem]:
+    """Give the events of a file, those of its problems that are known, and of each one that is not advertised."""
+    for item in items:
+        try:
+            yield item if isinstance(item, Problem) else advertisements.admit(item).event
+        except InvalidEventError as error:
+            yield Problem(file, None, str(error))
+
+
 def save_subscribers(
     path: str | os.PathLike[str],
     subscribers: Iterable[Subscriber],
     schema: Schema | None = None,
+    advertisements: Iterable[Advertisement] = (),
     *,
     format: DocumentFormat | None = None,  # noqa: A002
 ) -> None:
     """Write subscribers so that they load back equal (with filters in normal form under `schema`); atomic."""
     path = Path(path)
-    document = subscribers_to_document(subscribers, schema)
+    document = subscribers_to_document(subscribers, schema, advertisements)
     text = dumps_document(document, format or _format_of(path))
     with replacing(path) as stream:
         stream.write(text.encode("utf-8"))
@@ -315,17 +356,19 @@ def _format_of(path: Path) -> DocumentFormat:
     return found
 
 
-def subscribers_to_document(subscribers: Iterable[Subscriber], schema: Schema | None = None) -> dict[str, Any]:
+def subscribers_to_document(
+    subscribers: Iterable[Subscriber], schema: Schema | None = None, advertisements: Iterable[Advertisement] = ()
+) -> dict[str, Any]:
     """Return plain data of the documented shape; defaults are left out.
 
     Raises DuplicateIdError for two subscribers with one id, InvalidSubscriptionError for what the shape cannot express.
     """
     document: dict[str, Any] = {"version": VERSION}
     if schema is not None:
-        document["schema"] = {
-            "attributes": {name: declared.value for name, declared in schema.attributes.items()},
-            "required": sorted(schema.required),
-        }
+        document["schema"] = schema_to_document(schema)
+    advertised = Advertisements(advertisements).all
+    if advertised:
+        document["advertisements"] = list(map(advertisement_to_document, advertised))
     document["subscribers"] = list(map(_subscriber_entry, unique_subscribers(subscribers).values()))
     findings = subscribers_schema().findings(document)
     if findings:
