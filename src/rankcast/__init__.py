@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rankcast.model.periods import Every as Every
     from rankcast.model.policies import AllMatches as AllMatches
     from rankcast.model.policies import AtOnce as AtOnce
+    from rankcast.model.policies import Cap as Cap
     from rankcast.model.policies import Continuous as Continuous
     from rankcast.model.policies import Digest as Digest
     from rankcast.model.policies import Diversity as Diversity
@@ -74,6 +75,7 @@ __getattr__, __dir__, __all__ = loading(
         "rankcast.model.policies": (
             "AllMatches",
             "AtOnce",
+            "Cap",
             "Continuous",
             "Diversity",
             "Digest",

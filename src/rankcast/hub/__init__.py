@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rankcast.hub.results import Verdict as Verdict
     from rankcast.serving.results import Match as Match
     from rankcast.serving.results import Notification as Notification
+    from rankcast.serving.results import Withheld as Withheld
     from rankcast.storage.hub_log import HubLogError as HubLogError
     from rankcast.storage.hub_log import Sync as Sync
 
@@ -38,7 +39,7 @@ __getattr__, __dir__, __all__ = loading(
             "RejectedEvent",
             "Verdict",
         ),
-        "rankcast.serving.results": ("Match", "Notification"),
+        "rankcast.serving.results": ("Match", "Notification", "Withheld"),
         "rankcast.storage.hub_log": ("HubLogError", "Sync"),
     },
 )

@@ -432,7 +432,13 @@ def _queue_outcome(
         return replace(found, rank=ranked.rank, verdict=unseen, late=late)
     ahead = core.serving.outlook(queue, event, ranked, max(now, core.latest))
     competitor = None if ahead.competitor is None else core.serving.match_of(queue, ahead.competitor)
-    verdict = _verdict(ahead, subscriber.notify)
+    verdict, used, moment = _verdict(ahead, subscriber.notify), None, max(now, core.latest)
+    if verdict is Verdict.DELIVERED and queue.owner.is_muted_at(moment):
+        verdict = Verdict.MUTED
+    elif verdict is Verdict.DELIVERED:
+        used = core.serving.used_up(queue, event, ahead, moment)
+        verdict = verdict if used is None else Verdict.CAPPED
+    found = replace(found, cap=used, muted_until=subscriber.muted_until)
     return replace(found, rank=ranked.rank, verdict=verdict, outlook=ahead, competitor=competitor)
 
 

@@ -104,7 +104,7 @@ from rankcast.model.subscriptions import (
 )
 from rankcast.model.values import checked_value
 from rankcast.ranking.preferences import preference_ranks
-from rankcast.serving.results import Match, Notification
+from rankcast.serving.results import NOTHING_WITHHELD, Match, Notification, Withheld
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberRecord, SubscriberState
 
 if TYPE_CHECKING:
@@ -244,6 +244,13 @@ class Hub:
             return self._core.late
 
     @property
+    def withheld(self) -> dict[SubscriberId, Withheld]:
+        """How many deliveries were never handed over, of each subscriber of whom there were any: capped, or muted."""
+        with self._lock:
+            counts = ((name, state.withheld) for name, state in self._core.subscribers.items())
+            return {name: withheld for name, withheld in counts if withheld != NOTHING_WITHHELD}
+
+    @property
     def subscribers(self) -> tuple[Subscriber, ...]:
         """The subscribers, in the order they came."""
         with self._lock:
@@ -261,6 +268,7 @@ class Hub:
         decay: Decay | None = None,
         notify: Notify = AT_ONCE,
         zone: str | None = None,
+        muted_until: datetime | None = None,
         callback: Callback | None = None,
     ) -> Subscriber:
         """Add a subscriber.
@@ -268,7 +276,8 @@ class Hub:
         `subscriptions` is a filter, several filters or `Subscription`s, or a mapping from filters to preference ranks;
         a filter is a text, an expression built with `attr`, or a `Filter`. Ids are "1", "2", ... by position.
         `priorities` are texts "a before b" or pairs of ids; with a `decay`, newer events count more. `notify` says when
-        notifications are handed over, and `callback` is called with each. `zone` is that of calendars which name none.
+        notifications are handed over, none before `muted_until`, and `callback` is called with each. `zone` is that of
+        calendars which name none.
         """
         settings = {
             "deliver": deliver,
@@ -278,6 +287,7 @@ class Hub:
             "decay": decay,
             "notify": notify,
             "zone": zone,
+            "muted_until": muted_until,
         }
         return self.add(self._made(subscriber, subscriptions, settings), callback=callback)
 
@@ -348,6 +358,7 @@ class Hub:
         decay: Decay | Unchanged | None = UNCHANGED,
         notify: Notify | None = None,
         zone: str | Unchanged | None = UNCHANGED,
+        muted_until: datetime | Unchanged | None = UNCHANGED,
     ) -> Subscriber:
         """Change what is given of a subscriber, from the next instant on; nothing delivered is taken back.
 
@@ -365,7 +376,8 @@ class Hub:
         if subscriptions is not None:
             given["subscriptions"] = subscriptions_of(subscriptions, self._schema)
         given |= settings_of({name: new for name, new in settings.items() if new is not None})
-        given |= {name: new for name, new in (("decay", decay), ("zone", zone)) if not isinstance(new, Unchanged)}
+        either = {"decay": decay, "zone": zone, "muted_until": muted_until}
+        given |= {name: new for name, new in either.items() if not isinstance(new, Unchanged)}
         with self._lock:
             name = subscriber.id if isinstance(subscriber, Subscriber) else subscriber
             known = self._state(name).subscriber

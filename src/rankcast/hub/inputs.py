@@ -28,7 +28,7 @@ class Unchanged(Enum):
 
 UNCHANGED = Unchanged.UNCHANGED
 
-SETTINGS = ("deliver", "rank_by", "most_specific", "priorities", "decay", "notify", "zone")
+SETTINGS = ("deliver", "rank_by", "most_specific", "priorities", "decay", "notify", "zone", "muted_until")
 """What is said of a subscriber beside its subscriptions."""
 
 

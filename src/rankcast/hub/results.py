@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from rankcast.delivery.rules.caps import UsedCap
 from rankcast.delivery.rules.forecast import Forecast
 from rankcast.matching.explain import Explanation
 from rankcast.model.errors import InvalidEventError, RankcastError
 from rankcast.model.events import Event
+from rankcast.model.periods import Every
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import format_time
@@ -108,6 +110,8 @@ class Verdict(Enum):
     NOT_CHOSEN = "not among those it is for"
     IN_DIGEST = "in a digest"
     ON_DEMAND = "read on demand"
+    CAPPED = "capped"
+    MUTED = "muted"
 
 
 _WORDS = {
@@ -124,6 +128,8 @@ _WORDS = {
     Verdict.NOT_CHOSEN: "not delivered: the subscriber is {standing}",
     Verdict.IN_DIGEST: "not handed over now: with rank {rank} it is in the next digest{standing}",
     Verdict.ON_DEMAND: "not handed over: with rank {rank} it is there to be read{standing}",
+    Verdict.CAPPED: "not handed over: with rank {rank} it is capped: {cap}{standing}",
+    Verdict.MUTED: "not handed over: with rank {rank} it is delivered while muted, until {muted}{standing}",
 }
 
 
@@ -138,6 +144,23 @@ class Standing(NamedTuple):
         return f"{self.place}{ending} of the {self.k} it was for"
 
 
+_THIS = {"hour": "this hour's", "day": "today's", "week": "this week's", "month": "this month's"}
+
+
+def shown_cap(used: UsedCap) -> str:
+    """Return in words how a cap is used up.
+
+    >>> from rankcast.model.policies import Cap
+    >>> from rankcast.model.times import EPOCH
+    >>> shown_cap(UsedCap(Cap(1, Every("week"), per="company"), 1, EPOCH))
+    "1 of this week's 1 per company delivered, until 1970-01-01T00:00:00Z"
+    """
+    count, every = used.cap.count, used.cap.every
+    limit = f"{_THIS[every.unit]} {count}" if isinstance(every, Every) else f"{count} every {format_duration(every)}"
+    per = "" if used.cap.per is None else f" per {used.cap.per}"
+    return f"{used.used} of {limit}{per} delivered, until {format_time(used.end)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What an event means to a subscriber: why each subscription matches or not, its rank, and whether it is delivered.
@@ -148,6 +171,7 @@ class Outcome:
     `others` has the outcomes for the queues of subscriptions with their own policies, each with its `subscription`.
     `late` tells by how much the event would come too late, and `decay` how its rank fades. `standing` is the
     subscriber's place among all whom the event interests, where its publisher wants it to reach only some of them.
+    `cap` is what withholds it.
     """
 
     subscriber: SubscriberId
@@ -161,6 +185,8 @@ class Outcome:
     late: Late | None = None
     decay: Decay | None = None
     standing: Standing | None = None
+    cap: UsedCap | None = None
+    muted_until: datetime | None = None
 
     @property
     def delivered(self) -> bool:
@@ -181,6 +207,8 @@ class Outcome:
             by=" by rank and diversity" if self.outlook is not None and self.outlook.diverse else "",
             standing=self._standing if self.verdict is not Verdict.NOT_CHOSEN else self.standing,
             chance=self._chance,
+            cap="" if self.cap is None else shown_cap(self.cap),
+            muted="" if self.muted_until is None else format_time(self.muted_until),
         )
 
     @property

@@ -1,8 +1,9 @@
-"""What a subscriber states of its delivery: the policy, when it is notified, and how near-copies are minded.
+"""What a subscriber states of its delivery: the policy, its caps, when it is notified, and how near-copies are minded.
 
 Policies say which of the matching events are delivered, and when. With a `diversity` the best k are those of a diverse
 selection (`rankcast.ranking.diversity`) instead of those of the best ranks, and ranks have to lie in [0, 1]. `Notify`
-says when the subscriber is handed what its policy delivers: at once, in a digest, or only when it asks.
+says when the subscriber is handed what its policy delivers: at once, in a digest, or only when it asks. Caps
+(`at_most`) say how much of that it is handed in a period; for the policy the rest is delivered, too.
 
 The distance of two events is 1 minus the weighted share of the attributes on which they are equal; an attribute that
 one of them lacks counts as different. Values are equal as filters compare them: 1 equals 1.0, but not true. Weights are
@@ -18,36 +19,93 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rankcast.model.errors import InvalidSubscriptionError, require, shown
-from rankcast.model.periods import Period, check_duration, check_period
+from rankcast.model.periods import Period, check_duration, check_period, in_zone
 from rankcast.model.schema import Schema, check_attribute
 from rankcast.model.values import Value, family_of
 
 
 @dataclass(frozen=True, slots=True)
-class AllMatches:
-    """Deliver every matching event as it arrives."""
+class Cap:
+    """Hand over at most `count` in each period; with `per`, so many for each value of that attribute.
+
+    Values count together as filters compare them: 1 with 1.0, but not with true. Events without the attribute, and
+    those that have a list there, count together.
+    """
+
+    count: int
+    every: Period
+    per: str | None = None
+
+    def __post_init__(self) -> None:
+        check_count("count", self.count, at_least=1)
+        check_period("every", self.every)
+        if self.per is not None:
+            check_attribute(self.per, "per: ")
+
+
+MOST_CAPS = 16
+"""Caps of one policy: each is looked at for every delivery."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Capped:
+    """What all policies have in common: caps, all of which hold. One alone, or a list, becomes a tuple."""
+
+    at_most: tuple[Cap, ...] = ()
+
+    def __post_init__(self) -> None:
+        given: object = self.at_most
+        caps = tuple(given) if isinstance(given, list | tuple) else (given,)
+        for cap in caps:
+            require(isinstance(cap, Cap), "at_most", cap, "a Cap; expected Cap(count, every), or several")
+        if len(caps) > MOST_CAPS:
+            raise InvalidSubscriptionError(f"at_most: there are {len(caps)} caps; expected at most {MOST_CAPS}")
+        object.__setattr__(self, "at_most", caps)
+        if len({(cap.every, cap.per) for cap in self.at_most}) < len(caps):
+            raise InvalidSubscriptionError("at_most: two caps count the same in the same periods; leave one out")
+
+    def __repr__(self) -> str:
+        stated = (f"{name}={value!r}" for name, value in stated_settings(self))
+        return f"{type(self).__name__}({', '.join(stated)})"
+
+
+def stated_settings(policy: Capped) -> list[tuple[str, Any]]:
+    """Return the settings of a policy that are not as they are by default, those that are given by name last."""
+    ordered = sorted(fields(policy), key=lambda each: each.kw_only is True)
+    stated = ((each, getattr(policy, each.name)) for each in ordered)
+    return [(each.name, value) for each, value in stated if value != each.default]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AllMatches(Capped):
+    """Deliver every matching event as it arrives.
+
+    >>> AllMatches(at_most=Cap(5, timedelta(days=1)))
+    AllMatches(at_most=(Cap(count=5, every=datetime.timedelta(days=1), per=None),))
+    """
 
 
 ALL_MATCHES = AllMatches()
 
 
-@dataclass(frozen=True, slots=True)
-class Continuous:
+@dataclass(frozen=True, slots=True, repr=False)
+class Continuous(Capped):
     """Deliver on arrival unless k valid events of higher rank were delivered before."""
 
     k: int
 
     def __post_init__(self) -> None:
+        Capped.__post_init__(self)
         check_count("k", self.k, at_least=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Periodic:
+@dataclass(frozen=True, slots=True, repr=False)
+class Periodic(Capped):
     """Deliver the best k of each period when it ends: of one duration, or of a calendar."""
 
     k: int
@@ -55,13 +113,14 @@ class Periodic:
     diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
+        Capped.__post_init__(self)
         check_count("k", self.k, at_least=0)
         check_period("period", self.period)
         _check_diversity(self.diversity, self.k)
 
 
-@dataclass(frozen=True, slots=True)
-class Sliding:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sliding(Capped):
     """Deliver what enters the best k of the `window` most recent matching events.
 
     >>> Sliding(k=3, window=100, diversity=Diversity(sigma=0.8)).diversity
@@ -73,13 +132,14 @@ class Sliding:
     diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
+        Capped.__post_init__(self)
         check_count("k", self.k, at_least=0)
         check_count("window", self.window, at_least=1)
         _check_diversity(self.diversity, self.k, self.window)
 
 
-@dataclass(frozen=True, slots=True)
-class TopKWindow:
+@dataclass(frozen=True, slots=True, repr=False)
+class TopKWindow(Capped):
     """Deliver whatever is among the best k of a window (so many events, or so much time) at any instant."""
 
     k: int
@@ -87,6 +147,7 @@ class TopKWindow:
     diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
+        Capped.__post_init__(self)
         check_count("k", self.k, at_least=0)
         if isinstance(self.window, timedelta):
             check_duration("window", self.window)
@@ -104,15 +165,29 @@ MOST_DISTANCES = 1_000_000
 Policy: TypeAlias = AllMatches | Continuous | Periodic | Sliding | TopKWindow
 
 
+def policy_in_zone(policy: Policy, zone: str | None) -> Policy:
+    """Return a policy with the calendars of its periods and caps in a zone, where they name none of their own."""
+    caps = tuple(replace(cap, every=in_zone(cap.every, zone)) for cap in policy.at_most)
+    changed = policy if caps == policy.at_most else replace(policy, at_most=caps)
+    if isinstance(changed, Periodic):
+        return replace(changed, period=in_zone(changed.period, zone))
+    return changed
+
+
 def diversity_of(policy: Policy) -> Diversity | None:
     """Return by what a policy diversifies, or None."""
     return None if isinstance(policy, AllMatches | Continuous) else policy.diversity
 
 
+def attributes_counted(policy: Policy) -> tuple[str, ...]:
+    """Return the attributes whose values a policy's caps count apart."""
+    return tuple(cap.per for cap in policy.at_most if cap.per is not None)
+
+
 def check_attributes(policy: Policy, schema: Schema) -> None:
-    """Raise when a policy compares an attribute that a schema does not know."""
+    """Raise when a policy compares or counts an attribute that a schema does not know."""
     diversity = diversity_of(policy)
-    for name in () if diversity is None else diversity.weights:
+    for name in (*(() if diversity is None else diversity.weights), *attributes_counted(policy)):
         schema.type_of(name)
 
 

@@ -7,7 +7,6 @@ only by subscriptions without such bounds.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import Enum
@@ -27,12 +26,12 @@ from rankcast.model.policies import (
     Digest,
     Notify,
     OnDemand,
-    Periodic,
     Policy,
     check_notify,
     check_policy,
     diversity_of,
     is_number,
+    policy_in_zone,
 )
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relevance, check_relevance
 from rankcast.model.schema import Schema
@@ -152,8 +151,9 @@ class Subscriber(Struct, frozen=True, gc=False):
 
     Preferences are either ranks on the subscriptions or `priorities` among them, not both. With `most_specific`, a
     matching subscription that strictly covers another matching one does not count towards an event's rank. With a
-    `decay`, newer events count more. `notify` says when what is delivered is handed over. `zone` is that of its
-    calendars which name none. `policies` and `handover` have them in their zones: what engines go by.
+    `decay`, newer events count more. `notify` says when what is delivered is handed over; nothing is before
+    `muted_until`, and never later. `zone` is that of its calendars which name none. `policies` and `handover` have them
+    in their zones: what engines go by.
     """
 
     id: SubscriberId
@@ -165,6 +165,7 @@ class Subscriber(Struct, frozen=True, gc=False):
     decay: Decay | None = None
     notify: Notify = AT_ONCE
     zone: str | None = None
+    muted_until: datetime | None = None
 
     def __post_init__(self) -> None:
         check_id("subscriber", self.id)
@@ -195,6 +196,8 @@ class Subscriber(Struct, frozen=True, gc=False):
                 "priorities; use one or the other"
             )
         require(isinstance(self.decay, Decay | None), "decay", self.decay, "a Decay")
+        if self.muted_until is not None:
+            force_setattr(self, "muted_until", _checked_time("muted_until", self.muted_until))
         shared = tuple(held for held in self.subscriptions if held.deliver is None)
         if shared or not self.subscriptions:
             self._check_queue(self.deliver, shared, "")
@@ -210,11 +213,7 @@ class Subscriber(Struct, frozen=True, gc=False):
         if len(own) < len(self.subscriptions) or not own:
             found[None] = self.deliver
         found.update(own)
-        if self.zone is not None:
-            for name, policy in found.items():
-                if isinstance(policy, Periodic):
-                    found[name] = dataclasses.replace(policy, period=in_zone(policy.period, self.zone))
-        return found
+        return found if self.zone is None else {name: policy_in_zone(own, self.zone) for name, own in found.items()}
 
     @property
     def handover(self) -> Notify:
@@ -223,12 +222,17 @@ class Subscriber(Struct, frozen=True, gc=False):
 
     def _check_queue(self, policy: Policy, competing: tuple[Subscription, ...], whose: str) -> None:
         self._check_distances(competing)
+        policy_in_zone(policy, self.zone)  # there two caps may be the same
         if diversity_of(policy) is not None:
             self._check_ranks(competing)
         if isinstance(self.notify, OnDemand) and isinstance(policy, AllMatches):
             raise InvalidSubscriptionError(
                 f"{whose}notify: the policy of all matches holds nothing that could be read on demand; expected "
                 "another policy"
+            )
+        if isinstance(self.notify, OnDemand) and policy.at_most:
+            raise InvalidSubscriptionError(
+                f"{whose}at_most: a list that is read on demand is not capped; expected another notify, or no caps"
             )
 
     def _check_ranks(self, competing: tuple[Subscription, ...]) -> None:

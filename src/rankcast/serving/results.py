@@ -1,4 +1,4 @@
-"""What serving tells: matches and notifications.
+"""What serving tells: matches, notifications, and how many deliveries were withheld.
 
 One event can lead to thousands of them, so they are structs of msgspec, which are made ten times as fast as frozen
 dataclasses. Nothing in them can refer back to them, so the garbage collector need not look at them either.
@@ -46,3 +46,17 @@ class Notification(Struct, frozen=True, gc=False):
     def handed_over(self) -> datetime:
         """When it is handed over."""
         return self.digest or self.time
+
+
+class Withheld(Struct, frozen=True, gc=False):
+    """How many deliveries were not handed over: because a cap was used up, or because the subscriber was muted."""
+
+    capped: int = 0
+    muted: int = 0
+
+    def plus(self, *, capped: int = 0, muted: int = 0) -> Withheld:
+        """Return these and more."""
+        return Withheld(self.capped + capped, self.muted + muted)
+
+
+NOTHING_WITHHELD = Withheld()

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import content_for
 from rankcast.delivery.engine.queue_table import DeliveredRows
+from rankcast.delivery.rules.caps import UsedCap, changed_counts, counted, used_up
 from rankcast.delivery.rules.forecast import Forecast, outlook
 from rankcast.delivery.rules.policies import changed_queue, current, renamed_queue
 from rankcast.delivery.rules.queues import Candidate, Queue
@@ -145,6 +146,7 @@ class Serving:
         self._free: list[int] = []
         self._places = count()
         self._handovers: list[tuple[datetime, int, SubscriberId]] = []
+        self._limited: set[SubscriberId] = set()
         self._sweep: Sweep | None = None
         self._gathered = Gathering()
         self._left = 0
@@ -175,7 +177,13 @@ class Serving:
     def subscribe(self, record: SubscriberRecord) -> SubscriberState:
         """Take a subscriber in, new or with all that was kept of it."""
         subscriber = record.subscriber
-        state = SubscriberState(next(self._places), subscriber, Preferences.of(subscriber), subscriber.handover)
+        state = SubscriberState(
+            next(self._places),
+            subscriber,
+            Preferences.of(subscriber),
+            subscriber.handover,
+            withheld=record.withheld,
+        )
         self._gathered.put(subscriber.id, record.gathered)
         self.subscribers[subscriber.id], self._queues_of[subscriber.id] = state, {}
         kept = {queue.subscription: queue for queue in record.queues}
@@ -185,7 +193,11 @@ class Serving:
         self._put_in_order(state, policies)
         self._ranking.add(state, self._queues_of[subscriber.id])
         self._set_handover(state)
+        self._note_limits(state)
         return state
+
+    def _note_limits(self, state: SubscriberState) -> None:
+        (self._limited.add if state.is_limited else self._limited.discard)(state.subscriber.id)
 
     def unsubscribe(self, subscriber: SubscriberId) -> SubscriberState:
         """Forget a subscriber, with everything held for it; return what it was."""
@@ -195,6 +207,7 @@ class Serving:
             self._close(queue)
         self._gathered.put(subscriber, ())
         self._set_handover(state)
+        self._limited.discard(subscriber)
         self._note_departure()
         return state
 
@@ -220,6 +233,7 @@ class Serving:
                 self._change(queue, policy, now)
         self._put_in_order(state, policies)
         self._ranking.add(state, self._queues_of[after.id])
+        self._note_limits(state)
         self._note_departure()
         return state
 
@@ -232,7 +246,8 @@ class Serving:
     ) -> None:
         """Give a subscriber a queue."""
         number = self._free.pop() if self._free else len(self._served)
-        queue = self._queues_of[state.subscriber.id][name] = ServedQueue(number, state, name, policy)
+        caps = changed_counts(() if kept is None else kept.caps, policy.at_most)
+        queue = self._queues_of[state.subscriber.id][name] = ServedQueue(number, state, name, policy, caps)
         self._served[number : number + 1] = [queue]
         self._queues.add(number, policy)
         if kept is not None:
@@ -398,7 +413,20 @@ class Serving:
                 is_now = False
         if not is_now and len(handed) > 1:
             handed.sort(key=_handed_over)
-        served.notifications = handed
+        served.notifications = self._within_limits(handed) if self._limited else handed
+
+    def _within_limits(self, notes: list[Notification]) -> list[Notification]:
+        """Return what is handed over of what is due, in the order of its instants: caps and subscribers withhold some.
+
+        The rest counts as withheld.
+        """
+        limited, queues = self._limited, self._queues_of
+        return [
+            note
+            for note in notes
+            if note.subscriber not in limited
+            or queues[note.subscriber][note.subscription].hand_over(note.event, note.handed_over)
+        ]
 
     def _notifications(self, delivered: DeliveredRows, now: datetime | None) -> list[Notification]:
         """Return deliveries as notifications to be handed over; all are of this instant, if one is given."""
@@ -509,6 +537,15 @@ class Serving:
         self._events.discard((number,))
         return found
 
+    def used_up(self, queue: ServedQueue, event: Event, ahead: Forecast, now: datetime) -> UsedCap | None:
+        """Return the cap by which an event that a queue would deliver now would be withheld, if there is one."""
+        caps = queue.caps
+        for earlier in ahead.before:
+            attributes = self._events[word_of(earlier.candidate)].attributes
+            if not queue.owner.is_muted_at(earlier.time):
+                caps = counted(caps, attributes, earlier.time) or caps
+        return used_up(caps, event.attributes, now)
+
     def _queue(self, queue: ServedQueue) -> Queue:
         """Return a queue as the step functions know it."""
         return self._queues.get(queue.number, queue.policy)
@@ -522,6 +559,7 @@ class Serving:
                 state.subscriber,
                 tuple(map(self._queue_state, self._queues_of[name].values())),
                 tuple(self._gathered.of(name)),
+                state.withheld,
             )
             for name, state in self.subscribers.items()
         ]
@@ -531,7 +569,7 @@ class Serving:
         matches = [self.match_of(queue, candidate) for candidate in found.held]
         held = tuple(HeldEvent(match.event, match.rank, match.matched) for match in matches)
         places = {candidate.identity: place for place, candidate in enumerate(found.held)}
-        return QueueState(queue.subscription, renamed_queue(found, places.__getitem__), held)
+        return QueueState(queue.subscription, renamed_queue(found, places.__getitem__), held, queue.caps)
 
     def _restore(self, queue: ServedQueue, kept: QueueState) -> None:
         """Let a queue go on from what was kept of it."""

@@ -1,7 +1,8 @@
 """What is known of each subscriber: its preferences, its queues, and what waits to be handed over.
 
 All subscriptions of a subscriber share one queue, but those that have a policy of their own: each of these has a queue
-of its own. What is delivered is handed over as its subscriber wants: at once, in a digest, or not at all.
+of its own. What is delivered is handed over as its subscriber wants: at once, in a digest, or not at all; and as far as
+the caps of the queue allow. What these or the subscriber withhold is counted.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rankcast.delivery.rules.caps import CapCounts, changed_counts, counted
 from rankcast.delivery.rules.policies import AnyQueue, handed_over
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.policies import AtOnce, Digest, Notify, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.preferences import Preferences, Ranked
-from rankcast.serving.results import Match, Notification
+from rankcast.serving.results import NOTHING_WITHHELD, Match, Notification, Withheld
 
 MOST_QUEUES = 1 << 24
 """Queues of one subscriber: their order among all is one number."""
@@ -48,6 +50,7 @@ class QueueState:
     subscription: SubscriptionId | None
     queue: AnyQueue
     held: tuple[HeldEvent, ...] = ()
+    caps: CapCounts = ()
 
     def __post_init__(self) -> None:
         if [candidate.identity for candidate in self.queue.held] != list(range(len(self.held))):
@@ -61,13 +64,15 @@ class SubscriberRecord:
     subscriber: Subscriber
     queues: tuple[QueueState, ...] = ()
     gathered: tuple[Notification, ...] = ()
+    withheld: Withheld = NOTHING_WITHHELD
 
 
 class SubscriberState(Struct, eq=False, gc=False):
     """One subscriber.
 
     `place` orders subscribers, `first` is the number of its first subscription (the others follow), and `timer` is when
-    a digest is handed over next. `handover` is its subscriber's, with the zones of calendars.
+    a digest is handed over next. `handover` is its subscriber's, with the zones of calendars. `withheld` counts what
+    was delivered and never handed over.
 
     Nothing that it refers to leads back to it: it does not know its queues, which refer to it. So the garbage
     collector, which stops everybody, need not look at subscribers, however many there are.
@@ -79,6 +84,17 @@ class SubscriberState(Struct, eq=False, gc=False):
     handover: Notify
     first: int = 0
     timer: datetime | None = None
+    withheld: Withheld = NOTHING_WITHHELD
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether caps or the subscriber may withhold what is delivered."""
+        own = self.subscriber
+        return own.muted_until is not None or any(policy.at_most for policy in own.policies.values())
+
+    def is_muted_at(self, now: datetime) -> bool:
+        """Whether the subscriber is handed nothing at an instant."""
+        return self.subscriber.muted_until is not None and now < self.subscriber.muted_until
 
     @property
     def numbers(self) -> range:
@@ -145,13 +161,15 @@ class ServedQueue(Struct, eq=False, gc=False):
     """One queue of a subscriber: the one that its subscriptions share, or that of a subscription with its own policy.
 
     `subscription` is None or the id of the latter, `order` is where it stands among all queues, and `number` names it
-    among all. `ranks` has the ranks that depend on the filters alone, by the positions of those that match.
+    among all. `caps` are those of its policy, with what has counted. `ranks` has the ranks that depend on the filters
+    alone, by the positions of those that match.
     """
 
     number: int
     owner: SubscriberState
     subscription: SubscriptionId | None
     policy: Policy
+    caps: CapCounts = ()
     order: int = 0
     ranks: dict[tuple[int, ...], Ranked | None] = {}
 
@@ -162,7 +180,20 @@ class ServedQueue(Struct, eq=False, gc=False):
 
     def follow(self, policy: Policy) -> None:
         """Have another policy, of an owner with other preferences."""
-        self.policy, self.ranks = policy, {}
+        self.policy, self.ranks, self.caps = policy, {}, changed_counts(self.caps, policy.at_most)
+
+    def hand_over(self, event: Event, now: datetime) -> bool:
+        """Have an event handed over at an instant, if that is not muted or capped; return whether it is."""
+        own = self.owner
+        if own.is_muted_at(now):
+            own.withheld = own.withheld.plus(muted=1)
+            return False
+        caps = counted(self.caps, event.attributes, now)
+        if caps is None:
+            own.withheld = own.withheld.plus(capped=1)
+            return False
+        self.caps = caps
+        return True
 
     def ranked(self, event: Event, positions: tuple[int, ...]) -> Ranked | None:
         """Rank an event, given the subscriptions whose filters it satisfies; None when it is relevant to none.

@@ -31,12 +31,20 @@ from rankcast.model.advertisements import (
 from rankcast.model.events import Event, Identity
 from rankcast.model.policies import Digest, OnDemand
 from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.model.times import LATEST
+from rankcast.model.times import EARLIEST, LATEST
 from rankcast.overlay.effects import Deliver
 from rankcast.ranking.audiences import diverse_scores
 from rankcast.ranking.preferences import added, preference_ranks
 from rankcast.ranking.relevance import decayed, relevance_of
-from rankcast.testing.definitions import ExpectedDelivery, Offer, chosen_subscribers, due, in_digests, listed
+from rankcast.testing.definitions import (
+    ExpectedDelivery,
+    Offer,
+    chosen_subscribers,
+    due,
+    handed_over,
+    in_digests,
+    listed,
+)
 from rankcast.testing.strategies import (
     VECTOR,
     audience_rankings,
@@ -232,6 +240,9 @@ def _due_to(
         found = due(policy, offers)
         if isinstance(subscriber.handover, Digest):
             found = in_digests(subscriber.handover.every, policy, found)
+        muted = EARLIEST if subscriber.muted_until is None else subscriber.muted_until
+        heard = [delivery for delivery in found if (delivery.digest or delivery.time) >= muted]
+        found = handed_over(policy.at_most, heard, {event.identity: event.attributes for event in case.events})
     return [delivery._replace(rank=ranks[delivery.event]) for delivery in found]
 
 

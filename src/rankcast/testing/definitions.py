@@ -7,7 +7,7 @@ times. Floats are added in the order that docs/semantics.md states, because ties
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rankcast.model.advertisements import AudienceLimit, Ties
 from rankcast.model.events import Identity
 from rankcast.model.periods import Period, period_end
-from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding
+from rankcast.model.policies import AllMatches, Cap, Continuous, Diversity, Periodic, Policy, Sliding
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import EARLIEST, LATEST, TICK
@@ -72,6 +72,27 @@ def in_digests(every: Period, policy: Policy, deliveries: list[ExpectedDelivery]
         for each in deliveries
         for is_start in [period_end(each.time - TICK, every) == each.time]
     ]
+
+
+def handed_over(
+    caps: Sequence[Cap], deliveries: Iterable[ExpectedDelivery], contents: Mapping[Identity, Mapping[str, Value]]
+) -> list[ExpectedDelivery]:
+    """Return which of the deliveries of one queue, in order, its caps let through."""
+    through: list[ExpectedDelivery] = []
+    for each in deliveries:
+        if all(sum(_count_together(cap, each, other, contents) for other in through) < cap.count for cap in caps):
+            through.append(each)
+    return through
+
+
+def _count_together(
+    cap: Cap, one: ExpectedDelivery, other: ExpectedDelivery, contents: Mapping[Identity, Mapping[str, Value]]
+) -> bool:
+    """Whether two deliveries are in one period of a cap, and have equal values of its attribute or none."""
+    periods = [period_end(each.digest or each.time, cap.every) for each in (one, other)]
+    values = [None if cap.per is None else contents[each.event].get(cap.per) for each in (one, other)]
+    are_alike = isinstance(values[0], bool) == isinstance(values[1], bool)  # 1 is not true
+    return periods[0] == periods[1] and values[0] == values[1] and are_alike
 
 
 def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDelivery]:

@@ -43,9 +43,9 @@ from rankcast.model.expressions import (
 from rankcast.model.filters import Filter
 from rankcast.model.periods import WEEKDAYS, Every
 from rankcast.model.policies import (
-    ALL_MATCHES,
     AT_ONCE,
     AllMatches,
+    Cap,
     Continuous,
     Digest,
     Diversity,
@@ -377,13 +377,13 @@ def policies() -> SearchStrategy[Policy]:
 def policies_with(spans: tuple[timedelta, ...], *, most: int) -> SearchStrategy[Policy]:
     """Draw a delivery policy of any kind with one of these spans of time, or a window of at most so many events."""
     k, counts, times = st.integers(0, 5), st.integers(1, most), st.sampled_from(spans)
-    diversity = mostly(st.none(), diversities(), share=6)
+    diversity, at_most = mostly(st.none(), diversities(), share=6), mostly(st.just(()), caps(spans), share=6)
     return st.one_of(
-        st.just(ALL_MATCHES),
-        st.builds(Continuous, k),
-        st.builds(Periodic, k, times | calendars(), diversity),
-        st.builds(Sliding, k, counts, diversity),
-        st.builds(TopKWindow, k, counts | times, diversity),
+        st.builds(AllMatches, at_most=at_most),
+        st.builds(Continuous, k, at_most=at_most),
+        st.builds(Periodic, k, times | calendars(), diversity, at_most=at_most),
+        st.builds(Sliding, k, counts, diversity, at_most=at_most),
+        st.builds(TopKWindow, k, counts | times, diversity, at_most=at_most),
     )
 
 
@@ -403,9 +403,25 @@ ZONES = ("UTC", "Europe/Berlin", "America/Havana", "Australia/Lord_Howe", "Asia/
 """Zones whose clocks change, by an hour or half of one, at midnight or later; or that are off by a quarter."""
 
 
+def caps(spans: tuple[timedelta, ...]) -> SearchStrategy[tuple[Cap, ...]]:
+    """Draw the caps of a policy: a few small ones, some per attribute, with these spans of time or calendars.
+
+    Two of one unit and attribute could be the same in the zone of a subscriber, so there is one at most.
+    """
+    cap = st.builds(Cap, st.integers(1, 3), st.sampled_from(spans) | calendars(), st.none() | attribute_names())
+    drawn = st.lists(
+        cap, min_size=1, max_size=3, unique_by=lambda cap: (getattr(cap.every, "unit", cap.every), cap.per)
+    )
+    return drawn.map(tuple)
+
+
 def _under(schema: Schema | None, policy: Policy) -> Policy:
-    """Return a policy that compares no attribute which a schema does not know."""
-    if schema is None or isinstance(policy, AllMatches | Continuous) or policy.diversity is None:
+    """Return a policy that compares and counts no attribute which a schema does not know."""
+    if schema is None:
+        return policy
+    known = tuple(cap for cap in policy.at_most if cap.per is None or cap.per in schema.attributes)
+    policy = replace(policy, at_most=known)
+    if isinstance(policy, AllMatches | Continuous) or policy.diversity is None:
         return policy
     return replace(policy, diversity=Diversity(policy.diversity.sigma, dict.fromkeys(schema.attributes, 1.0)))
 
@@ -524,9 +540,14 @@ def subscribers(
         priorities=draw(_priorities([subscription.id for subscription in owned])) if by_priority else (),
         decay=None if by_distance or in_bounds else draw(_DECAYS),
         zone=draw(mostly(st.none(), st.sampled_from(ZONES), share=4)),
+        muted_until=draw(_MUTED),
     )
 
 
+_NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+_MUTED: SearchStrategy[datetime | None] = mostly(
+    st.none(), times() | st.sampled_from((_NEW_YEAR + timedelta(seconds=1), _NEW_YEAR + timedelta(days=31)))
+)
 _WAYS: SearchStrategy[Notify] = st.one_of(
     st.sampled_from((AT_ONCE, OnDemand())),
     st.builds(Digest, st.sampled_from((timedelta(seconds=2), timedelta(days=50)))),
@@ -545,13 +566,14 @@ def notified_subscribers(
     owned = []
     for subscription in drawn.subscriptions:
         own = draw(st.none() | policy)
-        if isinstance(own, Periodic | Sliding | TopKWindow) and own.diversity is not None:
-            fits = in_bounds and not subscription.scores_by_distance
-            own = _under(schema, own) if fits else replace(own, diversity=None)
+        if isinstance(own, Periodic | Sliding | TopKWindow) and not (in_bounds and not subscription.scores_by_distance):
+            own = replace(own, diversity=None)
+        own = own and _under(schema, own)
         owned.append(structs.replace(subscription, deliver=own))
     subscriber = structs.replace(drawn, subscriptions=tuple(owned))
     notify = draw(_WAYS)
-    if isinstance(notify, OnDemand) and ALL_MATCHES in subscriber.policies.values():
+    policies_drawn = subscriber.policies.values()
+    if isinstance(notify, OnDemand) and any(isinstance(own, AllMatches) or own.at_most for own in policies_drawn):
         return subscriber
     return structs.replace(subscriber, notify=notify)
 

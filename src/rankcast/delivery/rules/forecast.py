@@ -16,12 +16,12 @@ only that it is not. With diversity the events chosen depend on each other, so n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
 from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, SlidingQueue, TopKWindowQueue
-from rankcast.delivery.rules.queues import Candidate, Queue, best, chosen, place, step
+from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, best, chosen, place, step
 from rankcast.model.policies import Diversity
 
 
@@ -41,7 +41,7 @@ class Forecast:
 
     `k` is how many are chosen, `place` where the event stands among these, if it does, and `competitor` the last of the
     others that are chosen without it, the one to beat. With `diverse`, they are chosen by rank and diversity.
-    `hopeless` says that k better ones stay as long.
+    `hopeless` says that k better ones stay as long. `before` are the deliveries that come before that of the event.
     """
 
     fate: ArrivalResult
@@ -54,14 +54,17 @@ class Forecast:
     reopens: datetime | None = None
     diverse: bool = False
     hopeless: bool = False
+    before: tuple[Delivered, ...] = ()
 
 
 def outlook(queue: Queue, candidate: Candidate, now: datetime) -> Forecast:
     """Return what would become of a candidate that arrived at `now`; the queue stays as it is."""
     before, _ = step(queue, None, now)
     after, delivered = step(queue, candidate, now)
-    if any(event.candidate.identity == candidate.identity for event in delivered):
-        return _standing(before, after, candidate, now, ArrivalResult.DELIVERED)
+    order = [event.candidate.identity for event in delivered]
+    if candidate.identity in order:
+        standing = _standing(before, after, candidate, now, ArrivalResult.DELIVERED)
+        return replace(standing, before=tuple(delivered[: order.index(candidate.identity)]))
     if not candidate.is_valid_at(now):
         return Forecast(ArrivalResult.EXPIRED)
     if isinstance(after, PeriodicQueue):

@@ -385,6 +385,9 @@ def loaded(folder: Path) -> CompiledSubscribers:
 
 def needs_hub(subscriber: Subscriber) -> str | None:
     """Return why a subscriber cannot be notified by a pipeline; None when it can."""
+    if any(policy.at_most for policy in subscriber.policies.values()) or subscriber.muted_until is not None:
+        what = "muted_until" if subscriber.muted_until is not None else "at_most"
+        return f"subscriber {shown(subscriber.id)}: {what} needs a hub; on Spark everything delivered is put out"
     if isinstance(subscriber.notify, AtOnce):
         return None
     return (

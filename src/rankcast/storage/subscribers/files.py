@@ -222,6 +222,8 @@ class _Reader:
             place = (*path, "zone")
             if "zone" in entry:
                 check_zone(entry["zone"])
+            place = (*path, "muted_until")
+            muted_until = _time(entry, "muted_until")
             place = (*path, "priorities")
             subscriber = Subscriber(
                 SubscriberId(entry["id"]),
@@ -233,6 +235,7 @@ class _Reader:
                 decay=decay,
                 notify=notify,
                 zone=entry.get("zone"),
+                muted_until=muted_until,
             )
             preference_ranks(subscriber)
         except DuplicateIdError as error:
@@ -387,6 +390,7 @@ def _subscriber_entry(subscriber: Subscriber) -> dict[str, Any]:
         decay=subscriber.decay and {"half_life": format_duration(subscriber.decay.half_life)},
         notify=None if subscriber.notify == AT_ONCE else notify_to_document(subscriber.notify),
         zone=subscriber.zone,
+        muted_until=subscriber.muted_until and format_time(subscriber.muted_until),
     )
 
 

@@ -1,24 +1,25 @@
 """How a subscriber's settings are written in files: policies, when it is notified, relevance, priorities.
 
-A policy is a mapping with its name and its numbers; `notify` is `at_once`, `on_demand`, or a mapping with the period of
-digests; a period is a duration, or a mapping that says what comes `every` day (or hour, week, month), and when; a
-relevance function is a mapping with its name and its numbers; a priority is "big before cheap", or a mapping where an
-id itself would make that ambiguous.
+A policy is a mapping with its name and its numbers, and perhaps with a cap or a list of them (`at_most`); `notify` is
+`at_once`, `on_demand`, or a mapping with the period of digests; a period is a duration, or a mapping that says what
+comes `every` day (or hour, week, month), and when; a relevance function is a mapping with its name and its numbers; a
+priority is "big before cheap", or a mapping where an id itself would make that ambiguous.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
 from rankcast.model.errors import InvalidSubscriptionError, shown
 from rankcast.model.periods import UNITS, Every, Period
 from rankcast.model.policies import (
+    ALL_MATCHES,
     AT_ONCE,
     AllMatches,
+    Cap,
     Continuous,
     Digest,
     Diversity,
@@ -28,6 +29,7 @@ from rankcast.model.policies import (
     Policy,
     Sliding,
     TopKWindow,
+    stated_settings,
 )
 from rankcast.model.relevance import Closeness, Cosine, IdealPoint, Relevance, Target
 from rankcast.model.subscriptions import Priority, SubscriptionId
@@ -53,9 +55,11 @@ def policy_from_document(entry: Mapping[str, Any]) -> Policy:
     return _POLICIES[entry["policy"]](**settings)
 
 
-def _read_setting(name: str, value: Any) -> int | Period | Diversity:
+def _read_setting(name: str, value: Any) -> int | Period | Diversity | tuple[Cap, ...]:
     if name == "diversity":
         return Diversity(**value)
+    if name == "at_most":
+        return tuple(map(_cap_from_document, value if isinstance(value, list) else [value]))
     if isinstance(value, Mapping):
         return period_from_document(value)
     return parse_duration(value) if name == "period" or isinstance(value, str) else int(value)
@@ -63,19 +67,34 @@ def _read_setting(name: str, value: Any) -> int | Period | Diversity:
 
 def policy_to_document(policy: Policy) -> dict[str, Any] | None:
     """Return the mapping of a policy; None for the default, which needs no words."""
-    if isinstance(policy, AllMatches):
+    if policy == ALL_MATCHES:
         return None
     entry = {"policy": next(name for name, kind in _POLICIES.items() if isinstance(policy, kind))}
-    settings = ((field.name, getattr(policy, field.name)) for field in fields(policy))
-    return entry | {name: _write_setting(value) for name, value in settings if value is not None}
+    return entry | {name: _write_setting(value) for name, value in stated_settings(policy)}
 
 
-def _write_setting(value: int | Period | Diversity) -> Any:
+def _write_setting(value: int | Period | Diversity | tuple[Cap, ...]) -> Any:
     if isinstance(value, Every):
         return period_to_document(value)
     if isinstance(value, Diversity):
         return {"sigma": value.sigma, **({"weights": dict(value.weights)} if value.weights else {})}
+    if isinstance(value, tuple):
+        caps = [_cap_to_document(cap) for cap in value]
+        return caps if len(caps) > 1 else caps[0]
     return format_duration(value) if isinstance(value, timedelta) else value
+
+
+def _cap_from_document(entry: Mapping[str, Any]) -> Cap:
+    """Return the cap of a mapping.
+
+    >>> _cap_from_document({"count": 1, "every": "week", "per": "company"}).every.unit
+    'week'
+    """
+    return Cap(int(entry["count"]), period_from_document(entry), entry.get("per"))
+
+
+def _cap_to_document(cap: Cap) -> dict[str, Any]:
+    return {"count": cap.count, **period_to_document(cap.every), **({} if cap.per is None else {"per": cap.per})}
 
 
 CALENDAR = ("at", "weekday", "day", "zone")
