@@ -130,8 +130,9 @@ def test_the_example_of_the_documentation_loads():
     page = (Path(__file__).parents[2] / "docs" / "files.md").read_text("utf-8")
     found = loads_subscribers(page.split("```yaml\n")[1].split("```")[0])
     assert found.problems == ()
-    assert [subscriber.id for subscriber in found.subscribers] == ["ana", "rui", "lia", "eva"]
+    assert [subscriber.id for subscriber in found.subscribers] == ["ana", "rui", "eva", "lia"]
     assert found.subscribers[2].subscriptions[0].relevance is not None
+    assert found.subscribers[3].policies == {None: Periodic(5, Every("day", at="08:00", zone="Europe/Lisbon"))}
 
 
 def test_defaults_are_those_of_the_model():
