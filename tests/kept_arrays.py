@@ -382,14 +382,11 @@ class Answer(NamedTuple):
     message: str = ""
 
 
-def answer_all(name: str, connection: Any) -> None:
+def answer_all(connection: Any) -> None:
     """Read and use whatever bytes come, in a process of its own, so that a kernel that is led astray ends only that."""
-    kept = KEPT[name]
     while True:
-        packed = connection.recv()
-        if packed is None:
-            return
-        connection.send(answer(kept, packed))
+        name, packed = connection.recv()
+        connection.send(answer(KEPT[name], packed))
 
 
 def answer(kept: Kept, packed: bytes) -> Answer:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kept_arrays import KEPT, answer_all
+from kept_arrays import KEPT, Answer, answer, answer_all
 from rankcast.containers.container import NO_CHECKSUM, TYPES, pack, unpack
 
 PREFIX = struct.Struct("<8sIIQ")
@@ -35,19 +35,18 @@ def test_what_is_kept_comes_back(name, seed):
 class Worker:
     """A process that reads and uses bytes; another one is started when it ends."""
 
-    def __init__(self, name):
-        self._name = name
+    def __init__(self):
         self._start()
 
     def _start(self):
         context = get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=answer_all, args=(self._name, theirs), daemon=True)
+        self._process = context.Process(target=answer_all, args=(theirs,), daemon=True)
         self._process.start()
         theirs.close()
 
-    def __call__(self, packed):
-        self._connection.send(packed)
+    def __call__(self, name, packed):
+        self._connection.send((name, packed))
         if not self._connection.poll(120):
             self.close()
             self._start()
@@ -65,11 +64,11 @@ class Worker:
         self._process.join()
 
 
-@pytest.fixture(scope="module", params=KEPT)
-def kept_and_worker(request):
-    worker = Worker(request.param)
-    yield KEPT[request.param], worker
-    worker.close()
+@pytest.fixture(scope="module")
+def worker():
+    found = Worker()
+    yield found
+    found.close()
 
 
 EXTREMES = st.sampled_from([0, 1, -1, 2, 3, 64, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63)])
@@ -165,13 +164,19 @@ def damaged(draw, packed):
 WRITTEN = {(name, seed): kept.write(kept.make(seed)) for name, kept in KEPT.items() for seed in (0, 1)}
 
 
+@pytest.mark.parametrize("name", KEPT)
 @settings(max_examples=max(200, settings.default.max_examples))
 @given(data=st.data(), seed=st.sampled_from([0, 1]))
-def test_what_was_damaged_or_made_up_is_refused_or_can_be_used(kept_and_worker, data, seed):
-    kept, worker = kept_and_worker
-    name = next(name for name, one in KEPT.items() if one is kept)
-    packed = WRITTEN[name, seed]
+def test_what_was_damaged_or_made_up_is_refused_or_can_be_used(worker, name, data, seed):
+    kept, packed = KEPT[name], WRITTEN[name, seed]
     ways = [changed_numbers(kept, packed), changed_arrays(kept, packed), changed_headers(kept, packed), damaged(packed)]
-    answer = worker(data.draw(data.draw(st.sampled_from(ways))))
+    answer = worker(name, data.draw(st.one_of(ways)))
     assert answer.outcome in ("used", "refused"), answer.message
     assert answer.outcome == "used" or answer.message.startswith(("InvalidFileError: ", "InvalidValueError: "))
+
+
+def test_a_rank_below_0_that_decays_can_be_used():
+    kept = KEPT["compiled subscribers"]
+    found = unpack(WRITTEN["compiled subscribers", 0], kept.kind, kept.version)
+    arrays = {**found.arrays, "ranks.weight": -found.arrays["ranks.weight"]}
+    assert answer(kept, pack(kept.kind, kept.version, arrays, found.metadata)) == Answer("used")

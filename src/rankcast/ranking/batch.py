@@ -168,7 +168,7 @@ def _score(rank: float, time: int, days: int, rest: int) -> float:
     """Return what orders events; NaN where the quotient cannot be rounded once here."""
     if days == 0 and rest == 0:
         return rank
-    if rank == 0:
+    if rank <= 0:  # below 0 only where a file of ranks was damaged
         return _LOWEST
     since = time - _LANDMARK
     if days > _EXACT_DAYS or since > EXACT or since < -EXACT:
