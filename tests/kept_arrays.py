@@ -40,6 +40,7 @@ from rankcast.storage.index_files import INDEX, INDEX_VERSION, load_index, save_
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 POLICIES = (
     Sliding(2, 5),
+    Sliding(2, 5, ties="keep"),
     TopKWindow(2, timedelta(microseconds=30)),
     TopKWindow(1, 4),
     Continuous(3),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rankcast.model.policies import OnDemand as OnDemand
     from rankcast.model.policies import Periodic as Periodic
     from rankcast.model.policies import Sliding as Sliding
+    from rankcast.model.policies import TieRule as TieRule
     from rankcast.model.policies import TopKWindow as TopKWindow
     from rankcast.model.relevance import Closeness as Closeness
     from rankcast.model.relevance import Cosine as Cosine
@@ -82,6 +83,7 @@ __getattr__, __dir__, __all__ = loading(
             "OnDemand",
             "Periodic",
             "Sliding",
+            "TieRule",
             "TopKWindow",
         ),
         "rankcast.model.relevance": ("Closeness", "Cosine", "Decay", "IdealPoint", "Target"),

@@ -251,6 +251,33 @@ class TestMatch:
         again = run("match", events, "--subscribers", people, "--json", "--now", "2026-03-01T08:00:00Z")
         assert (told.exit_code, again.stdout) == (0, told.stdout)
 
+    def test_a_k_that_limited_little_because_of_ties_is_a_warning(self, people, events):
+        """Relevance gives all the same rank here, which what is stated does not tell."""
+        times = ((f"{minute}", f"2026-03-01T09:{minute:02}:00Z") for minute in range(20))
+        write_events(events, *(EVENTS[0] | {"id": name, "time": time} for name, time in times))
+        closeness = "relevance: {function: closeness, targets: {rooms: {value: 4, scale: 4}}}"
+        text = "version: 1\nsubscribers:\n- {id: ana, deliver: {policy: sliding, k: 3, window: 10%s}, "
+        text += f"subscriptions: [{{filter: rent > 1, {closeness}}}]}}"
+        people.write_text(text % "")
+        assert run("match", events, "--subscribers", people).stderr.strip() == (
+            f"{people}: warning: subscriber 'ana': deliver: 20 of 20 matches were delivered, 19 of them with a rank "
+            "that one before had, so k limited little; what helps is ties: keep, ranks that differ, or a relevance"
+        )
+        people.write_text(text % ", ties: keep")
+        found = run("match", events, "--subscribers", people)
+        assert found.stderr == ""
+        assert "20 matches, 6 delivered" in found.stdout
+
+    @pytest.mark.parametrize("command", ["match", "check"])
+    def test_stated_ranks_that_make_k_meaningless_are_a_warning_before_anything_is_delivered(
+        self, people, events, command
+    ):
+        people.write_text(PEOPLE.replace("rank: 0.6", "rank: 0.9"))
+        files = [events, "--subscribers", people] if command == "match" else [people]
+        found = run(command, *files)
+        assert found.exit_code == 0
+        assert "people.yaml:4: warning: subscriber 'ana': deliver: all matches have the same" in found.output
+
     def test_a_lateness_that_is_no_duration_is_refused(self, people, events):
         result = run("match", events, "--subscribers", people, "--lateness", "soon")
         assert result.exit_code == 1

@@ -1,5 +1,6 @@
 """What would become of an event: the forecast comes true, and not a moment earlier."""
 
+from dataclasses import replace as replaced
 from datetime import timedelta
 
 from hypothesis import given
@@ -8,10 +9,19 @@ from msgspec.structs import replace
 
 import rule_builders
 from rankcast.delivery.rules.forecast import ArrivalResult, outlook
-from rankcast.delivery.rules.policies import new_queue
+from rankcast.delivery.rules.policies import changed_queue, new_queue
 from rankcast.delivery.rules.queues import finished, step
 from rankcast.model.events import Identity
-from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import (
+    ALL_MATCHES,
+    Continuous,
+    Diversity,
+    Periodic,
+    Sliding,
+    TieRule,
+    TopKWindow,
+    keeps_ties,
+)
 from rule_builders import after, at, seconds
 
 LOWEST = -1.0
@@ -22,11 +32,12 @@ def candidate(name, minute, score, expires=None):
 
 
 windows = st.integers(1, 4) | st.integers(1, 9).map(seconds)
+ties = st.sampled_from(TieRule)
 policies = st.one_of(
     st.just(ALL_MATCHES),
-    st.builds(Continuous, st.integers(0, 3)),
-    st.builds(Sliding, st.integers(0, 3), st.integers(1, 4)),
-    st.builds(TopKWindow, st.integers(0, 3), windows),
+    st.builds(Continuous, st.integers(0, 3), ties=ties),
+    st.builds(Sliding, st.integers(0, 3), st.integers(1, 4), ties=ties),
+    st.builds(TopKWindow, st.integers(0, 3), windows, ties=ties),
     st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(seconds)),
 )
 
@@ -51,6 +62,11 @@ def test_a_forecast_comes_true(policy, sequence):
         return
     if seen.hopeless and not isinstance(policy, Periodic):
         assert last.identity not in {one.identity for one in queue.held}
+    if seen.fate is ArrivalResult.TIED:
+        newer = changed_queue(after(policy, earlier), replaced(policy, ties=TieRule.NEWER), last.time)
+        assert keeps_ties(policy)
+        assert seen.competitor.score >= last.score
+        assert has(step(newer, last, last.time)[1], last)
     if isinstance(policy, TopKWindow):
         _, later = finished(queue)
         instants = [one.time for one in later if one.candidate.identity == last.identity]
@@ -65,12 +81,12 @@ def test_a_forecast_comes_true(policy, sequence):
         assert has(delivered, last) == (seen.place is not None and seen.place <= policy.k)
 
 
-@given(st.integers(1, 3), arrivals())
-def test_continuous_delivery_lets_an_event_of_that_rank_pass_from_then_on(k, sequence):
+@given(st.integers(1, 3), ties, arrivals())
+def test_continuous_delivery_lets_an_event_of_that_rank_pass_from_then_on(k, ties, sequence):
     *earlier, last = sequence
-    queue = after(Continuous(k), earlier)
+    queue = after(Continuous(k, ties=ties), earlier)
     seen = outlook(queue, last, last.time)
-    if seen.fate is ArrivalResult.OUTRANKED:
+    if seen.fate in (ArrivalResult.OUTRANKED, ArrivalResult.TIED):
         again = replace(last, expires=None)
         if seen.reopens is None:
             assert not has(step(queue, again, at(10_000))[1], again)

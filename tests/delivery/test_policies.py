@@ -21,8 +21,10 @@ from rankcast.model.policies import (
     OnDemand,
     Periodic,
     Sliding,
+    TieRule,
     TopKWindow,
     check_notify,
+    keeps_ties,
 )
 from rankcast.model.times import EARLIEST, LATEST
 from rankcast.testing.definitions import ExpectedDelivery, Offer, due
@@ -91,12 +93,13 @@ def test_an_event_that_has_expired_before_its_time_does_not_date_back_what_arriv
 
 
 WINDOWS = st.integers(1, 5) | st.integers(1, 20)
+TIES = st.sampled_from(TieRule)
 POLICIES = st.one_of(
     st.just(AllMatches()),
-    st.builds(Continuous, st.integers(0, 4)),
-    st.builds(Periodic, st.integers(0, 4), st.integers(1, 5).map(seconds), DIVERSITIES),
-    st.builds(Sliding, st.integers(0, 4), WINDOWS, DIVERSITIES),
-    st.builds(TopKWindow, st.integers(0, 4), WINDOWS | WINDOWS.map(seconds), DIVERSITIES),
+    st.builds(Continuous, st.integers(0, 4), ties=TIES),
+    st.builds(Periodic, st.integers(0, 4), st.integers(1, 5).map(seconds), DIVERSITIES, ties=TIES),
+    st.builds(Sliding, st.integers(0, 4), WINDOWS, DIVERSITIES, ties=TIES),
+    st.builds(TopKWindow, st.integers(0, 4), WINDOWS | WINDOWS.map(seconds), DIVERSITIES, ties=TIES),
 )
 
 
@@ -145,6 +148,12 @@ def outstays(queue, one, other):
     return one.arrival > other.arrival and one.outlives(other)
 
 
+def holds_back_for_as_long(queue, one, other):
+    """Whether a delivered event scores as high as another one and leaves no sooner; of equal ones the later does."""
+    both = one.score == other.score and outstays(queue, other, one)
+    return one.score >= other.score and outstays(queue, one, other) and (not both or place(one) < place(other))
+
+
 @given(streams(), POLICIES)
 def test_a_queue_holds_no_more_than_can_still_be_among_its_best(stream, policy):
     assume(getattr(policy, "diversity", None) is None)
@@ -156,8 +165,11 @@ def test_a_queue_holds_no_more_than_can_still_be_among_its_best(stream, policy):
             if isinstance(policy, Periodic):
                 assert len(before) < policy.k
                 assert one.is_valid_at(queue.end)
-            else:
-                assert sum(outstays(queue, other, one) for other in before) < policy.k
+            elif sum(outstays(queue, other, one) for other in before) >= policy.k:
+                assert keeps_ties(policy)
+                delivered = [other for other in queue.held if other.identity in queue.delivered]
+                assert one in delivered
+                assert sum(holds_back_for_as_long(queue, other, one) for other in delivered) < policy.k
 
 
 def film(second, genre, director, rank, expires=None):

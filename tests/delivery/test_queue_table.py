@@ -26,7 +26,7 @@ from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, step
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
-from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding, TieRule, TopKWindow
 from rankcast.model.times import LAST_INSTANT, NEVER, microseconds
 from rankcast.testing.strategies import calendars
 
@@ -35,18 +35,20 @@ DIVERSITIES = st.builds(Diversity, st.sampled_from((0.0, 0.3, 0.5, 1.0)), WEIGHT
 PERIODS = st.integers(1, 9).map(ticks) | calendars()
 PACES = st.sampled_from((1, 7 * 3_600_000_000))
 WINDOWS = st.integers(1, 9) | st.integers(1, 60)
+TIES = st.sampled_from(TieRule)
 PLAIN = st.one_of(
     st.just(AllMatches()),
-    st.builds(Continuous, st.integers(0, 4)),
-    st.builds(Periodic, st.integers(0, 4), PERIODS),
-    st.builds(Sliding, st.integers(0, 4), WINDOWS),
-    st.builds(TopKWindow, st.integers(0, 4), WINDOWS | WINDOWS.map(ticks)),
+    st.builds(Continuous, st.integers(0, 4), ties=TIES),
+    st.builds(Periodic, st.integers(0, 4), PERIODS, ties=TIES),
+    st.builds(Sliding, st.integers(0, 4), WINDOWS, ties=TIES),
+    st.builds(TopKWindow, st.integers(0, 4), WINDOWS | WINDOWS.map(ticks), ties=TIES),
 )
+SPANS = st.integers(1, 9).map(ticks)
 DIVERSE = st.one_of(
-    st.builds(Periodic, st.integers(0, 4), PERIODS, DIVERSITIES),
-    st.builds(Sliding, st.integers(0, 4), st.integers(1, 9), DIVERSITIES),
-    st.builds(TopKWindow, st.integers(0, 4), st.integers(1, 9) | st.integers(1, 9).map(ticks), DIVERSITIES),
-    st.sampled_from((AllMatches(), Continuous(2), Sliding(2, 5), Periodic(2, ticks(3)))),
+    st.builds(Periodic, st.integers(0, 4), PERIODS, DIVERSITIES, ties=TIES),
+    st.builds(Sliding, st.integers(0, 4), st.integers(1, 9), DIVERSITIES, ties=TIES),
+    st.builds(TopKWindow, st.integers(0, 4), st.integers(1, 9) | st.integers(1, 9).map(ticks), DIVERSITIES, ties=TIES),
+    st.sampled_from((AllMatches(), Continuous(2), Sliding(2, 5, ties="keep"), Periodic(2, ticks(3)))),
 )
 SCORES = st.sampled_from([-np.inf, -2.5, -1.0, -0.0, 0.0, 1e-300, 0.5, 1.0, np.inf])
 RANKS = st.sampled_from((-0.0, 0.0, 0.1, 1 / 3, 0.5, 1.0))
@@ -197,6 +199,7 @@ WEIGHTED, UNWEIGHTED = Diversity(0.4, {"a": 0.1, "b": 0.7, "c": 0.2}), Diversity
     "policy",
     [
         Continuous(3),
+        Continuous(3, ties="keep"),
         Periodic(20, ticks(50)),
         Sliding(3, 40),
         TopKWindow(3, 40),
@@ -229,6 +232,30 @@ def test_long_streams_that_outgrow_every_first_room(policy, expiring):
     queues, known = QueueTable.of(run.policies), run.contents
     parts = [queues.take(part, known) for part in run.batches]
     assert gathered(count, [*parts, queues.finish(known)]) == run.expected
+
+
+@pytest.mark.parametrize("expiring", [False, True])
+@pytest.mark.parametrize("k", [1, 3, 40])
+@pytest.mark.parametrize(
+    "window", [Sliding, TopKWindow, lambda k, window, ties: TopKWindow(k, ticks(window), ties=ties)]
+)
+def test_windows_far_larger_than_k_keep_ties_as_the_steps_do(window, k, expiring):
+    """Long enough for every queue to drop what it does not need, and for its list to be made again."""
+    generator, rows = np.random.default_rng(k), 1_200
+    times, lives, scores = np.cumsum(generator.integers(0, 3, rows)), *generator.integers(1, (900, 3), (rows, 2)).T
+    stream = [
+        (0, event, int(time), int(time + life) if expiring else NEVER, float(score))
+        for event, (time, life, score) in enumerate(zip(times, lives, scores, strict=True))
+    ]
+    policy = window(k, 400, ties="keep")
+    queues = QueueTable.of([policy])
+    parts = [queues.take(rows_of(part)) for part in batches(stream, [700, 500])]
+    expected = new_queue(policy)
+    for _, event, time, expires, score in stream:
+        arriving = Candidate(Identity("s", f"{event:06}"), instant(time), score, instant(expires))
+        expected, _ = step(expected, arriving, arriving.time, closed=False)
+    assert held_by(queues.get(0, policy)) == held_by(expected)
+    assert gathered(1, [*parts, queues.finish()]) == stepped([policy], stream)
 
 
 def test_more_deliveries_than_rows_find_room():

@@ -18,7 +18,7 @@ from rankcast.delivery.stream.queue_changes import QueueChange, Reranked
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
-from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TieRule, TopKWindow
 from rankcast.model.times import EPOCH, NEVER, microseconds
 
 
@@ -28,12 +28,13 @@ def ticks(number):
 
 DIVERSITIES = st.none() | st.sampled_from([Diversity(0.5, {}), Diversity(0.3, {"c": 1.0})])
 
+TIES = st.sampled_from(TieRule)
 POLICIES = st.one_of(
     st.just(AllMatches()),
-    st.builds(Continuous, st.integers(0, 3)),
-    st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(ticks), DIVERSITIES),
-    st.builds(Sliding, st.integers(0, 3), st.integers(1, 6), DIVERSITIES),
-    st.builds(TopKWindow, st.integers(0, 3), st.integers(1, 6) | st.integers(1, 9).map(ticks), DIVERSITIES),
+    st.builds(Continuous, st.integers(0, 3), ties=TIES),
+    st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(ticks), DIVERSITIES, ties=TIES),
+    st.builds(Sliding, st.integers(0, 3), st.integers(1, 6), DIVERSITIES, ties=TIES),
+    st.builds(TopKWindow, st.integers(0, 3), st.integers(1, 6) | st.integers(1, 9).map(ticks), DIVERSITIES, ties=TIES),
 )
 
 

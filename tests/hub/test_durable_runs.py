@@ -27,18 +27,20 @@ from rankcast.model.policies import (
     OnDemand,
     Periodic,
     Sliding,
+    TieRule,
     TopKWindow,
 )
 from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.testing.clock import FakeClock
 
+TIES = st.sampled_from(TieRule)
 POLICIES = st.one_of(
     st.just(AllMatches()),
-    st.builds(Continuous, st.integers(0, 2)),
-    st.builds(Periodic, st.integers(1, 2), st.just(timedelta(seconds=3))),
-    st.builds(Sliding, st.integers(1, 2), st.integers(1, 4), st.none() | st.just(Diversity(0.5, {"x": 1}))),
-    st.builds(TopKWindow, st.integers(1, 2), st.integers(1, 4) | st.just(timedelta(seconds=3))),
+    st.builds(Continuous, st.integers(0, 2), ties=TIES),
+    st.builds(Periodic, st.integers(1, 2), st.just(timedelta(seconds=3)), ties=TIES),
+    st.builds(Sliding, st.integers(1, 2), st.integers(1, 4), st.none() | st.just(Diversity(0.5, {"x": 1})), ties=TIES),
+    st.builds(TopKWindow, st.integers(1, 2), st.integers(1, 4) | st.just(timedelta(seconds=3)), ties=TIES),
 )
 NAMES = st.sampled_from(["ana", "rui"])
 RANKS = st.sampled_from([{"x >= 0": 0.5}, {"x > 1": 1.0, "x > 0": 0.4, "true": 0.1}, {"x = 2": 0.3}])

@@ -11,7 +11,7 @@ import rankcast.hub.core
 from hub_builders import NOW, at, flat
 from rankcast.hub import Hub, Verdict
 from rankcast.model.errors import InvalidValueError
-from rankcast.model.policies import AT_ONCE, Continuous, Digest, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AT_ONCE, Continuous, Digest, Periodic, Sliding, TieRule, TopKWindow
 from rankcast.testing.clock import FakeClock
 from rankcast.testing.conformance import cases, check
 from rankcast.testing.definitions import ExpectedDelivery
@@ -62,11 +62,12 @@ def test_without_lateness_events_in_order_are_taken_as_ever(case):
 
 
 SECONDS = st.integers(1, 4).map(lambda number: timedelta(seconds=number))
+TIES = st.sampled_from(TieRule)
 POLICIES = st.one_of(
-    st.builds(Continuous, st.integers(1, 2)),
-    st.builds(Periodic, st.integers(1, 2), SECONDS),
-    st.builds(Sliding, st.integers(1, 2), st.integers(1, 4)),
-    st.builds(TopKWindow, st.integers(1, 2), SECONDS),
+    st.builds(Continuous, st.integers(1, 2), ties=TIES),
+    st.builds(Periodic, st.integers(1, 2), SECONDS, ties=TIES),
+    st.builds(Sliding, st.integers(1, 2), st.integers(1, 4), ties=TIES),
+    st.builds(TopKWindow, st.integers(1, 2), SECONDS, ties=TIES),
 )
 EVENTS = st.tuples(st.integers(0, 12), st.integers(0, 2))
 

@@ -3,6 +3,7 @@ every correction.
 """
 
 import itertools
+from dataclasses import replace as replaced
 from datetime import timedelta
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import rankcast as rc
 from rankcast.containers.container import pack
 from rankcast.delivery.engine.queue_table import QUEUE_TABLE, VERSION, ArrivalRows, QueueTable
-from rankcast.delivery.rules.policies import AnyQueue, changed_queue, new_queue
+from rankcast.delivery.rules.policies import AnyQueue, changed_queue, current, new_queue
 from rankcast.delivery.rules.queues import best, finished, step
 from rankcast.delivery.stream.lateness import Remembered
 from rankcast.language.lossless import decode, encode
@@ -89,6 +90,78 @@ class TestOrder:
         hub = subscribed(rc.Hub())
         found = [hub.publish(event(name, time=1, x=1), now=at(1)) for name in ("a", "b")]
         assert [len(notes) for notes in found] == [1, 1]
+
+
+WAYS = pytest.mark.parametrize("way", [timeline, batched], ids=["steps", "kernels"])
+
+
+class TestTies:
+    """Which of equally good events are delivered; one rank for all, but where scores are given."""
+
+    def one_rank(self, count):
+        return [candidate(time, 0.5, name=f"{time:03}") for time in range(count)]
+
+    @WAYS
+    def test_with_one_rank_sliding_delivers_200_of_200_and_6_where_ties_are_kept(self, way):
+        found = [way(Sliding(3, 100, ties=ties), self.one_rank(200)) for ties in ("newer", "keep")]
+        assert len(found[0]) == 200
+        assert [name for _, name in found[1]] == ["000", "001", "002", "100", "101", "102"]
+
+    @WAYS
+    def test_an_event_is_kept_back_while_k_delivered_ones_as_good_are_in_the_window(self, way):
+        arrivals = self.one_rank(9)
+        assert way(TopKWindow(1, 4, ties="keep"), arrivals) == [(0, "000"), (4, "004"), (8, "008")]
+        assert way(TopKWindow(1, seconds(4), ties="keep"), arrivals) == [(0, "000"), (4, "004"), (8, "008")]
+
+    @WAYS
+    def test_or_with_continuous_delivery_are_still_valid(self, way):
+        arrivals = [candidate(0, 0.5, expires=3), candidate(1, 0.5), candidate(2, 0.6), candidate(3, 0.5)]
+        assert [name for _, name in way(Continuous(1, ties="keep"), arrivals)] == ["0", "2"]
+        assert [name for _, name in way(Continuous(1, ties="keep"), arrivals[:2] + arrivals[3:])] == ["0", "3"]
+
+    @WAYS
+    def test_a_better_one_is_delivered_as_ever(self, way):
+        arrivals = [candidate(time, score) for time, score in enumerate((0.5, 0.5, 0.7, 0.7, 0.6, 0.9))]
+        assert [name for _, name in way(Sliding(1, 9, ties="keep"), arrivals)] == ["0", "2", "5"]
+
+    @WAYS
+    def test_when_a_delivered_one_leaves_the_newest_of_those_kept_back_comes_next(self, way):
+        arrivals = [candidate(0, 0.5, expires=4), candidate(1, 0.5), candidate(2, 0.5)]
+        assert way(TopKWindow(1, seconds(9), ties="keep"), arrivals) == [(0, "0"), (4, "2")]
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12),
+        st.integers(0, 4),
+        st.permutations(range(12)),
+    )
+    def test_both_wordings_of_the_rule_agree(self, window, k, ages):
+        """Fewer than k delivered score as high, best first; among equals the delivered come first, then the newer."""
+        events = [(score, was_delivered, age) for (score, was_delivered), age in zip(window, ages, strict=False)]
+        delivered = {one for one in events if one[1]}
+        for one in sorted(events, key=lambda event: (-event[0], event[2]))[:k]:
+            if one not in delivered and sum(other[0] >= one[0] for other in delivered) < k:
+                delivered.add(one)
+        first = sorted(events, key=lambda event: (-event[0], not event[1], event[2]))[:k]
+        assert delivered == {one for one in events if one[1]} | set(first)
+
+    @pytest.mark.parametrize(
+        "policy",
+        [
+            Periodic(2, seconds(5)),
+            Periodic(2, seconds(5), Diversity()),
+            Sliding(2, 4, Diversity()),
+            TopKWindow(2, 4, Diversity()),
+            TopKWindow(2, seconds(4), Diversity()),
+        ],
+        ids=str,
+    )
+    def test_nothing_changes_for_periods_and_with_diversity(self, policy):
+        arrivals = [candidate(time, 0.5, name=f"{time:03}", kind=time % 3) for time in range(20)]
+        assert timeline(replaced(policy, ties="keep"), arrivals) == timeline(policy, arrivals)
+
+    def test_a_rule_that_is_none_is_refused(self):
+        with pytest.raises(InvalidSubscriptionError, match="ties: 'older' is not one of newer, keep"):
+            Sliding(3, 100, ties="older")
 
 
 class TestRule1Continuous:
@@ -381,6 +454,26 @@ class TestRule11WhatAQueueHolds:
         assert self.held(Sliding(1, 3), arrivals[:3]) == ["1", "3"]
         assert batched(Sliding(1, 3), arrivals) == [(1, "1")]
 
+    @pytest.mark.parametrize("policy", [Sliding, TopKWindow])
+    def test_with_ties_kept_what_was_delivered_stays_while_it_holds_back_an_equal(self, policy):
+        """The first is not among what can still be the best, but the third is kept back by it."""
+        arrivals = [candidate(time, 0.5) for time in (1, 2, 3, 4)]
+        assert self.held(policy(1, 3), arrivals[:2]) == ["2"]
+        assert self.held(policy(1, 3, ties="keep"), arrivals[:2]) == ["1", "2"]
+        assert timeline(policy(1, 3, ties="keep"), arrivals) == [(1, "1"), (4, "4")]
+
+    def test_with_ties_kept_one_of_two_that_are_equal_and_leave_together_holds_back(self):
+        window = TopKWindow(2, seconds(9), ties="keep")
+        queue = after(window, (candidate(1, 0.5, name="a"), candidate(1, 0.5, name="b")))
+        assert [one.identity.id for one in queue.held] == ["a", "b"]
+        assert [one.identity.id for one in changed_queue(queue, replaced(window, k=1), at(2)).held] == ["a"]
+
+    def test_with_ties_kept_continuous_delivery_holds_what_its_list_shows(self):
+        """The first and the third are as good as the second and outlive it, and yet it is the second on the list."""
+        arrivals = [candidate(0, 0.5, expires=20), candidate(1, 0.5, expires=10), candidate(2, 0.9, expires=30)]
+        queue = after(Continuous(2, ties="keep"), arrivals)
+        assert [one.identity.id for one in current(queue, at(3))] == ["2", "1"]
+
     def test_after_a_larger_k_just_what_was_held_can_be_delivered(self):
         queue = after(Sliding(1, 9), (candidate(1, 0.3), candidate(2, 0.9), candidate(3, 0.1)))
         queue = changed_queue(queue, Sliding(5, 9), at(3))
@@ -397,6 +490,14 @@ class TestRule8Changes:
     def test_a_larger_k_acts_from_the_next_instant_on_what_is_still_held(self):
         assert self.next_delivered(changed_queue(self.held(TopKWindow(1, 9)), TopKWindow(2, 9), at(4))) == ["2"]
         assert self.next_delivered(changed_queue(self.held(Sliding(1, 9)), Sliding(3, 9), at(4))) == ["2", "3"]
+
+    def test_ties_act_from_the_next_instant_on_what_is_held(self):
+        queue = after(Sliding(1, 9), (candidate(1, 0.5), candidate(2, 0.5)))
+        queue, found = step(changed_queue(queue, Sliding(1, 9, ties="keep"), at(2)), candidate(3, 0.5), at(3))
+        assert found == []
+        assert [one.identity.id for one in queue.held] == ["2", "3"]
+        queue, found = step(changed_queue(queue, Sliding(1, 9), at(3)), candidate(4, 0.1), at(4))
+        assert names_of(found) == ["3"]
 
     def test_a_smaller_window_keeps_the_most_recent(self):
         assert self.next_delivered(changed_queue(self.held(Sliding(1, 9)), Sliding(1, 2), at(4))) == ["3"]
@@ -453,6 +554,7 @@ class TestRule10State:
         Sliding(2, 3),
         TopKWindow(2, 3),
         TopKWindow(2, seconds(4)),
+        Sliding(2, 3, ties="keep"),
         Sliding(2, 4, diversity=Diversity(0.3)),
     )
     STREAM = tuple(
@@ -480,7 +582,7 @@ class TestRule10State:
         with pytest.raises(InvalidValueError, match="version"):
             QueueTable.from_bytes(other)
 
-    @pytest.mark.parametrize("policy", POLICIES[:5])
+    @pytest.mark.parametrize("policy", POLICIES[:6])
     def test_kernels_deliver_what_the_steps_do(self, policy):
         plain = [candidate(t, one.score, None if t % 3 else t + 4, name=f"{t:02}") for t, one in enumerate(self.STREAM)]
         assert batched(policy, plain) == timeline(policy, plain)

@@ -21,6 +21,7 @@ from rankcast.model.policies import (
     OnDemand,
     Periodic,
     Sliding,
+    TieRule,
     TopKWindow,
 )
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
@@ -38,12 +39,15 @@ SECOND = timedelta(seconds=1)
 
 DIVERSITIES = st.none() | st.builds(Diversity, st.sampled_from((0.3, 0.8)), st.sampled_from(({}, {"x": 1.0})))
 WINDOWS = st.sampled_from((1, 3, 12, 40))
+TIES = st.sampled_from(TieRule)
 POLICIES = st.one_of(
     st.just(AllMatches()),
-    st.builds(Continuous, st.integers(0, 3)),
-    st.builds(Periodic, st.integers(0, 3), st.just(5 * SECOND), DIVERSITIES),
-    st.builds(Sliding, st.integers(0, 3), WINDOWS, DIVERSITIES),
-    st.builds(TopKWindow, st.integers(0, 3), WINDOWS | WINDOWS.map(lambda count: count * SECOND), DIVERSITIES),
+    st.builds(Continuous, st.integers(0, 3), ties=TIES),
+    st.builds(Periodic, st.integers(0, 3), st.just(5 * SECOND), DIVERSITIES, ties=TIES),
+    st.builds(Sliding, st.integers(0, 3), WINDOWS, DIVERSITIES, ties=TIES),
+    st.builds(
+        TopKWindow, st.integers(0, 3), WINDOWS | WINDOWS.map(lambda count: count * SECOND), DIVERSITIES, ties=TIES
+    ),
 )
 RELEVANCES = st.sampled_from(
     (None, Closeness([Target("x", 2, scale=4)]), IdealPoint([Target("x", 1)], reach=5.0), Cosine("v", (1.0, 0.5)))

@@ -148,6 +148,10 @@ def test_defaults_are_those_of_the_model():
         ("{policy: periodic, k: 2, period: 0.5}", Periodic(2, timedelta(milliseconds=500))),
         ("{policy: sliding, k: 2.0, window: 1e1}", Sliding(2, 10)),
         ("{policy: topkw, k: 2, window: 10}", TopKWindow(2, 10)),
+        ("{policy: topkw, k: 2, window: 10, ties: newer}", TopKWindow(2, 10)),
+        ("{policy: continuous, k: 2, ties: keep}", Continuous(2, ties="keep")),
+        ("{policy: periodic, k: 2, period: 15m, ties: keep}", Periodic(2, timedelta(minutes=15), ties="keep")),
+        ("{policy: sliding, k: 2, window: 10, ties: keep}", Sliding(2, 10, ties="keep")),
         ("{policy: topkw, k: 2, window: 1d}", TopKWindow(2, timedelta(days=1))),
         (
             "{policy: sliding, k: 3, window: 100, diversity: {sigma: 0.5, weights: {genre: 2}}}",
@@ -379,6 +383,45 @@ def test_a_filter_that_no_event_can_match_is_a_warning():
     assert str(problem) == "<text>:5: warning: subscriber 'a', subscription '1': no event can match this filter"
 
 
+ONE_RANK = [
+    "deliver: {policy: sliding, k: 3, window: 100}, subscriptions: [{filter: x > 1}, {filter: y > 1}]",
+    "deliver: {policy: continuous, k: 1}, subscriptions: [{filter: x > 1, rank: 0.4}, {filter: y > 1, rank: 0.4}]",
+    "deliver: {policy: topkw, k: 1, window: 9}, rank_by: weighted_sum, subscriptions: [{filter: x > 1}]",
+    "deliver: {policy: topkw, k: 9, window: 1h}, notify: {every: 1h}, subscriptions: [{filter: x > 1}]",
+    "subscriptions: [{filter: y > 1}, {filter: x > 1, deliver: {policy: sliding, k: 3, window: 100}}]",
+]
+SEVERAL_RANKS = [
+    "deliver: {policy: sliding, k: 3, window: 100, ties: keep}, subscriptions: [{filter: x > 1}]",
+    "deliver: {policy: sliding, k: 3, window: 100, diversity: {}}, subscriptions: [{filter: x > 1}]",
+    "deliver: {policy: sliding, k: 3, window: 3}, subscriptions: [{filter: x > 1}]",
+    "deliver: {policy: sliding, k: 0, window: 100}, subscriptions: [{filter: x > 1}]",
+    "deliver: {policy: sliding, k: 3, window: 9}, subscriptions: [{filter: x > 1}, {filter: y > 1, rank: 0.4}]",
+    "deliver: {policy: sliding, k: 3, window: 9}, rank_by: weighted_sum, "
+    "subscriptions: [{filter: x > 1}, {filter: y > 1}]",
+    "deliver: {policy: continuous, k: 3}, decay: {half_life: 1h}, subscriptions: [{filter: x > 1}]",
+    "deliver: {policy: continuous, k: 3}, notify: on_demand, subscriptions: [{filter: x > 1}]",
+    "deliver: {policy: periodic, k: 3, period: 1h}, subscriptions: [{filter: x > 1}]",
+    "deliver: {policy: sliding, k: 3, window: 9}, subscriptions: []",
+    "subscriptions: [{filter: x > 1}]",
+    "deliver: {policy: sliding, k: 1, window: 9}, subscriptions: [{filter: x > 1, relevance: {function: closeness, "
+    "targets: {x: 5}}}]",
+    "deliver: {policy: sliding, k: 1, window: 9}, priorities: [a before b], "
+    "subscriptions: [{id: a, filter: x > 1}, {id: b, filter: y > 1}]",
+]
+
+
+@pytest.mark.parametrize("text", ONE_RANK + SEVERAL_RANKS)
+def test_a_k_that_limits_little_as_all_matches_have_one_rank_is_a_warning(text):
+    found = loads_subscribers(f"version: 1\nsubscribers:\n- {{id: a, {text}}}")
+    assert len(found.subscribers) == 1
+    whose = "" if text.startswith("deliver") else ", subscription '2'"
+    expected = (
+        f"<text>:3: warning: subscriber 'a'{whose}: deliver: all matches have the same rank, and of equals the newer "
+        "is better, so k limits little; what helps is ties: keep, ranks that differ, or a relevance"
+    )
+    assert list(map(str, found.problems)) == ([expected] if text in ONE_RANK else [])
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
@@ -525,7 +568,7 @@ subscribers:
     assert (ana.notify, rui.notify, eva.notify) == (Digest(timedelta(seconds=90)), OnDemand(), AtOnce())
     assert ana.policies == {"1": TopKWindow(2, timedelta(minutes=15)), "2": AllMatches()}
     way = "is not at_once, on_demand, or a mapping with every (a duration such as 15m, or hour, day, week or month)"
-    assert [str(problem) for problem in found.problems] == [
+    assert [str(problem) for problem in found.problems if not problem.warning] == [
         "x.yaml:8: subscriber 'gil': notify: the policy of all matches holds nothing that could be read on demand; "
         "expected another policy",
         f"x.yaml:9: subscriber 'leo', notify: 'weekly' {way}",

@@ -23,6 +23,8 @@ def few_repeats(monkeypatch):
 def test_every_policy_is_measured_and_compared_with_and_without_expiry():
     report = delivery.run(SMALL)
     cases = {f"{name}{expiring} 12" for name in delivery.POLICIES for expiring in ("", " expiring")}
+    few = {f"{name} few ranks{expiring}" for name in delivery.PROMISED for expiring in ("", " expiring")}
+    cases |= {f"{case} {rule} 12" for case in few for rule in ("newer", "keep")}
     assert {(row.case, row.engine) for row in report.rows} == {
         (case, engine) for case in cases for engine in ("batched", "steps")
     }
@@ -31,7 +33,8 @@ def test_every_policy_is_measured_and_compared_with_and_without_expiry():
     assert all(one.equal and one.events == 5 * 6 * 30 for one in report.comparisons), report.comparisons
     shares = {one.case: one.value for one in report.figures if one.quantity == "delivered of the rows"}
     assert shares["all 12"] == 1
-    assert all(0 < share < 0.5 for case, share in shares.items() if not case.startswith("all"))
+    assert all(0 < share < 0.5 for case, share in shares.items() if not case.startswith(("all", "continuous few")))
+    assert all(shares[f"{case} keep 12"] < shares[f"{case} newer 12"] for case in few)
 
 
 def test_requirements_are_judged_for_the_policies_that_something_is_promised_about():
@@ -39,6 +42,7 @@ def test_requirements_are_judged_for_the_policies_that_something_is_promised_abo
     judged = [one.quantity for one in report.requirements]
     assert sum(quantity.endswith(": rows per second") for quantity in judged) == 8
     assert sum(quantity.endswith(": steps / batched") for quantity in judged) == 8
+    assert sum(quantity.endswith(": rate / newer") for quantity in judged) == 8
     sizes = {one.quantity: one for one in report.requirements if one.quantity.endswith(": bytes of a queue")}
     assert len(sizes) == 12
     assert all(one.holds for one in sizes.values())

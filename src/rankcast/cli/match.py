@@ -15,10 +15,11 @@ from rankcast.cli.output.streams import Problems, printable
 from rankcast.cli.output.terminal import console, progress, table
 from rankcast.cli.replay import Arrivals, Replay, compile_kernels, few_collections, in_order, shown_delivery
 from rankcast.hub import Notification
-from rankcast.model.errors import Problem, counted
+from rankcast.model.errors import Problem, counted, shown
 from rankcast.model.events import Event
-from rankcast.model.policies import OnDemand
+from rankcast.model.policies import OnDemand, passes_equals
 from rankcast.model.subscriptions import Subscriber
+from rankcast.ranking.preferences import AGAINST_TIES, queues_without_order
 from rankcast.storage.durations import format_duration
 from rankcast.storage.events.files import read_events
 from rankcast.storage.subscribers.files import admitted, load_advertisements, load_subscribers
@@ -62,6 +63,8 @@ def match_file(
             f"{format_duration(lateness)}"
         )
         problems.add(Problem(events, None, message, warning=True))
+    for message in _unlimited(replay):
+        problems.add(Problem(str(subscribers), None, message, warning=True))
     problems.close()
     if not as_json:
         _show(replay, first, limit, seconds)
@@ -95,7 +98,7 @@ def _sink(out: Path | None, *, to_stdout: bool) -> Iterator[Writer]:
 
 
 def _show(replay: Replay, first: list[Notification], limit: int, seconds: float) -> None:
-    shown = console()
+    screen = console()
     subscribers = {subscriber.id: subscriber for subscriber in replay.hub.subscribers}
     busiest = sorted(replay.tallies, key=lambda name: (-replay.tallies[name].matched.events, name))
     columns = {
@@ -108,19 +111,33 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
         "Delay": "right",
     }
     rows = [_row(subscribers[name], replay) for name in busiest[:limit]]
-    shown.print(table("Subscribers", columns, rows))
+    screen.print(table("Subscribers", columns, rows))
     if len(busiest) > limit:
-        shown.print(f"... and {len(busiest) - limit:,} more with fewer matches; --limit sets how many are shown")
-    shown.print()
+        screen.print(f"... and {len(busiest) - limit:,} more with fewer matches; --limit sets how many are shown")
+    screen.print()
     if first:
-        shown.print(table("First notifications", COLUMNS, map(notification_row, first)))
-        shown.print()
+        screen.print(table("First notifications", COLUMNS, map(notification_row, first)))
+        screen.print()
     subscriptions = sum(len(subscriber.subscriptions) for subscriber in subscribers.values())
-    shown.print(
+    screen.print(
         f"{counted(replay.events, 'event')}, {counted(len(subscribers), 'subscriber')}, "
         f"{counted(subscriptions, 'subscription')}: {counted(replay.matched, 'match', 'matches')}, "
         f"{replay.delivered:,} delivered, in {seconds:.1f} s"
     )
+
+
+def _unlimited(replay: Replay) -> Iterator[str]:
+    """Say of whom a k limited little because of ties, unless what is stated says so already."""
+    for subscriber in replay.hub.subscribers if replay.tallies else ():
+        tally, (policy, *others) = replay.tallies[subscriber.id], subscriber.policies.values()
+        if others or not passes_equals(policy) or queues_without_order(subscriber):
+            continue
+        delivered, matched = tally.delivered.events, tally.matched.events
+        if delivered > 3 * policy.k and 10 * delivered >= 9 * matched and 2 * tally.tied > delivered:
+            yield (
+                f"subscriber {shown(subscriber.id)}: deliver: {delivered:,} of {matched:,} matches were delivered, "
+                f"{tally.tied:,} of them with a rank that one before had, so k limited little; {AGAINST_TIES}"
+            )
 
 
 def _show_way_on(events: str, subscribers: Path, somebody: str) -> None:

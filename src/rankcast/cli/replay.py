@@ -34,6 +34,7 @@ from rankcast.model.policies import (
     Policy,
     Sliding,
     diversity_of,
+    keeps_ties,
 )
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
@@ -77,6 +78,7 @@ class Tally:
     events: list[Event] = field(default_factory=list)
     matched: RankCount = field(default_factory=RankCount)
     delivered: RankCount = field(default_factory=RankCount)
+    ranks: set[float] = field(default_factory=set)
     waited: timedelta = timedelta(0)
 
     @staticmethod
@@ -89,8 +91,14 @@ class Tally:
         """Count a notification."""
         event = notification.event
         self.delivered.add(notification.rank)
+        self.ranks.add(notification.rank)
         self.events.append(event)
         self.waited += notification.time - (event.time or notification.time)
+
+    @property
+    def tied(self) -> int:
+        """How many were delivered with a rank that another one had before."""
+        return self.delivered.events - len(self.ranks)
 
     @property
     def diversity(self) -> float:
@@ -236,21 +244,22 @@ def shown_policy(policy: Policy) -> str:
     'the best 3 of the last 100'
     >>> shown_policy(Sliding(k=3, window=100, diversity=Diversity()))
     'the diverse best 3 of the last 100'
-    >>> from rankcast.model.policies import TopKWindow
-    >>> shown_policy(TopKWindow(k=3, window=100))
-    'the best 3 at any time within 100 events'
+    >>> from rankcast.model.policies import TieRule, TopKWindow
+    >>> shown_policy(TopKWindow(k=3, window=100, ties=TieRule.KEEP))
+    'the best 3 at any time within 100 events, ties kept'
     """
     best = "the best" if diversity_of(policy) is None else "the diverse best"
+    kept = ", ties kept" if keeps_ties(policy) else ""
     if isinstance(policy, AllMatches):
         return "every match"
     if isinstance(policy, Continuous):
-        return f"the best {policy.k} so far"
+        return f"the best {policy.k} so far{kept}"
     if isinstance(policy, Sliding):
-        return f"{best} {policy.k} of the last {policy.window}"
+        return f"{best} {policy.k} of the last {policy.window}{kept}"
     if isinstance(policy, Periodic):
         return f"{best} {policy.k} every {format_period(policy.period)}"
     window = f"{policy.window} events" if isinstance(policy.window, int) else format_duration(policy.window)
-    return f"{best} {policy.k} at any time within {window}"
+    return f"{best} {policy.k} at any time within {window}{kept}"
 
 
 def shown_delivery(subscriber: Subscriber) -> str:

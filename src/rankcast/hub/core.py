@@ -455,7 +455,7 @@ def _not_seen(core: Core, queue: ServedQueue, event: Event, late: Late | None, n
 def _verdict(ahead: Forecast, notify: Notify) -> Verdict:
     """Return what becomes of an event for one who is notified in some way; a list to be read has the best k only."""
     fate = ahead.fate
-    if isinstance(notify, OnDemand) and fate in (ArrivalResult.DELIVERED, ArrivalResult.WAITING):
+    if isinstance(notify, OnDemand) and fate in (ArrivalResult.DELIVERED, ArrivalResult.WAITING, ArrivalResult.TIED):
         is_listed = ahead.k is None or (ahead.place is not None and ahead.place <= ahead.k)
         return Verdict.ON_DEMAND if is_listed else Verdict.OUTRANKED
     return Verdict.IN_DIGEST if isinstance(notify, Digest) and fate is ArrivalResult.DELIVERED else Verdict(fate.value)

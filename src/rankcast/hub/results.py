@@ -107,6 +107,7 @@ class Verdict(Enum):
     TOO_OLD = "too old for the window"
     WAITING = "waiting for the end of the period"
     OUTRANKED = "not among the best"
+    TIED = "no better than what was delivered"
     NOT_CHOSEN = "not among those it is for"
     IN_DIGEST = "in a digest"
     ON_DEMAND = "read on demand"
@@ -125,6 +126,7 @@ _WORDS = {
     Verdict.TOO_OLD: "not delivered: the event is too old for the window",
     Verdict.WAITING: "not delivered now: with rank {rank} it waits for the end of the period{standing}",
     Verdict.OUTRANKED: "not delivered now: with rank {rank} it is not among the best{by}{standing}{chance}",
+    Verdict.TIED: "not delivered now: with rank {rank} it is no better than {standing}{chance}",
     Verdict.NOT_CHOSEN: "not delivered: the subscriber is {standing}",
     Verdict.IN_DIGEST: "not handed over now: with rank {rank} it is in the next digest{standing}",
     Verdict.ON_DEMAND: "not handed over: with rank {rank} it is there to be read{standing}",
@@ -224,6 +226,14 @@ class Outcome:
         ahead = self.outlook
         if ahead is None or ahead.k is None:
             return ""
+        last = ""
+        if self.competitor is not None:
+            rank = self.competitor.rank
+            which = "so far" if ahead.k == 1 else "the last of them"
+            last = f", {which} event {self.competitor.event.id} with rank {rank:g}"
+        if self.verdict is Verdict.TIED:
+            which = "one that was delivered and is" if ahead.k == 1 else f"{ahead.k} that were delivered and are"
+            return f"{which} still {'valid' if ahead.place is None else 'in the window'}{last}"
         place = "not chosen so far, " if ahead.diverse and self.verdict is Verdict.WAITING else ""
         if ahead.place is not None:
             place = f"place {ahead.place}, "
@@ -231,11 +241,6 @@ class Outcome:
         chosen = "only the best is delivered" if ahead.k == 1 else f"the best {ahead.k} are delivered"
         if ahead.diverse and ahead.k > 1:
             chosen = f"the {ahead.k} best by rank and diversity are delivered"
-        last = ""
-        if self.competitor is not None:
-            rank = self.competitor.rank
-            which = "so far" if ahead.k == 1 else "the last of them"
-            last = f", {which} event {self.competitor.event.id} with rank {rank:g}"
         return f" ({place}{chosen}{end}{last})"
 
     @property

@@ -21,7 +21,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import Any, TypeAlias
+from enum import Enum
+from typing import Any, TypeAlias, TypeGuard
 
 from rankcast.model.errors import InvalidSubscriptionError, require, shown
 from rankcast.model.periods import Period, check_duration, check_period, in_zone
@@ -75,10 +76,10 @@ class Capped:
 
 
 def stated_settings(policy: Capped) -> list[tuple[str, Any]]:
-    """Return the settings of a policy that are not as they are by default, those that are given by name last."""
+    """Return the settings of a policy that are not as they are by default, those given by name last; a rule is text."""
     ordered = sorted(fields(policy), key=lambda each: each.kw_only is True)
-    stated = ((each, getattr(policy, each.name)) for each in ordered)
-    return [(each.name, value) for each, value in stated if value != each.default]
+    stated = [(each.name, getattr(policy, each.name)) for each in ordered if getattr(policy, each.name) != each.default]
+    return [(name, value.value if isinstance(value, TieRule) else value) for name, value in stated]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -93,62 +94,79 @@ class AllMatches(Capped):
 ALL_MATCHES = AllMatches()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Continuous(Capped):
-    """Deliver on arrival unless k valid events of higher rank were delivered before."""
+class TieRule(Enum):
+    """Which of equally good events come first: the newer ones, or those that were delivered already."""
 
-    k: int
+    NEWER = "newer"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BestK(Capped):
+    """What is common to the policies that deliver the best k. `ties` may be given as text.
+
+    With `ties="keep"` an event is delivered only while fewer than k delivered ones that still count are as good. So k
+    limits even where ranks are few. For periods, and with a diversity, it changes nothing.
+
+    >>> Continuous(3, ties="keep")
+    Continuous(k=3, ties='keep')
+    """
+
+    k: int = field(kw_only=False)
+    ties: TieRule = TieRule.NEWER
 
     def __post_init__(self) -> None:
         Capped.__post_init__(self)
         check_count("k", self.k, at_least=0)
+        known = [rule.value for rule in TieRule]
+        require(self.ties in (*TieRule, *known), "ties", self.ties, f"one of {', '.join(known)}")
+        object.__setattr__(self, "ties", TieRule(self.ties))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Periodic(Capped):
+class Continuous(BestK):
+    """Deliver on arrival unless k valid events of higher rank were delivered before."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Periodic(BestK):
     """Deliver the best k of each period when it ends: of one duration, or of a calendar."""
 
-    k: int
     period: Period
     diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
-        Capped.__post_init__(self)
-        check_count("k", self.k, at_least=0)
+        BestK.__post_init__(self)
         check_period("period", self.period)
         _check_diversity(self.diversity, self.k)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sliding(Capped):
+class Sliding(BestK):
     """Deliver what enters the best k of the `window` most recent matching events.
 
     >>> Sliding(k=3, window=100, diversity=Diversity(sigma=0.8)).diversity
     Diversity(sigma=0.8, weights={})
     """
 
-    k: int
     window: int
     diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
-        Capped.__post_init__(self)
-        check_count("k", self.k, at_least=0)
+        BestK.__post_init__(self)
         check_count("window", self.window, at_least=1)
         _check_diversity(self.diversity, self.k, self.window)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TopKWindow(Capped):
+class TopKWindow(BestK):
     """Deliver whatever is among the best k of a window (so many events, or so much time) at any instant."""
 
-    k: int
     window: int | timedelta
     diversity: Diversity | None = None
 
     def __post_init__(self) -> None:
-        Capped.__post_init__(self)
-        check_count("k", self.k, at_least=0)
+        BestK.__post_init__(self)
         if isinstance(self.window, timedelta):
             check_duration("window", self.window)
         else:
@@ -177,6 +195,21 @@ def policy_in_zone(policy: Policy, zone: str | None) -> Policy:
 def diversity_of(policy: Policy) -> Diversity | None:
     """Return by what a policy diversifies, or None."""
     return None if isinstance(policy, AllMatches | Continuous) else policy.diversity
+
+
+def keeps_ties(policy: Policy) -> bool:
+    """Whether `ties` is `keep` where that changes anything."""
+    if isinstance(policy, AllMatches | Periodic):
+        return False
+    return policy.ties is TieRule.KEEP and diversity_of(policy) is None
+
+
+def passes_equals(policy: Policy) -> TypeGuard[Continuous | Sliding | TopKWindow]:
+    """Whether of equally good events each newer one is delivered, and handed over, however small k is."""
+    if isinstance(policy, AllMatches | Periodic) or diversity_of(policy) is not None or policy.at_most:
+        return False
+    holds_more = isinstance(policy, Continuous) or isinstance(policy.window, timedelta) or policy.window > policy.k
+    return policy.ties is TieRule.NEWER and policy.k > 0 and holds_more
 
 
 def attributes_counted(policy: Policy) -> tuple[str, ...]:

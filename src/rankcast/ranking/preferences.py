@@ -28,6 +28,7 @@ from msgspec import Struct
 from rankcast.covering.specificity import Specificity
 from rankcast.model.errors import PriorityCycleError
 from rankcast.model.events import Event
+from rankcast.model.policies import passes_equals
 from rankcast.model.relevance import Decay, Relevance
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriptionId
 from rankcast.model.times import LATEST
@@ -44,6 +45,30 @@ def preference_ranks(subscriber: Subscriber) -> dict[SubscriptionId, float]:
     levels = winnow([subscription.id for subscription in subscriber.subscriptions], subscriber.priorities)
     ranks = {name: 1 / (level + 1) for level, names in enumerate(levels) for name in names}
     return {subscription.id: ranks[subscription.id] for subscription in subscriber.subscriptions}  # in their order
+
+
+AGAINST_TIES = "what helps is ties: keep, ranks that differ, or a relevance"
+
+
+def queues_without_order(subscriber: Subscriber) -> list[SubscriptionId | None]:
+    """Return the queues, by the names of their policies, that let all their matches pass, as these have the same rank.
+
+    >>> from rankcast.language.parser import parse_filter
+    >>> from rankcast.model.policies import Sliding
+    >>> from rankcast.model.subscriptions import Subscription
+    >>> wanted = Subscription("large", parse_filter("rooms > 2")), Subscription("cheap", parse_filter("rent < 500"))
+    >>> [queues_without_order(Subscriber("ana", wanted, Sliding(3, 100, ties=ties))) for ties in ("newer", "keep")]
+    [[None], []]
+    """
+    found: list[SubscriptionId | None] = []
+    ranks = preference_ranks(subscriber)
+    for name, policy in subscriber.policies.items():
+        competing = [held for held in subscriber.subscriptions if name == (None if held.deliver is None else held.id)]
+        is_one = len(competing) == 1 or subscriber.rank_by in (RankBy.MAX, RankBy.MIN)
+        is_plain = subscriber.decay is None and all(held.relevance is None for held in competing)
+        if passes_equals(policy) and is_one and is_plain and len({ranks[held.id] for held in competing}) == 1:
+            found.append(name)
+    return found
 
 
 def winnow(names: Collection[SubscriptionId], priorities: Collection[Priority]) -> list[list[SubscriptionId]]:

@@ -7,7 +7,7 @@ times. Floats are added in the order that docs/semantics.md states, because ties
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import NamedTuple
@@ -15,7 +15,17 @@ from typing import NamedTuple
 from rankcast.model.advertisements import AudienceLimit, Ties
 from rankcast.model.events import Identity
 from rankcast.model.periods import Period, period_end
-from rankcast.model.policies import AllMatches, Cap, Continuous, Diversity, Periodic, Policy, Sliding
+from rankcast.model.policies import (
+    AllMatches,
+    Cap,
+    Continuous,
+    Diversity,
+    Periodic,
+    Policy,
+    Sliding,
+    TieRule,
+    TopKWindow,
+)
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import EARLIEST, LATEST, TICK
@@ -52,14 +62,14 @@ def due(policy: Policy, offers: list[Offer]) -> list[ExpectedDelivery]:
     if isinstance(policy, AllMatches):
         return [_delivered(offer, offer.time) for offer in offers if offer.expires > offer.time]
     if isinstance(policy, Continuous):
-        return _continuous(policy.k, offers)
+        return _continuous(policy, offers)
     if isinstance(policy, Sliding):
         return _sliding(policy, offers)
     if isinstance(policy, Periodic):
         return _periodic(policy, offers)
     if isinstance(policy.window, timedelta):
-        return _timed(policy.k, policy.window, policy.diversity, offers)
-    return _counted(policy.k, policy.window, policy.diversity, offers)
+        return _timed(policy, policy.window, offers)
+    return _counted(policy, policy.window, offers)
 
 
 def in_digests(every: Period, policy: Policy, deliveries: list[ExpectedDelivery]) -> list[ExpectedDelivery]:
@@ -101,7 +111,7 @@ def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDe
     if isinstance(policy, AllMatches):
         return []
     if isinstance(policy, Continuous):
-        delivered = {delivery.event for delivery in _continuous(policy.k, seen)}
+        delivered = {delivery.event for delivery in _continuous(policy, seen)}
         held = [offer for offer in seen if offer.delivery.event in delivered]
         return [_delivered(offer, at) for offer in _best([offer for offer in held if offer.expires > at], policy.k)]
     if isinstance(policy, Periodic):
@@ -126,9 +136,19 @@ def _top(offers: list[Offer], k: int, diversity: Diversity | None) -> list[Offer
     return _best(offers, k) if diversity is None else _diverse(offers, k, diversity)
 
 
-def _best(offers: list[Offer], k: int) -> list[Offer]:
+def _best(offers: list[Offer], k: int, first: Collection[Identity] = ()) -> list[Offer]:
+    """Return the best k; of equals those named, then the newer."""
     ordered = sorted(offers, key=lambda offer: offer.delivery.event)
-    return sorted(ordered, key=lambda offer: (offer.delivery.rank, offer.time), reverse=True)[:k]
+    return sorted(
+        ordered, key=lambda offer: (offer.delivery.rank, offer.delivery.event in first, offer.time), reverse=True
+    )[:k]
+
+
+def _now_best(policy: Sliding | TopKWindow, offers: list[Offer], delivered: Collection[Identity]) -> list[Offer]:
+    """Return what a window wants to have delivered; with `ties: keep`, of equals what was delivered comes first."""
+    if policy.ties is TieRule.KEEP and policy.diversity is None:
+        return _best(offers, policy.k, delivered)
+    return _top(offers, policy.k, policy.diversity)
 
 
 def _diverse(offers: list[Offer], k: int, diversity: Diversity) -> list[Offer]:
@@ -162,11 +182,12 @@ def _distance(first: Offer, second: Offer, diversity: Diversity) -> float:
     return 1 - alike / total if total else 0.0
 
 
-def _continuous(k: int, offers: list[Offer]) -> list[ExpectedDelivery]:
+def _continuous(policy: Continuous, offers: list[Offer]) -> list[ExpectedDelivery]:
     delivered: list[Offer] = []
     for offer in _valid(offers):
         valid = [one for one in delivered if one.expires > offer.time]
-        if offer in _best([*valid, offer], k):
+        first = [one.delivery.event for one in valid] if policy.ties is TieRule.KEEP else []
+        if offer in _best([*valid, offer], policy.k, first):
             delivered.append(offer)
     return [_delivered(offer, offer.time) for offer in delivered]
 
@@ -181,12 +202,12 @@ def _best_of_period(policy: Periodic, offers: list[Offer], end: datetime) -> lis
     return _top(inside, policy.k, policy.diversity)
 
 
-def _timed(k: int, window: timedelta, diversity: Diversity | None, offers: list[Offer]) -> list[ExpectedDelivery]:
+def _timed(policy: TopKWindow, window: timedelta, offers: list[Offer]) -> list[ExpectedDelivery]:
     ends = {offer: min(offer.time + window, offer.expires) for offer in offers}
     found: dict[Identity, ExpectedDelivery] = {}
     for instant in sorted({*ends.values(), *(offer.time for offer in offers)} - {LATEST}):
         living = [offer for offer in offers if offer.time <= instant < ends[offer]]
-        for offer in _top(living, k, diversity):
+        for offer in _now_best(policy, living, found):
             found.setdefault(offer.delivery.event, _delivered(offer, instant))
     return list(found.values())
 
@@ -202,18 +223,18 @@ def _sliding(policy: Sliding, offers: list[Offer]) -> list[ExpectedDelivery]:
     window: list[Offer] = []
     for arriving in _valid(offers):
         window = [offer for offer in (*window, arriving) if offer.expires > arriving.time][-policy.window :]
-        for offer in _top(window, policy.k, policy.diversity):
+        for offer in _now_best(policy, window, found):
             found.setdefault(offer.delivery.event, _delivered(offer, arriving.time))
     return list(found.values())
 
 
-def _counted(k: int, window: int, diversity: Diversity | None, offers: list[Offer]) -> list[ExpectedDelivery]:
+def _counted(policy: TopKWindow, window: int, offers: list[Offer]) -> list[ExpectedDelivery]:
     """The most recent, of which some may have expired, looked at when one arrives and when one expires in between."""
     found: dict[Identity, ExpectedDelivery] = {}
     recent: list[Offer] = []
 
     def look(instant: datetime) -> None:
-        for offer in _top([offer for offer in recent if offer.expires > instant], k, diversity):
+        for offer in _now_best(policy, [offer for offer in recent if offer.expires > instant], found):
             found.setdefault(offer.delivery.event, _delivered(offer, instant))
 
     before = EARLIEST

@@ -54,6 +54,7 @@ from rankcast.model.policies import (
     Periodic,
     Policy,
     Sliding,
+    TieRule,
     TopKWindow,
     diversity_of,
 )
@@ -378,12 +379,13 @@ def policies_with(spans: tuple[timedelta, ...], *, most: int) -> SearchStrategy[
     """Draw a delivery policy of any kind with one of these spans of time, or a window of at most so many events."""
     k, counts, times = st.integers(0, 5), st.integers(1, most), st.sampled_from(spans)
     diversity, at_most = mostly(st.none(), diversities(), share=6), mostly(st.just(()), caps(spans), share=6)
+    ties = st.sampled_from(TieRule)
     return st.one_of(
         st.builds(AllMatches, at_most=at_most),
-        st.builds(Continuous, k, at_most=at_most),
-        st.builds(Periodic, k, times | calendars(), diversity, at_most=at_most),
-        st.builds(Sliding, k, counts, diversity, at_most=at_most),
-        st.builds(TopKWindow, k, counts | times, diversity, at_most=at_most),
+        st.builds(Continuous, k, ties=ties, at_most=at_most),
+        st.builds(Periodic, k, times | calendars(), diversity, ties=ties, at_most=at_most),
+        st.builds(Sliding, k, counts, diversity, ties=ties, at_most=at_most),
+        st.builds(TopKWindow, k, counts | times, diversity, ties=ties, at_most=at_most),
     )
 
 

@@ -2,7 +2,8 @@
 
 Every queue gets its events one by one, a millisecond apart, with random scores; rows come in batches, sorted by queue.
 Windows are filled first, and what is measured then is the steady state. The step functions get the rows of a few
-queues; what both deliver to these is compared. One thread, CPU time, the best batch of several.
+queues; what both deliver to these is compared. One thread, CPU time, the best batch of several. Where ranks are few,
+ties are many: there `ties: keep` is measured beside the default.
 
 `subscriptions` is the number of queues, `events` the number of rows that each has in a batch.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
@@ -21,7 +22,7 @@ from rankcast.delivery.engine.queue_table import ArrivalRows, QueueTable
 from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, step
 from rankcast.model.events import Identity
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TieRule, TopKWindow
 from rankcast.model.times import EPOCH, NEVER, TICK, microseconds
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
@@ -59,6 +60,7 @@ STEPPED = 20
 
 REPEATS = 5
 LEAST_ROWS_PER_SECOND, LEAST_TIMES_FASTER = 2e6, 50.0
+FEW_RANKS, LEAST_WITH_TIES_KEPT = 4, 0.8
 MOST_BYTES = 4096.0
 
 
@@ -70,6 +72,7 @@ class Work:
     rows: int
     seed: int
     expiring: bool
+    ranks: int | None = None  # how many; None: all differ
 
     def batch(self, number: int) -> ArrivalRows:
         """Return a batch, always the same for its number."""
@@ -81,7 +84,10 @@ class Work:
         time = (position + queue * STAGGER % WINDOW) * SPACING
         life = generator.integers(1, LONGEST_LIFE * SPACING, count) if self.expiring else None
         expires = np.full(count, NEVER) if life is None else time + life
-        return ArrivalRows(queue, position * self.queues + queue, time, expires, generator.random(count))
+        scores = generator.random(count)
+        if self.ranks is not None:
+            scores = np.floor(scores * self.ranks) / self.ranks
+        return ArrivalRows(queue, position * self.queues + queue, time, expires, scores)
 
 
 class Steps:
@@ -100,7 +106,7 @@ class Steps:
 
 
 def run(settings: Settings) -> Report:
-    """Measure every policy, with and without expiry."""
+    """Measure every policy, with and without expiry, then some with few ranks, and ties kept or not."""
     report = Report("delivery")
     queues = settings.subscriptions[0] if settings.subscriptions else DEFAULT_QUEUES
     for name, policy in POLICIES.items():
@@ -108,7 +114,24 @@ def run(settings: Settings) -> Report:
             work = Work(queues, settings.events or DEFAULT_ROWS, settings.seed, expiring)
             _measure(f"{name}{' expiring' if expiring else ''} {queues:,}", policy, work, settings, report)
             _judge(name, report)
+    for name, policy in POLICIES.items():
+        if name in PROMISED and not isinstance(policy, AllMatches):
+            for expiring in (False, True):
+                work = Work(queues, settings.events or DEFAULT_ROWS, settings.seed, expiring, FEW_RANKS)
+                _measure_ties(f"{name} few ranks{' expiring' if expiring else ''}", policy, work, settings, report)
     return report
+
+
+def _measure_ties(
+    case: str, policy: Continuous | Periodic | Sliding | TopKWindow, work: Work, settings: Settings, report: Report
+) -> None:
+    """Measure a policy as it is by default and with ties kept, one after the other."""
+    cases = {rule: f"{case} {rule.value} {work.queues:,}" for rule in TieRule}
+    for rule, named in cases.items():
+        _measure(named, replace(policy, ties=rule), work, settings, report)
+    rates = {one.case: one.value for one in report.figures if one.quantity == "rows per second"}
+    ratio = rates[cases[TieRule.KEEP]] / rates[cases[TieRule.NEWER]]
+    report.require(f"{cases[TieRule.KEEP]}: rate / newer", Bound.AT_LEAST, LEAST_WITH_TIES_KEPT, ratio)
 
 
 def _measure(case: str, policy: Policy, work: Work, settings: Settings, report: Report) -> None:

@@ -29,7 +29,16 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.model.periods import Every
-from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding, diversity_of
+from rankcast.model.policies import (
+    AllMatches,
+    Continuous,
+    Diversity,
+    Periodic,
+    Policy,
+    Sliding,
+    diversity_of,
+    keeps_ties,
+)
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, TICK
 
 LONGEST = LAST_INSTANT - FIRST_INSTANT
@@ -46,7 +55,8 @@ class LineWords(NamedTuple):
     `next`: no event held leaves by itself before it; for periods, their end. `unseen`: an instant whose arrivals have
     entered but which has not been evaluated. `head`: the first slot in use. `top`: how many are listed among the best.
     `setting`: by which diversity it selects, from 1 on; 0 for none. `entered`: how many entered. `stray`: all that
-    entered a window of time after so many leave it in the order in which they came.
+    entered a window of time after so many leave it in the order in which they came. `ties`: 1 where what was delivered
+    comes before what scores as high.
     """
 
     kind: int
@@ -64,9 +74,10 @@ class LineWords(NamedTuple):
     setting: int = 0
     entered: int = 0
     stray: int = 0
+    ties: int = 0
 
 
-LINE = LineWords(*range(15))
+LINE = LineWords(*range(16))
 
 
 class SlotWords(NamedTuple):
@@ -105,7 +116,8 @@ def _line(policy: Policy, settings: Mapping[Diversity, int], calendars: Mapping[
     kind, k, window, span = _described(policy, calendars)
     diversity = diversity_of(policy)
     setting = 0 if diversity is None else settings[diversity]
-    return LineWords(kind, min(k, LONGEST), min(window, LONGEST), min(span, LONGEST), setting=setting)
+    sizes = min(k, LONGEST), min(window, LONGEST), min(span, LONGEST)
+    return LineWords(kind, *sizes, setting=setting, ties=int(keeps_ties(policy)))
 
 
 def _described(policy: Policy, calendars: Mapping[Every, int]) -> tuple[int, int, int, int]:

@@ -120,13 +120,14 @@ from rankcast.model.policies import (
     Periodic,
     Policy,
     Sliding,
+    TieRule,
     TopKWindow,
     diversity_of,
 )
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, instant_of, microseconds
 from rankcast.ranking.batch import ROW_QUEUE
 
-QUEUE_TABLE, VERSION = "queue table", 5
+QUEUE_TABLE, VERSION = "queue table", 6
 """Kind and version of the packed state."""
 
 MOST_CALENDARS = 1 << 20
@@ -145,6 +146,7 @@ STATE: Columns = {
             LINE.size: below("held and one"),
             LINE.setting: below("settings and one"),
             LINE.entered: Range(),
+            LINE.ties: below(2),
             **dict.fromkeys((LINE.start, LINE.head, LINE.top, LINE.stray), below(1)),
         },
     ),
@@ -729,15 +731,16 @@ def _policy_of(line: Array, calendars: Iterable[Every]) -> Policy:
     """Return the policy of a line; of its diversity, only that it has one."""
     kind, k, window, span = (int(line[word]) for word in (LINE.kind, LINE.k, LINE.window, LINE.span))
     diversity = Diversity() if line[LINE.setting] else None
+    ties = TieRule.KEEP if line[LINE.ties] else TieRule.NEWER
     if kind == ALL:
         return ALL_MATCHES
     if kind == CONTINUOUS:
-        return Continuous(k)
+        return Continuous(k, ties=ties)
     if kind == PERIODIC:
         return Periodic(k, timedelta(microseconds=span) if span > 0 else tuple(calendars)[~span], diversity)
     if kind == SLIDING:
-        return Sliding(k, window, diversity)
-    return TopKWindow(k, timedelta(microseconds=span) if kind == TIME_WINDOW else window, diversity)
+        return Sliding(k, window, diversity, ties=ties)
+    return TopKWindow(k, timedelta(microseconds=span) if kind == TIME_WINDOW else window, diversity, ties=ties)
 
 
 def _queue_of(line: Array, slots: Array, policy: Policy, content_of: ContentOf | None = None) -> Queue:
@@ -824,6 +827,10 @@ def _check_lines(queues: Array, held: Array, calendars: int) -> None:
         ),
         ((kinds == ALL) & (counts > 0), "a queue of all matches that holds some"),
         (diversifies & ~is_window & (kinds != PERIODIC), "a queue that cannot diversify and does"),
+        (
+            (queues[:, LINE.ties] > 0) & (diversifies | ((kinds != CONTINUOUS) & ~is_window)),
+            "ties are kept where they cannot be",
+        ),
         ((kinds == TIME_WINDOW) & (queues[:, LINE.window] != LONGEST), "a window of time that counts events"),
         (is_window & (counts > queues[:, LINE.window]), "a window that holds more events than it has"),
         (counts != queues[:, LINE.capacity], "room for more or fewer events than are held"),

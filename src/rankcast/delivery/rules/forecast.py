@@ -10,6 +10,9 @@ way. An event that is not delivered at once may be later, if nothing better come
 - never with continuous delivery, which decides on arrival; `reopens` tells from when on an event of that rank passes;
 - never when at least k better ones stay as long: the event is `hopeless`, and its queue does not hold it.
 
+With `ties: keep` an event can be among the best and still be kept back, by k delivered ones that are as good: `TIED`.
+Those are ahead of it then.
+
 A queue holds only what can still be among its best k, so the place of an event is known if it is among these, and else
 only that it is not. With diversity the events chosen depend on each other, so no forecast is made. Cost: a step.
 """
@@ -21,8 +24,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, SlidingQueue, TopKWindowQueue
-from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, best, chosen, place, step
-from rankcast.model.policies import Diversity
+from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, best, chosen, ordered, place, step
+from rankcast.model.policies import Diversity, keeps_ties
 
 
 class ArrivalResult(Enum):
@@ -33,6 +36,7 @@ class ArrivalResult(Enum):
     TOO_OLD = "too old for the window"
     WAITING = "waiting for the end of the period"
     OUTRANKED = "not among the best"
+    TIED = "no better than what was delivered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,9 @@ class Forecast:
     """The standing of an event that arrives in a queue.
 
     `k` is how many are chosen, `place` where the event stands among these, if it does, and `competitor` the last of the
-    others that are chosen without it, the one to beat. With `diverse`, they are chosen by rank and diversity.
-    `hopeless` says that k better ones stay as long. `before` are the deliveries that come before that of the event.
+    others that are chosen without it, the one to beat; of a tied event, the last of those that keep it back. With
+    `diverse`, they are chosen by rank and diversity. `hopeless` says that k better ones stay as long. `before` are the
+    deliveries that come before that of the event.
     """
 
     fate: ArrivalResult
@@ -71,7 +76,17 @@ def outlook(queue: Queue, candidate: Candidate, now: datetime) -> Forecast:
         return _standing(before, after, candidate, now, ArrivalResult.WAITING)
     if isinstance(after, TopKWindowQueue) and isinstance(before, TopKWindowQueue) and after.entered == before.entered:
         return Forecast(ArrivalResult.TOO_OLD)
-    return _standing(before, after, candidate, now, ArrivalResult.OUTRANKED)
+    kept_back = ArrivalResult.TIED if _is_tied(before, after, candidate, now) else ArrivalResult.OUTRANKED
+    return _standing(before, after, candidate, now, kept_back)
+
+
+def _is_tied(before: Queue, after: Queue, candidate: Candidate, now: datetime) -> bool:
+    """Whether a candidate that is not delivered is among the best k all the same, as newer ones come before equals."""
+    if isinstance(before, ContinuousQueue):
+        return sum(place(event) < place(candidate) for event in before.held_at(now)) < before.policy.k
+    if not isinstance(after, SlidingQueue | TopKWindowQueue) or after.policy.diversity is not None:
+        return False
+    return any(event.identity == candidate.identity for event in best(after.held, after.policy.k))
 
 
 def _standing(before: Queue, after: Queue, candidate: Candidate, now: datetime, fate: ArrivalResult) -> Forecast:
@@ -86,8 +101,7 @@ def _standing(before: Queue, after: Queue, candidate: Candidate, now: datetime, 
 
 def _continuous(queue: ContinuousQueue, candidate: Candidate, now: datetime, fate: ArrivalResult) -> Forecast:
     k = queue.policy.k
-    valid = [event for event in queue.delivered if event.is_valid_at(now)]
-    higher = best((event for event in valid if place(event) < place(candidate)), len(valid))
+    higher = ordered(event for event in queue.held_at(now) if queue.holds_back(event, candidate))
     competitor = higher[k - 1] if 0 < k <= len(higher) else None
     surplus = len(higher) - k  # of the higher ones, one more than this has to expire
     expiries = sorted(event.expires for event in higher if event.expires is not None)
@@ -122,7 +136,14 @@ def _windowed(queue: SlidingQueue | TopKWindowQueue, candidate: Candidate, fate:
     entered = next((event for event in held if event.identity == candidate.identity), None)
     if entered is None:
         return Forecast(fate, policy.k, None, competitor, hopeless=True)
-    ahead = [event for event in others if place(event) < place(candidate)]
+    first = queue.delivered if keeps_ties(policy) else frozenset()
+    if fate is ArrivalResult.TIED:
+        competitor = best((event for event in others if event.identity in first), policy.k)[-1]
+    ahead = [
+        event
+        for event in others
+        if place(event) < place(candidate) or (event.identity in first and event.score == candidate.score)
+    ]
     surplus = len(ahead) - policy.k  # of those ahead, one more than this has to leave
     enters = enters_after = None
     if isinstance(queue, TopKWindowQueue):
@@ -131,7 +152,7 @@ def _windowed(queue: SlidingQueue | TopKWindowQueue, candidate: Candidate, fate:
     if not isinstance(policy.window, timedelta):
         pushed_out = sorted(event.arrival for event in ahead)[surplus]
         enters_after = policy.window - (queue.entered - pushed_out) if pushed_out < entered.arrival else None
-    return Forecast(fate, policy.k, None, competitor, enters=enters, enters_after=enters_after)
+    return Forecast(fate, policy.k, standing, competitor, enters=enters, enters_after=enters_after)
 
 
 def _compared(

@@ -17,13 +17,17 @@ Two also decide when time passes:
   enter before it is evaluated. With a window of so many events, the oldest leaves as the newest enters; an expired
   event leaves when it expires, but keeps its place: it is still one of the w most recent.
 
+Which of equally good events these are, `ties` says. The order of a queue decides by default: the newer one comes first,
+so where ranks are few, k limits little. With `ties: keep` an event is delivered only while fewer than k delivered ones
+that are still in the window, or with continuous delivery still valid, score at least as high.
+
 A queue holds what can still be among its best k, delivered or not, and no more (`queues.needed`). Of continuous
 delivery that are delivered events which fewer than k others precede and outlive; keeping just the k best would be wrong
 once events expire. Of a period it is the best k of those that are valid at its end. A window drops what k others
-precede and outstay. What a sliding window drops keeps its place until it would have left: the arrival number of each
-event that is held says how many are newer, and of dropped events that will expire, and free their places then, number
-and expiry are kept. A diverse selection needs all of its period or window. An event that has expired when it arrives
-changes nothing.
+precede and outstay, but with `ties: keep` not what was delivered and can still hold back others. What a sliding window
+drops keeps its place until it would have left: the arrival number of each event that is held says how many are newer,
+and of dropped events that will expire, and free their places then, number and expiry are kept. A diverse selection
+needs all of its period or window. An event that has expired when it arrives changes nothing.
 
 What a policy delivers is handed over at once, or in a digest every T, or at each start of a calendar: at the first such
 instant at or after it, together and in order, also if it has expired meanwhile. At one instant periods end first, then
@@ -44,7 +48,7 @@ on average, and as many comparisons for each one that may be dropped; k * w dist
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -54,6 +58,7 @@ from rankcast.delivery.rules.queues import (
     FOREVER,
     Candidate,
     Delivered,
+    Moment,
     Moved,
     Queue,
     best,
@@ -72,7 +77,9 @@ from rankcast.model.policies import (
     Periodic,
     Policy,
     Sliding,
+    TieRule,
     TopKWindow,
+    keeps_ties,
 )
 from rankcast.model.times import LATEST
 
@@ -98,10 +105,15 @@ class ContinuousQueue(Queue, frozen=True):
         if not candidate.is_valid_at(now):
             return self, []
         valid = tuple(event for event in self.delivered if event.is_valid_at(now))
-        own = place(candidate)
-        if sum(place(event) < own for event in valid) >= self.policy.k:
+        if sum(self.holds_back(event, candidate) for event in valid) >= self.policy.k:
             return replace(self, delivered=valid), []
         return continuous_queue(self.policy, (*valid, candidate)), [Delivered(candidate, now)]
+
+    def holds_back(self, delivered: Candidate, candidate: Candidate) -> bool:
+        """Whether a delivered event comes before a candidate: with `ties: keep`, if it scores at least as high."""
+        if self.policy.ties is TieRule.KEEP:
+            return delivered.score >= candidate.score
+        return place(delivered) < place(candidate)
 
     @property
     def held(self) -> tuple[Candidate, ...]:
@@ -112,6 +124,46 @@ class ContinuousQueue(Queue, frozen=True):
 def continuous_queue(policy: Continuous, delivered: Iterable[Candidate]) -> ContinuousQueue:
     """Return the queue that holds what it needs of some delivered events."""
     return ContinuousQueue(policy, needed(delivered, policy.k, lambda event: (event.expires or FOREVER, FOREVER)))
+
+
+def _new_among_best(
+    policy: Sliding | TopKWindow, window: Sequence[Candidate], delivered: Set[Identity | int]
+) -> list[Candidate]:
+    """Return what a window delivers: what is new among its best k, best first.
+
+    With `ties: keep` an event is delivered only while fewer than k delivered ones of the window score at least as high.
+    """
+    new = [event for event in chosen(window, policy.k, policy.diversity) if event.identity not in delivered]
+    if not new or not keeps_ties(policy):
+        return new
+    scores = [event.score for event in window if event.identity in delivered]
+    for at, event in enumerate(new):
+        if sum(score >= event.score for score in scores) >= policy.k:
+            return new[:at]  # so many score at least as high as what comes after it, too
+        scores.append(event.score)
+    return new
+
+
+def _needed_in_window(
+    policy: Sliding | TopKWindow,
+    inside: tuple[Candidate, ...],
+    delivered: Set[Identity | int],
+    stay: Callable[[Candidate], tuple[Moment, datetime]],
+    newest: Candidate | None = None,
+) -> tuple[Candidate, ...]:
+    """Return what a window needs of its events: what can still be among its best k, all of it with diversity.
+
+    With `ties: keep` also the delivered events that can still be among the best k of those that were delivered, where
+    what scores as high and stays as long counts too: they hold back others.
+    """
+    if policy.diversity is not None:
+        return inside
+    if not keeps_ties(policy):
+        return needed(inside, policy.k, stay, newest)
+    holding_back = (event for event in inside if event.identity in delivered)
+    parts = needed(inside, policy.k, stay), needed(holding_back, policy.k, stay, equals=True)
+    held = {event.identity for part in parts for event in part}
+    return tuple([event for event in inside if event.identity in held])
 
 
 class SlidingQueue(Queue, frozen=True):
@@ -138,8 +190,7 @@ class SlidingQueue(Queue, frozen=True):
         if len(staying) < len(self.recent):
             delivered &= {event.identity for event in staying}
         recent = (*staying, replace(candidate, arrival=number))
-        top = chosen(recent, self.policy.k, self.policy.diversity)
-        new = [event for event in top if event.identity not in delivered]
+        new = _new_among_best(self.policy, recent, delivered)
         delivered |= {event.identity for event in new}
         queue = replace(queue, recent=recent, delivered=delivered, entered=number).with_what_is_needed(recent[-1])
         return queue, [Delivered(event, now) for event in new]
@@ -169,9 +220,9 @@ class SlidingQueue(Queue, frozen=True):
         inside = self.recent
         if inside and inside[0].arrival < oldest:  # the oldest comes first
             inside = tuple([event for event in inside if event.arrival >= oldest])
-        recent = inside
-        if self.policy.diversity is None:
-            recent = needed(inside, self.policy.k, lambda event: (event.arrival, event.expires or FOREVER), newest)
+        recent = _needed_in_window(
+            self.policy, inside, self.delivered, lambda event: (event.arrival, event.expires or FOREVER), newest
+        )
         held = {event.identity for event in recent}
         oldest = max(oldest, recent[0].arrival if recent else self.entered + 1)
         places = [place for place in self.places if place[0] >= oldest]
@@ -289,8 +340,7 @@ class TopKWindowQueue(Queue, frozen=True):
 
     def _evaluated(self, instant: datetime) -> tuple[TopKWindowQueue, list[Delivered]]:
         queue = self.without_departed(instant)
-        top = chosen(queue.living, self.policy.k, self.policy.diversity)
-        new = [event for event in top if event.identity not in queue.delivered]
+        new = _new_among_best(self.policy, queue.living, queue.delivered)
         delivered = queue.delivered | {event.identity for event in new}
         queue = replace(queue, delivered=delivered, unseen=None).with_what_is_needed()
         return queue, [Delivered(event, instant) for event in new]
@@ -303,11 +353,12 @@ class TopKWindowQueue(Queue, frozen=True):
     def with_what_is_needed(self) -> TopKWindowQueue:
         """Hold nothing outside the window and nothing that can no longer be among the best k."""
         living = self._inside(self.living)
-        if self.policy.diversity is None:
-            if isinstance(self.policy.window, timedelta):
-                living = needed(living, self.policy.k, lambda event: (self.leaves(event), FOREVER))
-            else:
-                living = needed(living, self.policy.k, lambda event: (event.arrival, event.expires or FOREVER))
+        if isinstance(self.policy.window, timedelta):
+            living = _needed_in_window(self.policy, living, self.delivered, lambda event: (self.leaves(event), FOREVER))
+        else:
+            living = _needed_in_window(
+                self.policy, living, self.delivered, lambda event: (event.arrival, event.expires or FOREVER)
+            )
         held = {event.identity for event in living}
         return replace(self, living=living, delivered=self.delivered & held, unseen=self.unseen if living else None)
 

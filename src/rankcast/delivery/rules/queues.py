@@ -102,23 +102,29 @@ def needed(
     k: int,
     stay: Callable[[Candidate], tuple[Moment, datetime]],
     newest: Candidate | None = None,
+    *,
+    equals: bool = False,
 ) -> tuple[Candidate, ...]:
     """Return what can still be among the best k: all but those that at least k others come before and outstay.
 
     `stay` tells how long a candidate stays, in two ways: one stays as long as another if it does in both. With `newest`
     all others were needed before it came, so only what it outstays is looked at: what has left since was above none
     that stayed. What comes before one that is dropped and stays as long is counted only while it is kept itself:
-    whatever is above that is above the dropped one too, so k of them are. The candidates come back in the order in
-    which they were given.
+    whatever is above that is above the dropped one too, so k of them are. With `equals` whatever scores as high comes
+    before: of equals that which stays longer, or the better place. The candidates come back in the order in which they
+    were given.
     """
     held = tuple(candidates)
     if len(held) <= k:
         return held
+    best_first = ordered(held)
+    if equals:
+        best_first.sort(key=lambda event: (event.score, stay(event)), reverse=True)
     arrived = None if newest is None else stay(newest)
     dropped: set[Identity | int] = set()
     kept: list[tuple[Moment, datetime]] = []
     longest: list[Moment] = []  # of those kept, the k that stay longest in the first way: a heap
-    for event in ordered(held):
+    for event in best_first:
         first, second = own = stay(event)
         if len(longest) < k:
             heappush(longest, first)

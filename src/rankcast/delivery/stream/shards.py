@@ -67,7 +67,7 @@ from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, instant_of
 
-KIND, VERSION = "shard", 2
+KIND, VERSION = "shard", 3
 
 OWN: Columns = {
     "recall": Column(np.int64, "queues", Range()),

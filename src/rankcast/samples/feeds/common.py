@@ -20,10 +20,11 @@ from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.expressions import Expression
 from rankcast.model.filters import Filter
-from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Policy, Sliding
+from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Policy, Sliding, TieRule
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.values import Value, ValueType
+from rankcast.ranking.preferences import queues_without_order
 
 DEFAULT_START = datetime(2025, 3, 3, 9, 0, tzinfo=UTC)
 """A Monday morning: no feed reads the clock, so that the same seed gives the same events on every day."""
@@ -214,7 +215,7 @@ class Feed:
         """Return a subscriber of one of the kinds, with preferences and a policy drawn for its wishes.
 
         Half of the subscribers give ranks, a third give priorities, the rest neither. Every fourth with a window minds
-        near-copies.
+        near-copies. Whose matches all have one rank keeps ties, or k would limit nothing.
         """
         name = f"{draw.one(FIRST_NAMES).lower()}-{number}"
         wishes = draw.one(tuple(self.followers), tuple(self.followers.values()))(draw, start)
@@ -230,7 +231,10 @@ class Feed:
             most_specific=draw.chance(0.15),
             priorities=_priorities(wishes, draw) if style == "priorities" else (),
         )
-        return self._diversify(subscriber, draw)
+        made = self._diversify(subscriber, draw)
+        if isinstance(made.deliver, Sliding | Continuous) and queues_without_order(made):
+            return structs.replace(made, deliver=replace(made.deliver, ties=TieRule.KEEP))
+        return made
 
     def _subscription(self, wish: Wish, rank: float | None, draw: Draw, start: datetime) -> Subscription:
         """Return a subscription; one in twelve begins or ends within `span`, so that activation is exercised too."""

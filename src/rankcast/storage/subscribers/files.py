@@ -2,9 +2,9 @@
 
 `subscribers.schema.json` is the only description of the shape, and is checked first; then the parts get their meaning:
 filters are parsed, durations and times read, ids compared. Good subscribers load. Each bad one is set aside with
-everything found in it, as Problems that name the line; a filter that no event can match is a warning and loads. A file
-that cannot be used at all (missing, not UTF-8, broken syntax, wrong version, a schema that contradicts itself) raises
-InvalidFileError. What is saved loads back equal.
+everything found in it, as Problems that name the line. A filter that no event can match is a warning and loads; so is a
+k that limits little, because all matches have the same rank. A file that cannot be used at all (missing, not UTF-8,
+broken syntax, wrong version, a schema that contradicts itself) raises InvalidFileError. What is saved loads back equal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
 from rankcast.model.periods import check_zone
-from rankcast.model.policies import ALL_MATCHES, AT_ONCE, Policy, check_attributes
+from rankcast.model.policies import ALL_MATCHES, AT_ONCE, OnDemand, Policy, check_attributes
 from rankcast.model.relevance import Decay, Relevance, check_relevance
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import (
@@ -49,7 +49,7 @@ from rankcast.model.subscriptions import (
     unique_subscribers,
 )
 from rankcast.model.times import format_time, parse_time
-from rankcast.ranking.preferences import preference_ranks
+from rankcast.ranking.preferences import AGAINST_TIES, queues_without_order
 from rankcast.storage.document_schema import DocumentSchema, Finding, locate
 from rankcast.storage.documents import Document, DocumentFormat, DocumentPath, dumps_document, parse_document
 from rankcast.storage.durations import format_duration, parse_duration
@@ -237,14 +237,29 @@ class _Reader:
                 zone=entry.get("zone"),
                 muted_until=muted_until,
             )
-            preference_ranks(subscriber)
+            unordered = queues_without_order(subscriber)
         except DuplicateIdError as error:
             self.found.append(Finding((*path, "subscriptions", _second(subscriptions)), str(error)))
         except RankcastError as error:
             self.found.append(Finding(place, f"subscriber {shown(entry['id'])}: {error}"))
         else:
+            self._warn_of_equals(subscriber, unordered, path)
             return subscriber
         return None
+
+    def _warn_of_equals(
+        self, subscriber: Subscriber, queues: Iterable[SubscriptionId | None], path: DocumentPath
+    ) -> None:
+        """Warn where a k limits nothing; a list that is read has the best k all the same."""
+        ids = [held.id for held in subscriber.subscriptions]
+        for name in () if isinstance(subscriber.notify, OnDemand) else queues:
+            place = path if name is None else (*path, "subscriptions", ids.index(name))
+            whose = "" if name is None else f", subscription {shown(name)}"
+            message = (
+                f"subscriber {shown(subscriber.id)}{whose}: deliver: all matches have the same rank, and of equals the "
+                f"newer is better, so k limits little; {AGAINST_TIES}"
+            )
+            self.found.append(Finding((*place, "deliver"), message, warning=True))
 
     def subscription(self, entry: Mapping[str, Any], path: DocumentPath, subscriber: str) -> Subscription | None:
         name = entry.get("id", str(int(path[-1]) + 1))

@@ -28,6 +28,7 @@ from rankcast.model.policies import (
     Periodic,
     Policy,
     Sliding,
+    TieRule,
     TopKWindow,
     stated_settings,
 )
@@ -55,9 +56,11 @@ def policy_from_document(entry: Mapping[str, Any]) -> Policy:
     return _POLICIES[entry["policy"]](**settings)
 
 
-def _read_setting(name: str, value: Any) -> int | Period | Diversity | tuple[Cap, ...]:
+def _read_setting(name: str, value: Any) -> int | Period | Diversity | TieRule | tuple[Cap, ...]:
     if name == "diversity":
         return Diversity(**value)
+    if name == "ties":
+        return TieRule(value)
     if name == "at_most":
         return tuple(map(_cap_from_document, value if isinstance(value, list) else [value]))
     if isinstance(value, Mapping):
@@ -73,7 +76,7 @@ def policy_to_document(policy: Policy) -> dict[str, Any] | None:
     return entry | {name: _write_setting(value) for name, value in stated_settings(policy)}
 
 
-def _write_setting(value: int | Period | Diversity | tuple[Cap, ...]) -> Any:
+def _write_setting(value: int | str | Period | Diversity | tuple[Cap, ...]) -> Any:
     if isinstance(value, Every):
         return period_to_document(value)
     if isinstance(value, Diversity):

@@ -3,11 +3,13 @@
 **The list of the best**, best first. Invariant: it is a prefix of all held events in order (score, newer, lower
 number), of at most `listed_at_most` events: up to twice k, so that events can leave a while before the list is shorter
 than k and has to be made again from all held events. An event worse than the last one listed is turned away by one
-comparison.
+comparison. With `ties: keep` the order is (score, delivered, newer, lower number), where it does not matter in which
+order delivered equals come: an event that is delivered, as one of the first k, is behind no equal that was not.
 Cost: O(1) for what is not listed, O(k) for what is; O(n k) to make the list again, which is rare.
 
 **What a window can do without**: `rankcast.delivery.rules.queues.needed`. An event is not needed when at least k others
-come before it and leave no sooner. Taken from the one that stays longest, an event is needed if and only if it is among
+come before it and leave no sooner; with `ties: keep` a delivered one only if also k delivered others score as high and
+leave no sooner. Taken from the one that stays longest, an event is needed if and only if it is among
 the best k of those taken so far, itself included, which a heap of k knows. In a window of so many events in which some
 expire, an event outstays another if it is newer and expires no sooner; there the needed ones that are newer are
 counted. Cost: O(n log k) for n events held; O(n) for each event that is needed in a window of events of which some
@@ -118,6 +120,14 @@ def outranks(arena: Array, slot: int, other: int) -> bool:
 
 
 @borrowing_inlined
+def _is_listed_before(queues: Array, arena: Array, queue: int, slot: int, listed: int) -> bool:
+    """Whether the event of a slot comes before one that scores as high, given by its place in the list."""
+    if queues[queue, LINE.ties] and (arena[slot + HELD.event] < 0) != (listed & 1 == 1):
+        return bool(arena[slot + HELD.event] < 0)
+    return outranks(arena, slot, queues[queue, LINE.start] + SLOT * (listed >> 1))
+
+
+@borrowing_inlined
 def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -> bool:
     """List the event of a slot if it is good enough; `unlisted` other events are held but not listed.
 
@@ -131,8 +141,8 @@ def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -
     if unlisted > 0 or is_full:
         if length == 0 or score < arena[scores + length - 1]:
             return False
-        if score == arena[scores + length - 1] and not outranks(
-            arena, slot, start + SLOT * (arena[places + length - 1] >> 1)
+        if score == arena[scores + length - 1] and not _is_listed_before(
+            queues, arena, queue, slot, arena[places + length - 1]
         ):
             return False
     end = length - 1 if is_full else length
@@ -140,7 +150,7 @@ def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -
     while at > 0 and arena[scores + at - 1] <= score:
         at -= 1
     while at < end and arena[scores + at] == score:  # of equals the newest is the best, so mostly one look will do
-        if outranks(arena, slot, start + SLOT * (arena[places + at] >> 1)):
+        if _is_listed_before(queues, arena, queue, slot, arena[places + at]):
             break
         at += 1
     move_words(arena, scores + at + 1, arena, scores + at, end - at)
@@ -220,17 +230,23 @@ def leaves(queues: Array, arena: Array, queue: int, slot: int) -> int:
 
 @compiled
 def _longest_first(queues: Array, arena: Array, queue: int) -> Array:
-    """Return the slots of a window of time from the one that stays longest on, of equals the better one first.
+    """Return the slots of a window from the one that stays longest on, where that is known: where nothing expires, or
+    in a window of time. There the better one of equals comes first.
 
     They are nearly in this order already: only events that expire, or with times out of order, are not.
     """
     first, count = queues[queue, LINE.start] + SLOT * queues[queue, LINE.head], queues[queue, LINE.size]
+    is_timed = queues[queue, LINE.kind] == TIME_WINDOW
     slots, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     for taken in range(count):
         slot = first + SLOT * (count - 1 - taken)
         end = leaves(queues, arena, queue, slot)
         at = taken
-        while at > 0 and (end > ends[at - 1] or (end == ends[at - 1] and outranks(arena, slot, slots[at - 1]))):
+        while (
+            is_timed
+            and at > 0
+            and (end > ends[at - 1] or (end == ends[at - 1] and outranks(arena, slot, slots[at - 1])))
+        ):
             slots[at], ends[at] = slots[at - 1], ends[at - 1]
             at -= 1
         slots[at], ends[at] = slot, end
@@ -267,13 +283,21 @@ def _rise(arena: Array, heap: Array, at: int) -> None:
 
 
 @borrowing_inlined
-def _is_among_best(arena: Array, heap: Array, size: int, slot: int) -> bool:
+def _counts_before(arena: Array, slot: int, other: int, equals: int) -> bool:
+    """Whether an event comes before another one or, with `equals`, scores at least as high."""
+    if equals:
+        return bool(arena[slot + HELD.score] >= arena[other + HELD.score])
+    return outranks(arena, slot, other)
+
+
+@borrowing_inlined
+def _is_among_best(arena: Array, heap: Array, size: int, slot: int, equals: int) -> bool:
     """Whether an event is among the best of those offered so far, for whom a heap has room; if so, it is put there."""
     if size < len(heap):
         heap[size] = slot
         _rise(arena, heap, size)
         return True
-    if size == 0 or arena[slot + HELD.score] < arena[heap[0] + HELD.score] or not outranks(arena, slot, heap[0]):
+    if size == 0 or _counts_before(arena, heap[0], slot, equals):
         return False
     heap[0] = slot
     _sink(arena, heap, size)
@@ -281,37 +305,29 @@ def _is_among_best(arena: Array, heap: Array, size: int, slot: int) -> bool:
 
 
 @compiled
-def _mark_newest(arena: Array, first: int, k: int, marks: Array) -> None:
-    """Mark what is among the best k of itself and all that are newer."""
-    count, size = len(marks), 0
-    heap = np.empty(min(k, count), np.int64)
-    for offset in range(count - 1, -1, -1):
-        if _is_among_best(arena, heap, size, first + SLOT * offset):
-            marks[offset] = 1
-            size = min(size + 1, len(heap))
-
-
-@compiled
-def _mark_longest(queues: Array, arena: Array, queue: int, first: int, marks: Array) -> None:
-    """Mark what is among the best k of itself and all that stay as long."""
-    slots, size = _longest_first(queues, arena, queue), 0
-    heap = np.empty(min(queues[queue, LINE.k], len(slots)), np.int64)
+def _mark_best(arena: Array, first: int, k: int, slots: Array, marks: Array, equals: int) -> None:
+    """Mark what is among the best k of itself and those before it; with `equals`, among what was delivered."""
+    heap, size = np.empty(min(k, len(slots)), np.int64), 0
     for at in range(len(slots)):
-        if _is_among_best(arena, heap, size, slots[at]):
+        if equals and arena[slots[at] + HELD.event] >= 0:
+            continue
+        if _is_among_best(arena, heap, size, slots[at], equals):
             marks[(slots[at] - first) // SLOT] = 1
             size = min(size + 1, len(heap))
 
 
 @compiled
-def _mark_by_places(arena: Array, first: int, k: int, marks: Array) -> None:
-    """Mark what fewer than k newer ones precede and outlive."""
+def _mark_by_places(arena: Array, first: int, k: int, marks: Array, equals: int) -> None:
+    """Mark what fewer than k newer ones precede and outlive; with `equals`, among what was delivered."""
     kept, size = np.empty(len(marks), np.int64), 0
     for offset in range(len(marks) - 1, -1, -1):
         slot, above = first + SLOT * offset, 0
-        if arena[slot + HELD.event] == GONE:
+        if arena[slot + HELD.event] == GONE or (equals and arena[slot + HELD.event] >= 0):
             continue
         for other in range(size):
-            if arena[kept[other] + HELD.expiry] >= arena[slot + HELD.expiry] and outranks(arena, kept[other], slot):
+            if arena[kept[other] + HELD.expiry] >= arena[slot + HELD.expiry] and _counts_before(
+                arena, kept[other], slot, equals
+            ):
                 above += 1
                 if above == k:
                     break
@@ -322,20 +338,28 @@ def _mark_by_places(arena: Array, first: int, k: int, marks: Array) -> None:
 
 
 @compiled
+def _mark_needed(queues: Array, arena: Array, queue: int, first: int, marks: Array) -> None:
+    """Mark what a window needs that does not diversify."""
+    k, keeps_ties = queues[queue, LINE.k], queues[queue, LINE.ties]
+    if queues[queue, LINE.kind] == TIME_WINDOW or queues[queue, LINE.next] == NEVER:
+        slots = _longest_first(queues, arena, queue)
+        for equals in range(1 + keeps_ties):
+            _mark_best(arena, first, k, slots, marks, equals)
+    else:
+        for equals in range(1 + keeps_ties):
+            _mark_by_places(arena, first, k, marks, equals)
+
+
+@compiled
 def drop_unneeded(queues: Array, arena: Array, queue: int) -> None:
     """Drop what a window does not need, all of which stays where it diversifies; put the rest into its first slots."""
     start, head = queues[queue, LINE.start], queues[queue, LINE.head]
-    count, k = queues[queue, LINE.size], queues[queue, LINE.k]
-    first = start + SLOT * head
+    count, first = queues[queue, LINE.size], start + SLOT * head
     marks = np.zeros(count, np.int64)
     if queues[queue, LINE.setting]:
         marks[:] = 1
-    elif queues[queue, LINE.kind] == TIME_WINDOW:
-        _mark_longest(queues, arena, queue, first, marks)
-    elif queues[queue, LINE.next] == NEVER:
-        _mark_newest(arena, first, k, marks)
     else:
-        _mark_by_places(arena, first, k, marks)
+        _mark_needed(queues, arena, queue, first, marks)
     keeps_places = queues[queue, LINE.kind] == SLIDING
     kept, soonest = 0, NEVER
     for offset in range(count):

@@ -1,5 +1,7 @@
 """What each policy does in batched queues when an event arrives and when time passes; `diverse` goes on from there.
 
+`ties: keep` is in the order of that list: of equals, what was delivered comes first (`held`).
+
 Continuous: the delivered events that can still hold back another one, in their order, best first, each with the number
 of others that outrank and outlive it. That number never falls while the event is valid (what outlives it is valid as
 well), so an event is dropped for good when it reaches k. Without expiries at most k are held. Cost: O(1) for an event
@@ -69,14 +71,16 @@ def _forget_expired(queues: Array, arena: Array, queue: int, now: int) -> None:
 def arrive_continuously(
     queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
 ) -> int:
-    """Deliver an event unless it has expired or k valid delivered events come before it."""
+    """Deliver an event unless it has expired or k valid delivered events come before it or, kept, score as high."""
     k = queues[queue, LINE.k]
     if arrival.expiry <= now:
         return DONE
     if queues[queue, LINE.next] <= now:
         _forget_expired(queues, arena, queue, now)
     last = queues[queue, LINE.start] + SLOT * (k - 1)
-    if queues[queue, LINE.size] >= k and comes_before(arena, last, arrival):
+    if queues[queue, LINE.size] >= k and (
+        comes_before(arena, last, arrival) or (queues[queue, LINE.ties] and arena[last + HELD.score] == arrival.score)
+    ):
         return DONE
     if not has_room(found, counters, 1):
         return FOUND_FULL
