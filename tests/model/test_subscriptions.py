@@ -88,7 +88,7 @@ REFUSED = {
     "window: .* is not a whole number of at least 1": [
         partial(make, 1, window) for make in (Sliding, TopKWindow) for window in (0, -1, 1.5, True, None, "1h")
     ],
-    "period: .* is not a period; expected a timedelta above zero or Every": [partial(Periodic, 1, span) for span in NO_SPANS],
+    "period: .* is not a period; expected a timedelta": [partial(Periodic, 1, span) for span in NO_SPANS],
     "window: .* is not a duration above zero": [partial(TopKWindow, 1, span) for span in NO_SPANS[:2]],
     "k: .* is not a whole number of at least 1": [
         partial(Advertisement, "a", "/s", EVERYTHING, k=k) for k in (0, -1, True, 1.5)
