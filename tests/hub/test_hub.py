@@ -321,6 +321,11 @@ def test_explain_tells_what_publishing_would_do_and_changes_nothing(hub):
         (AllMatches(), Event("2", "/flats", expires=NOW, data={"x": 2}), Verdict.EXPIRED),
         (Sliding(k=1, window=3), flat(2, x=1), Verdict.OUTRANKED),
         (TopKWindow(k=1, window=3), flat(2, x=1), Verdict.OUTRANKED),
+        (Sliding(k=1, window=3, ties="keep"), flat(2, x=2), Verdict.TIED),
+        (Sliding(k=1, window=3, ties="keep"), flat(2, x=1), Verdict.OUTRANKED),
+        (Sliding(k=1, window=1, ties="keep"), flat(2, x=2), Verdict.DELIVERED),
+        (Continuous(k=1, ties="keep"), flat(2, x=2), Verdict.TIED),
+        (TopKWindow(k=1, window=timedelta(hours=1), ties="keep"), flat(2, x=2), Verdict.TIED),
         (TopKWindow(k=1, window=timedelta(hours=1)), flat(2, x=2, time=NOW - timedelta(hours=2)), Verdict.TOO_OLD),
         (Periodic(k=1, period=timedelta(hours=1)), flat(2, x=2), Verdict.WAITING),
         (AllMatches(), flat(2, x=0), Verdict.NO_MATCH),
@@ -333,6 +338,35 @@ def test_explain_tells_why_an_event_would_not_be_delivered(hub, policy, event, v
     hub.publish(flat(1, x=2))
     assert hub.explain(event, "ana").verdict is verdict
     assert (event.id in [note.event.id for note in hub.publish(event)]) == (verdict is Verdict.DELIVERED)
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (
+            Sliding(k=2, window=5, ties="keep"),
+            "2 that were delivered and are still in the window, the last of them event 2 with rank 0.5; "
+            "if nothing better comes it enters after 3 more matches of lower rank",
+        ),
+        (
+            TopKWindow(k=1, window=timedelta(hours=1), ties="keep"),
+            "one that was delivered and is still in the window, so far event 1 with rank 0.5; as good ones stay as "
+            "long: it can no longer be delivered",
+        ),
+        (
+            Continuous(k=1, ties="keep"),
+            "one that was delivered and is still valid, so far event 1 with rank 0.5",
+        ),
+    ],
+    ids=str,
+)
+def test_explain_names_the_delivered_ones_that_are_as_good(hub, policy, told):
+    hub.subscribe("ana", {"x > 1": 0.5}, deliver=policy)
+    hub.publish(flat(1, x=2))
+    hub.publish(flat(2, x=2))
+    assert str(hub.explain(flat(3, x=2), "ana")).endswith(
+        f"ana: not delivered now: with rank 0.5 it is no better than {told}"
+    )
 
 
 def test_one_subscription_and_one_priority_need_no_list(hub):

@@ -81,6 +81,13 @@ class TestReading:
         assert [one.verdict for one in found] == [Verdict.ON_DEMAND, Verdict.OUTRANKED]
         assert str(found[1]).endswith("a better one stays as long: it can no longer be delivered")
 
+    def test_a_list_has_the_newest_of_equals_though_ties_are_kept(self, hub):
+        hub.subscribe("ana", "true", deliver=Sliding(1, 9, ties="keep"), notify=OnDemand())
+        published(hub, 1, 1)
+        assert hub.explain(flat("2", 2), "ana", now=at(2)).verdict is Verdict.ON_DEMAND
+        published(hub, 2, 2)
+        assert [note.event.id for note in hub.read("ana", now=at(2))] == ["2"]
+
     def test_whoever_is_notified_can_read_too(self, hub):
         hub.subscribe("ana", RANKS, deliver=Continuous(2))
         for number, x in enumerate((1, 2, 0)):

@@ -233,7 +233,7 @@ class Outcome:
             last = f", {which} event {self.competitor.event.id} with rank {rank:g}"
         if self.verdict is Verdict.TIED:
             which = "one that was delivered and is" if ahead.k == 1 else f"{ahead.k} that were delivered and are"
-            return f"{which} still {'valid' if ahead.place is None else 'in the window'}{last}"
+            return f"{which} still {'in the window' if ahead.in_window else 'valid'}{last}"
         place = "not chosen so far, " if ahead.diverse and self.verdict is Verdict.WAITING else ""
         if ahead.place is not None:
             place = f"place {ahead.place}, "
@@ -251,6 +251,7 @@ class Outcome:
             return ""
         if ahead.hopeless and ahead.k:
             better = "a better one stays" if ahead.k == 1 else f"{ahead.k} better ones stay"
+            better = "as good ones stay" if self.verdict is Verdict.TIED else better
             return f"; {better} as long: it can no longer be delivered"
         if ahead.reopens is not None:
             return f"; an event of this rank passes from {format_time(ahead.reopens)} on"

@@ -10,8 +10,8 @@ way. An event that is not delivered at once may be later, if nothing better come
 - never with continuous delivery, which decides on arrival; `reopens` tells from when on an event of that rank passes;
 - never when at least k better ones stay as long: the event is `hopeless`, and its queue does not hold it.
 
-With `ties: keep` an event can be among the best and still be kept back, by k delivered ones that are as good: `TIED`.
-Those are ahead of it then.
+With `ties: keep` an event can be kept back though fewer than k are better, by k delivered ones that are as good: it is
+`TIED`, and those are ahead of it.
 
 A queue holds only what can still be among its best k, so the place of an event is known if it is among these, and else
 only that it is not. With diversity the events chosen depend on each other, so no forecast is made. Cost: a step.
@@ -19,13 +19,14 @@ only that it is not. With diversity the events chosen depend on each other, so n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
 from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, SlidingQueue, TopKWindowQueue
 from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, best, chosen, ordered, place, step
-from rankcast.model.policies import Diversity, keeps_ties
+from rankcast.model.policies import AllMatches, Diversity, Policy, keeps_ties
 
 
 class ArrivalResult(Enum):
@@ -45,8 +46,8 @@ class Forecast:
 
     `k` is how many are chosen, `place` where the event stands among these, if it does, and `competitor` the last of the
     others that are chosen without it, the one to beat; of a tied event, the last of those that keep it back. With
-    `diverse`, they are chosen by rank and diversity. `hopeless` says that k better ones stay as long. `before` are the
-    deliveries that come before that of the event.
+    `diverse`, they are chosen by rank and diversity. `hopeless` says that k better ones stay as long, `in_window` that
+    the event competes in a window. `before` are the deliveries that come before that of the event.
     """
 
     fate: ArrivalResult
@@ -59,6 +60,7 @@ class Forecast:
     reopens: datetime | None = None
     diverse: bool = False
     hopeless: bool = False
+    in_window: bool = False
     before: tuple[Delivered, ...] = ()
 
 
@@ -76,17 +78,7 @@ def outlook(queue: Queue, candidate: Candidate, now: datetime) -> Forecast:
         return _standing(before, after, candidate, now, ArrivalResult.WAITING)
     if isinstance(after, TopKWindowQueue) and isinstance(before, TopKWindowQueue) and after.entered == before.entered:
         return Forecast(ArrivalResult.TOO_OLD)
-    kept_back = ArrivalResult.TIED if _is_tied(before, after, candidate, now) else ArrivalResult.OUTRANKED
-    return _standing(before, after, candidate, now, kept_back)
-
-
-def _is_tied(before: Queue, after: Queue, candidate: Candidate, now: datetime) -> bool:
-    """Whether a candidate that is not delivered is among the best k all the same, as newer ones come before equals."""
-    if isinstance(before, ContinuousQueue):
-        return sum(place(event) < place(candidate) for event in before.held_at(now)) < before.policy.k
-    if not isinstance(after, SlidingQueue | TopKWindowQueue) or after.policy.diversity is not None:
-        return False
-    return any(event.identity == candidate.identity for event in best(after.held, after.policy.k))
+    return _standing(before, after, candidate, now, ArrivalResult.OUTRANKED)
 
 
 def _standing(before: Queue, after: Queue, candidate: Candidate, now: datetime, fate: ArrivalResult) -> Forecast:
@@ -100,14 +92,22 @@ def _standing(before: Queue, after: Queue, candidate: Candidate, now: datetime, 
 
 
 def _continuous(queue: ContinuousQueue, candidate: Candidate, now: datetime, fate: ArrivalResult) -> Forecast:
-    k = queue.policy.k
-    higher = ordered(event for event in queue.held_at(now) if queue.holds_back(event, candidate))
+    k, valid = queue.policy.k, queue.held_at(now)
+    higher = ordered(event for event in valid if queue.holds_back(event, candidate))
     competitor = higher[k - 1] if 0 < k <= len(higher) else None
     surplus = len(higher) - k  # of the higher ones, one more than this has to expire
     expiries = sorted(event.expires for event in higher if event.expires is not None)
     reopens = expiries[surplus] if k and 0 <= surplus < len(expiries) else None
     standing = len(higher) + 1 if len(higher) < k else None
-    return Forecast(fate, k, standing, competitor, reopens=reopens)
+    return Forecast(_or_tied(fate, queue.policy, valid, candidate), k, standing, competitor, reopens=reopens)
+
+
+def _or_tied(fate: ArrivalResult, policy: Policy, held: Sequence[Candidate], candidate: Candidate) -> ArrivalResult:
+    """Return TIED instead of OUTRANKED, where ties are kept and fewer than k are better."""
+    if fate is not ArrivalResult.OUTRANKED or isinstance(policy, AllMatches) or not keeps_ties(policy):
+        return fate
+    better = sum(event.score > candidate.score for event in held)
+    return ArrivalResult.TIED if better < policy.k else fate
 
 
 def _in_period(
@@ -133,12 +133,12 @@ def _windowed(queue: SlidingQueue | TopKWindowQueue, candidate: Candidate, fate:
     is_diverse = policy.diversity is not None
     if fate is ArrivalResult.DELIVERED or is_diverse or not policy.k:
         return Forecast(fate, policy.k, standing, competitor, diverse=is_diverse)
-    entered = next((event for event in held if event.identity == candidate.identity), None)
-    if entered is None:
-        return Forecast(fate, policy.k, None, competitor, hopeless=True)
-    first = queue.delivered if keeps_ties(policy) else frozenset()
+    fate, first = _or_tied(fate, policy, held, candidate), queue.delivered if keeps_ties(policy) else frozenset()
     if fate is ArrivalResult.TIED:
         competitor = best((event for event in others if event.identity in first), policy.k)[-1]
+    entered = next((event for event in held if event.identity == candidate.identity), None)
+    if entered is None:
+        return Forecast(fate, policy.k, None, competitor, hopeless=True, in_window=True)
     ahead = [
         event
         for event in others
@@ -152,7 +152,7 @@ def _windowed(queue: SlidingQueue | TopKWindowQueue, candidate: Candidate, fate:
     if not isinstance(policy.window, timedelta):
         pushed_out = sorted(event.arrival for event in ahead)[surplus]
         enters_after = policy.window - (queue.entered - pushed_out) if pushed_out < entered.arrival else None
-    return Forecast(fate, policy.k, standing, competitor, enters=enters, enters_after=enters_after)
+    return Forecast(fate, policy.k, standing, competitor, enters=enters, enters_after=enters_after, in_window=True)
 
 
 def _compared(
