@@ -31,7 +31,7 @@ def people(tmp_path: Path) -> Path:
 @pytest.fixture
 def events(tmp_path: Path) -> Path:
     path = tmp_path / "events.jsonl"
-    path.write_text('{"rent": 500, "city": "Campanhã"}\n')
+    path.write_text('{"id": "1", "time": "2026-03-01T12:00:00Z", "rent": 500, "city": "Campanhã"}\n')
     return path
 
 
