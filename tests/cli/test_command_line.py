@@ -100,6 +100,30 @@ class TestMatch:
         row = next(line for line in result.stdout.splitlines() if line.startswith("ana"))
         assert row.split()[-7:-5] == ["2", "-"]
 
+    def test_what_caps_and_muting_withhold_is_told(self, tmp_path, events):
+        capped = tmp_path / "capped.yaml"
+        wanted = 'subscriptions: [{filter: "rent > 0"}]'
+        capped.write_text(
+            f"version: 1\nsubscribers:\n  - {{id: ana, {wanted}, deliver: {{policy: all, at_most: {{count: 1, "
+            f"every: day}}}}}}\n  - {{id: rui, {wanted}, muted_until: 2026-03-01T09:01:00Z}}\n"
+        )
+        result = run("match", events, "--subscribers", capped)
+        rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
+        table = {row.split()[0]: row for row in rows if row.startswith(("ana", "rui"))}
+        assert table["ana"].startswith("ana every match, at")
+        assert table["ana"].endswith("2 capped")
+        assert table["rui"].endswith("1 muted")
+        assert "6 matches, 3 delivered, 2 capped, 1 muted, in" in result.stdout
+        result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", "2/hour")
+        rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
+        assert [row for row in rows if row[:2] in ("as", "wi", "at")] == [
+            "as it is 3 1 1.0 1.000 1.000 2",
+            "without caps 3 3 3.0 1.000 1.000 0",
+            "at most 2/hour 3 2 2.0 1.000 1.000 1",
+        ]
+        result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", "5")
+        assert "'5' is not a count and a period such as 5/day" in result.stderr
+
     def test_counts_matches_and_deliveries_with_their_mean_ranks(self, people, events):
         result = run("match", events, "--subscribers", people)
         assert result.exit_code == 0

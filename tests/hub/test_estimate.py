@@ -26,11 +26,12 @@ def pasts(draw):
 def test_an_estimate_is_what_a_hub_would_have_delivered(wanted, past, order):
     ordered = sorted(past, key=lambda event: (event.time, *event.identity))
     matched = []
-    hub = rc.Hub([structs.replace(wanted, notify=rc.AtOnce())], on_match=matched.append)
+    hub = rc.Hub([structs.replace(wanted, notify=rc.AtOnce(), muted_until=None)], on_match=matched.append)
     notes = [note for event in ordered for note in hub.publish(event, event.time)] + hub.finish()
     order.shuffle(past)
     (found,) = estimates(past, {AS_IT_IS: wanted})
     assert (found.delivered, found.matched) == (len(notes), len({match.event.identity for match in matched}))
+    assert found.capped == sum(withheld.capped for withheld in hub.withheld.values())
     ranks = [note.rank for note in notes]
     assert (found.best, found.worst) == (max(ranks, default=None), min(ranks, default=None))
 
@@ -85,3 +86,15 @@ def test_other_ks_are_tried_where_there_is_one():
     assert tried(most) == [AS_IT_IS, "k = 500"]  # a diverse selection has at most 1,000
     with pytest.raises(InvalidSubscriptionError, match="k: 2,000 is more than 1,000"):
         tried(most, ks=[2000])
+
+
+def test_caps_are_counted_and_tried_and_left_out():
+    past = [flat(number, number, landlord="ab"[number % 2]) for number in range(8)]
+    capped = rc.AllMatches(at_most=rc.Cap(2, rc.Every("day")))
+    wanted = rc.Subscriber("ana", (rc.Subscription("1", rc.parse_filter("true")),), capped, muted_until=at(4))
+    found = rc.Hub().estimate(past, wanted, at_most=[rc.Cap(1, timedelta(days=7), per="landlord")]).estimates
+    assert [(one.variant, one.delivered, one.capped) for one in found] == [
+        (AS_IT_IS, 2, 6),
+        ("without caps", 8, 0),
+        ("at most 1 every 7d per landlord", 2, 6),
+    ]

@@ -14,10 +14,12 @@ from rankcast.cli.replay import Arrivals, few_collections, shown_delivery
 from rankcast.hub import Estimate
 from rankcast.hub.estimate import estimates, variants_of
 from rankcast.language.parser import parse_filter
-from rankcast.model.errors import InvalidSubscriptionError, counted
+from rankcast.model.errors import InvalidSubscriptionError, counted, shown
+from rankcast.model.policies import Cap
 from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.events.files import read_events
 from rankcast.storage.subscribers.files import load_subscribers
+from rankcast.storage.subscribers.settings import period_from_document
 
 
 @few_collections()
@@ -27,6 +29,7 @@ def estimate_subscriber(
     name: str | None,
     ks: Sequence[int],
     filters: Sequence[str],
+    caps: Sequence[str],
     *,
     as_json: bool,
     now: datetime,
@@ -39,7 +42,8 @@ def estimate_subscriber(
             f"--subscriber: the file has {counted(len(loaded.subscribers), 'subscriber')}; name the one that is meant"
         )
     subscriber = loaded.subscribers[0] if name is None else chosen_subscriber(loaded.subscribers, name)
-    variants = variants_of(subscriber, ks, {text: parse_filter(text, loaded.schema) for text in filters})
+    only = {text: parse_filter(text, loaded.schema) for text in filters}
+    variants = variants_of(subscriber, ks, only, {text: _cap(text) for text in caps})
     arrivals = Arrivals(now)
     with progress("reading", quiet=as_json) as bar:
         past = list(arrivals.stamped(problems.set_aside(bar.over(read_events(events, loaded.schema)))))
@@ -56,6 +60,21 @@ def estimate_subscriber(
     return 1 if problems.errors else 0
 
 
+def _cap(text: str) -> Cap:
+    """Return the cap of a text.
+
+    >>> _cap("1/7d/company")
+    Cap(count=1, every=datetime.timedelta(days=7), per='company')
+    """
+    count, _, rest = text.partition("/")
+    every, _, per = rest.partition("/")
+    if not count.isdecimal() or not every:
+        raise InvalidSubscriptionError(
+            f"--at-most: {shown(text)} is not a count and a period such as 5/day or 1/7d/company"
+        )
+    return Cap(int(count), period_from_document({"every": every}), per or None)
+
+
 def _show(subscriber: Subscriber, events: int, found: Sequence[Estimate]) -> None:
     columns = {
         "Variant": "wrap",
@@ -65,6 +84,8 @@ def _show(subscriber: Subscriber, events: int, found: Sequence[Estimate]) -> Non
         "Best rank": "right",
         "Worst rank": "right",
     }
+    has_caps = any(estimate.capped for estimate in found)
+    columns = columns | {"Capped": "right"} if has_caps else columns
     rows = [
         (
             estimate.variant,
@@ -72,9 +93,10 @@ def _show(subscriber: Subscriber, events: int, found: Sequence[Estimate]) -> Non
             f"{estimate.delivered:,}",
             f"{estimate.per_day:,.1f}",
             *("-" if rank is None else f"{rank:.3f}" for rank in (estimate.best, estimate.worst)),
+            *([f"{estimate.capped:,}"] if has_caps else []),
         )
         for estimate in found
     ]
-    shown = console()
-    shown.print(table(f"{subscriber.id}: {shown_delivery(subscriber)}", columns, rows))
-    shown.print(f"{counted(events, 'event')} of {found[0].days:.1f} days")
+    screen = console()
+    screen.print(table(f"{subscriber.id}: {shown_delivery(subscriber)}", columns, rows))
+    screen.print(f"{counted(events, 'event')} of {found[0].days:.1f} days")

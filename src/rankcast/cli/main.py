@@ -350,17 +350,22 @@ def estimate(
     filter: Annotated[  # noqa: A002 (the option's name)
         list[str] | None, typer.Option("--filter", metavar="TEXT", help="Another filter to try; may be repeated.")
     ] = None,
+    at_most: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CAP", help="Another cap to try, such as 5/day or 1/7d/company; may be repeated."),
+    ] = None,
     json: AsOneDocument = False,
     now: Arrival = None,
 ) -> None:
     """Tell how much a subscription would bring: what a subscriber would have got of past events.
 
-    Beside the subscriber as it is there are variants of it: with half and twice its k, or those of --k, without each of
-    its subscriptions, and with each --filter in place of them all.
+    Beside the subscriber as it is there are variants of it: with half and twice its k, or those of --k, without its
+    caps, with each --at-most instead, without each of its subscriptions, and with each --filter in place of them all.
     """
     from rankcast.cli.estimate import estimate_subscriber
 
-    found = estimate_subscriber(events, subscribers, subscriber, k or (), filter or (), as_json=json, now=_arrival(now))
+    tried = k or (), filter or (), at_most or ()
+    found = estimate_subscriber(events, subscribers, subscriber, *tried, as_json=json, now=_arrival(now))
     raise typer.Exit(found)
 
 

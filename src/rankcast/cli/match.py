@@ -14,12 +14,13 @@ from rankcast.cli.output.notifications import COLUMNS, NotificationLines, Writer
 from rankcast.cli.output.streams import Problems, printable
 from rankcast.cli.output.terminal import console, progress, table
 from rankcast.cli.replay import Arrivals, Replay, compile_kernels, few_collections, in_order, shown_delivery
-from rankcast.hub import Notification
+from rankcast.hub import Notification, Withheld
 from rankcast.model.errors import Problem, counted, shown
 from rankcast.model.events import Event
 from rankcast.model.policies import OnDemand, passes_equals
 from rankcast.model.subscriptions import Subscriber
 from rankcast.ranking.preferences import AGAINST_TIES, queues_without_order
+from rankcast.serving.results import NOTHING_WITHHELD
 from rankcast.storage.durations import format_duration
 from rankcast.storage.events.files import read_events
 from rankcast.storage.subscribers.files import admitted, load_advertisements, load_subscribers
@@ -110,7 +111,12 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
         "Diversity": "right",
         "Delay": "right",
     }
+    withheld = replay.hub.withheld
     rows = [_row(subscribers[name], replay) for name in busiest[:limit]]
+    if withheld:
+        columns["Withheld"] = "right"
+        counts = (withheld.get(name, NOTHING_WITHHELD) for name in busiest[:limit])
+        rows = [(*row, _shown_withheld(own)) for row, own in zip(rows, counts, strict=True)]
     screen.print(table("Subscribers", columns, rows))
     if len(busiest) > limit:
         screen.print(f"... and {len(busiest) - limit:,} more with fewer matches; --limit sets how many are shown")
@@ -122,7 +128,7 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
     screen.print(
         f"{counted(replay.events, 'event')}, {counted(len(subscribers), 'subscriber')}, "
         f"{counted(subscriptions, 'subscription')}: {counted(replay.matched, 'match', 'matches')}, "
-        f"{replay.delivered:,} delivered, in {seconds:.1f} s"
+        f"{replay.delivered:,} delivered,{_shown_sum(withheld.values())} in {seconds:.1f} s"
     )
 
 
@@ -138,6 +144,21 @@ def _unlimited(replay: Replay) -> Iterator[str]:
                 f"subscriber {shown(subscriber.id)}: deliver: {delivered:,} of {matched:,} matches were delivered, "
                 f"{tally.tied:,} of them with a rank that one before had, so k limited little; {AGAINST_TIES}"
             )
+
+
+def _shown_sum(withheld: Iterable[Withheld]) -> str:
+    total = sum(withheld, NOTHING_WITHHELD)
+    return "" if total == NOTHING_WITHHELD else f" {_shown_withheld(total)},"
+
+
+def _shown_withheld(withheld: Withheld) -> str:
+    """Return what was withheld in words.
+
+    >>> _shown_withheld(Withheld(capped=1_200)), _shown_withheld(Withheld(3, 2)), _shown_withheld(Withheld())
+    ('1,200 capped', '3 capped, 2 muted', '-')
+    """
+    counts = {"capped": withheld.capped, "muted": withheld.muted}
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "-"
 
 
 def _show_way_on(events: str, subscribers: Path, somebody: str) -> None:

@@ -40,7 +40,7 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import EARLIEST, format_time
 from rankcast.ranking.diversity import mean_distance
-from rankcast.storage.durations import format_duration, format_period
+from rankcast.storage.durations import format_cap, format_duration, format_period
 
 COLLECTIONS = (20_000, 50, 100)
 """New objects, and collections of each kind, before the garbage collector looks at more."""
@@ -244,10 +244,17 @@ def shown_policy(policy: Policy) -> str:
     'the best 3 of the last 100'
     >>> shown_policy(Sliding(k=3, window=100, diversity=Diversity()))
     'the diverse best 3 of the last 100'
-    >>> from rankcast.model.policies import TieRule, TopKWindow
+    >>> from rankcast.model.policies import Cap, TieRule, TopKWindow
     >>> shown_policy(TopKWindow(k=3, window=100, ties=TieRule.KEEP))
     'the best 3 at any time within 100 events, ties kept'
+    >>> shown_policy(AllMatches(at_most=[Cap(5, timedelta(days=1)), Cap(1, timedelta(days=7), per="company")]))
+    'every match, at most 5 every 1d and 1 every 7d per company'
     """
+    caps = " and ".join(map(format_cap, policy.at_most))
+    return _shown_choice(policy) + (f", at most {caps}" if caps else "")
+
+
+def _shown_choice(policy: Policy) -> str:
     best = "the best" if diversity_of(policy) is None else "the diverse best"
     kept = ", ties kept" if keeps_ties(policy) else ""
     if isinstance(policy, AllMatches):

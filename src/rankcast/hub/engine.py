@@ -69,7 +69,15 @@ from rankcast.hub.inputs import (
     settings_of,
     subscriptions_of,
 )
-from rankcast.hub.results import Callback, CallbackError, Estimated, Late, Outcome, Published, RejectedEvent
+from rankcast.hub.results import (
+    Callback,
+    CallbackError,
+    Estimated,
+    Late,
+    Outcome,
+    Published,
+    RejectedEvent,
+)
 from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import (
     EVERYTHING,
@@ -91,7 +99,7 @@ from rankcast.model.errors import (
     shown,
 )
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import ALL_MATCHES, AT_ONCE, AllMatches, Notify, Policy, check_attributes
+from rankcast.model.policies import ALL_MATCHES, AT_ONCE, AllMatches, Cap, Notify, Policy, check_attributes
 from rankcast.model.relevance import Decay
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import (
@@ -106,6 +114,7 @@ from rankcast.model.values import checked_value
 from rankcast.ranking.preferences import preference_ranks
 from rankcast.serving.results import NOTHING_WITHHELD, Match, Notification, Withheld
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberRecord, SubscriberState
+from rankcast.storage.durations import format_cap
 
 if TYPE_CHECKING:
     from rankcast.hub.durable import FileJournal
@@ -585,12 +594,13 @@ class Hub:
         *,
         k: Iterable[int] = (),
         filters: Iterable[str] = (),
+        at_most: Iterable[Cap] = (),
     ) -> Estimated:
         """Tell what a subscriber, or one that is made but not added, would have got of past events; nothing is changed.
 
         Beside the subscriber as it is there are variants: with each `k` (unless told, half and twice its own), without
-        each of its subscriptions, and with each of some `filters` in place of them all. Events that `publish` would
-        refuse are left out, and reported.
+        its caps, with each of those in `at_most` instead, without each of its subscriptions, and with each of some
+        `filters` in place of them all. Events that `publish` would refuse are left out, and reported.
         """
         check_instance("events", events, Iterable, optional=False)
         with self._lock:
@@ -604,7 +614,8 @@ class Hub:
             except InvalidEventError as error:
                 rejected.append(RejectedEvent(index, error))
         only = {text: parse_filter(text, self._schema) for text in filters}
-        return Estimated(estimates(past, variants_of(self._checked(known), k, only)), tuple(rejected))
+        caps = {format_cap(cap): cap for cap in at_most}
+        return Estimated(estimates(past, variants_of(self._checked(known), k, only, caps)), tuple(rejected))
 
     def _done(self, *commands: Command) -> CommandResult:
         """Write commands down, if there is a journal, and apply them."""

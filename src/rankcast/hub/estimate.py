@@ -4,7 +4,8 @@ Each variant of the subscriber is one of a core of its own, to which the events 
 source, id), each at its own time; so an estimate is what the engine itself would have delivered. Open periods and
 windows are completed at the end.
 
-Of a subscriber that reads its list on demand, what its policies deliver is counted.
+Of a subscriber that reads its list on demand, what its policies deliver is counted. Nobody is muted here: that is for a
+while, and says nothing of other times.
 
 Cost: that of publishing, some 20 microseconds per event and a few more for each variant; all events are in memory.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from msgspec import structs
 
@@ -23,7 +25,7 @@ from rankcast.hub.results import Estimate
 from rankcast.model.errors import InvalidSubscriptionError
 from rankcast.model.events import Event
 from rankcast.model.filters import Filter
-from rankcast.model.policies import AT_ONCE, AllMatches, OnDemand, Policy
+from rankcast.model.policies import AT_ONCE, AllMatches, Cap, OnDemand, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.times import EARLIEST
 from rankcast.serving.subscriber_state import SubscriberRecord
@@ -60,8 +62,8 @@ def estimates(
     """
     ordered = sorted(events, key=lambda event: (event.time or EARLIEST, *event.identity))
     tallies = {SubscriberId(str(at)): _Tally() for at in range(len(variants))}
-    served = [structs.replace(own, id=name) for name, own in zip(tallies, variants.values(), strict=True)]
-    served = [structs.replace(own, notify=AT_ONCE) if isinstance(own.notify, OnDemand) else own for own in served]
+    named = zip(tallies, map(_handed_everything, variants.values()), strict=True)
+    served = [structs.replace(own, id=name) for name, own in named]
 
     def count(done: CommandResult) -> None:
         for name in {match.subscriber for match in done.matches}:  # once, however many queues it is offered to
@@ -80,18 +82,30 @@ def estimates(
     times = [event.time for event in ordered[:1] + ordered[-1:] if event.time is not None]
     days = max(times[-1] - times[0], A_DAY) / A_DAY if times else 1.0
     return tuple(
-        Estimate(variant, tally.matched, tally.delivered, tally.best, tally.worst, days)
-        for variant, tally in zip(variants, tallies.values(), strict=True)
+        Estimate(
+            variant,
+            tally.matched,
+            tally.delivered,
+            tally.best,
+            tally.worst,
+            days,
+            core.subscribers[name].withheld.capped,
+        )
+        for variant, (name, tally) in zip(variants, tallies.items(), strict=True)
     )
 
 
 def variants_of(
-    subscriber: Subscriber, ks: Iterable[int] = (), filters: Mapping[str, Filter] | None = None
+    subscriber: Subscriber,
+    ks: Iterable[int] = (),
+    filters: Mapping[str, Filter] | None = None,
+    caps: Mapping[str, Cap] | None = None,
 ) -> dict[str, Subscriber]:
     """Return a subscriber as it is, and as it would be otherwise, by name.
 
-    With another k in all its policies (half and twice the largest, unless some are named), without each of its
-    subscriptions, and with each of some filters in place of all its subscriptions.
+    With another k in all its policies (half and twice the largest, unless some are named), without its caps, with each
+    of some caps in their place, without each of its subscriptions, and with each of some filters in place of all its
+    subscriptions.
 
     >>> from rankcast.language.parser import parse_filter
     >>> from rankcast.model.policies import Continuous
@@ -105,10 +119,13 @@ def variants_of(
     asked = tuple(ks)
     for k in dict.fromkeys(asked or (max(1, max(stated) // 2), 2 * max(stated)) if stated else ()):
         try:
-            found[f"k = {k}"] = _with_k(subscriber, k)
+            found[f"k = {k}"] = _with_policies(subscriber, partial(_policy_with_k, k=k))
         except InvalidSubscriptionError:  # such as twice the largest k that a diverse selection may have
             if asked:
                 raise
+    without = {"without caps": ()} if any(policy.at_most for policy in subscriber.policies.values()) else {}
+    for name, at_most in (without | {f"at most {text}": (cap,) for text, cap in (caps or {}).items()}).items():
+        found[name] = _with_policies(subscriber, partial(replace, at_most=at_most))
     for left_out in subscriber.subscriptions if len(subscriber.subscriptions) > 1 else ():
         kept = tuple(own for own in subscriber.subscriptions if own is not left_out)
         order = tuple(pair for pair in subscriber.priorities if left_out.id not in pair)
@@ -119,12 +136,18 @@ def variants_of(
     return found
 
 
-def _with_k(subscriber: Subscriber, k: int) -> Subscriber:
+def _with_policies(subscriber: Subscriber, changed: Callable[[Policy], Policy]) -> Subscriber:
     own = tuple(
-        held if held.deliver is None else structs.replace(held, deliver=_policy_with_k(held.deliver, k))
+        held if held.deliver is None else structs.replace(held, deliver=changed(held.deliver))
         for held in subscriber.subscriptions
     )
-    return structs.replace(subscriber, deliver=_policy_with_k(subscriber.deliver, k), subscriptions=own)
+    return structs.replace(_handed_everything(subscriber), deliver=changed(subscriber.deliver), subscriptions=own)
+
+
+def _handed_everything(subscriber: Subscriber) -> Subscriber:
+    """Return a subscriber who is not muted, and handed what others would read."""
+    notify = AT_ONCE if isinstance(subscriber.notify, OnDemand) else subscriber.notify
+    return structs.replace(subscriber, notify=notify, muted_until=None)
 
 
 def _policy_with_k(policy: Policy, k: int) -> Policy:

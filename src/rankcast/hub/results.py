@@ -18,7 +18,7 @@ from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import format_time
 from rankcast.serving.results import Match, Notification
-from rankcast.storage.durations import format_duration
+from rankcast.storage.durations import format_cap, format_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ class Published:
 class Estimate:
     """What one variant of a subscriber would have got: so many matches and deliveries, with ranks from best to worst.
 
-    `days` is how long the events took, at least one.
+    `days` is how long the events took, at least one. `capped` would not have been handed over, and are not among those
+    delivered.
     """
 
     variant: str
@@ -66,6 +67,7 @@ class Estimate:
     best: float | None
     worst: float | None
     days: float
+    capped: int = 0
 
     @property
     def per_day(self) -> float:
@@ -157,10 +159,11 @@ def shown_cap(used: UsedCap) -> str:
     >>> shown_cap(UsedCap(Cap(1, Every("week"), per="company"), 1, EPOCH))
     "1 of this week's 1 per company delivered, until 1970-01-01T00:00:00Z"
     """
-    count, every = used.cap.count, used.cap.every
-    limit = f"{_THIS[every.unit]} {count}" if isinstance(every, Every) else f"{count} every {format_duration(every)}"
-    per = "" if used.cap.per is None else f" per {used.cap.per}"
-    return f"{used.used} of {limit}{per} delivered, until {format_time(used.end)}"
+    cap = used.cap
+    unit = _THIS.get(cap.every.unit) if isinstance(cap.every, Every) else None
+    per = "" if cap.per is None else f" per {cap.per}"
+    limit = format_cap(cap) if unit is None else f"{unit} {cap.count}{per}"
+    return f"{used.used} of {limit} delivered, until {format_time(used.end)}"
 
 
 @dataclass(frozen=True, slots=True)

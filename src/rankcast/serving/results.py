@@ -54,9 +54,8 @@ class Withheld(Struct, frozen=True, gc=False):
     capped: int = 0
     muted: int = 0
 
-    def plus(self, *, capped: int = 0, muted: int = 0) -> Withheld:
-        """Return these and more."""
-        return Withheld(self.capped + capped, self.muted + muted)
+    def __add__(self, other: Withheld) -> Withheld:
+        return Withheld(self.capped + other.capped, self.muted + other.muted)
 
 
 NOTHING_WITHHELD = Withheld()

@@ -186,11 +186,11 @@ class ServedQueue(Struct, eq=False, gc=False):
         """Have an event handed over at an instant, if that is not muted or capped; return whether it is."""
         own = self.owner
         if own.is_muted_at(now):
-            own.withheld = own.withheld.plus(muted=1)
+            own.withheld += Withheld(muted=1)
             return False
         caps = counted(self.caps, event.attributes, now)
         if caps is None:
-            own.withheld = own.withheld.plus(capped=1)
+            own.withheld += Withheld(capped=1)
             return False
         self.caps = caps
         return True

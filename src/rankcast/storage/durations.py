@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from rankcast.model.errors import InvalidSubscriptionError, shown
 from rankcast.model.periods import Every, Period
+from rankcast.model.policies import Cap
 
 _UNITS = {
     "d": timedelta(days=1),
@@ -57,3 +58,12 @@ def format_duration(duration: timedelta) -> str:
         return "0s"
     unit = next(name for name, length in _UNITS.items() if duration % length == timedelta(0))
     return f"{duration // _UNITS[unit]}{unit}"
+
+
+def format_cap(cap: Cap) -> str:
+    """Return the text of a cap.
+
+    >>> format_cap(Cap(1, timedelta(days=7), per="company")), format_cap(Cap(5, Every("hour")))
+    ('1 every 7d per company', '5 every hour at :00')
+    """
+    return f"{cap.count} every {format_period(cap.every)}{'' if cap.per is None else f' per {cap.per}'}"

@@ -28,7 +28,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling.arguments import KernelArguments, Kinds
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.policies import Diversity, Policy, diversity_of
+from rankcast.model.policies import Diversity, Policy, attributes_counted, diversity_of
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.times import microseconds
 from rankcast.model.values import INT_MAX, INT_MIN, Value
@@ -43,16 +43,18 @@ _LOWER_BITS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class WantedContent:
-    """Which attributes of events some policies compare: those named, and all of the payload if `payload` says so."""
+    """Which attributes of events are compared or counted: those named, and all of the payload if `payload` says so."""
 
     names: frozenset[str] = frozenset()
     payload: bool = False
 
     @classmethod
     def of(cls, policies: Iterable[Policy]) -> WantedContent:
-        """Return what policies compare: nothing unless one of them diversifies."""
-        wanted = [diversity.weights for policy in policies if (diversity := diversity_of(policy)) is not None]
-        return cls(frozenset[str]().union(*wanted), any(not weights for weights in wanted))
+        """Return what policies compare, and what their caps count: nothing unless one has a diversity, or a `per`."""
+        listed = list(policies)
+        wanted = [diversity.weights for policy in listed if (diversity := diversity_of(policy)) is not None]
+        counted = map(attributes_counted, listed)
+        return cls(frozenset[str]().union(*wanted, *counted), any(not weights for weights in wanted))
 
     def __bool__(self) -> bool:
         return self.payload or bool(self.names)
@@ -72,7 +74,10 @@ class WantedContent:
 
 def content_for(policy: Policy, attributes: Mapping[str, Value]) -> Content:
     """Return what a policy compares of an event with these attributes: nothing unless it diversifies."""
-    return () if diversity_of(policy) is None else WantedContent.of([policy]).of_event(attributes)
+    diversity = diversity_of(policy)
+    if diversity is None:
+        return ()
+    return WantedContent(frozenset(diversity.weights), not diversity.weights).of_event(attributes)
 
 
 class Contents(NamedTuple):
