@@ -204,14 +204,18 @@ class SlidingQueue(Queue, frozen=True):
         if not gone:
             return self
         gone.sort()
-
-        def moved_up(number: int) -> int:
-            return number + len(gone) - bisect_right(gone, number)
-
+        count, last = len(gone), gone[-1]
         recent = [
-            event if event.arrival > gone[-1] else replace(event, arrival=moved_up(event.arrival)) for event in valid
+            event
+            if event.arrival > last
+            else replace(event, arrival=event.arrival + count - bisect_right(gone, event.arrival))
+            for event in valid
         ]
-        places = [(moved_up(number), expires) for number, expires in self.places if expires > now]
+        places = [
+            (number if number > last else number + count - bisect_right(gone, number), expires)
+            for number, expires in self.places
+            if expires > now
+        ]
         return replace(self, recent=tuple(recent), places=tuple(places))
 
     def with_what_is_needed(self, newest: Candidate | None = None) -> SlidingQueue:
@@ -223,14 +227,18 @@ class SlidingQueue(Queue, frozen=True):
         recent = _needed_in_window(
             self.policy, inside, self.delivered, lambda event: (event.arrival, event.expires or FOREVER), newest
         )
-        held = {event.identity for event in recent}
         oldest = max(oldest, recent[0].arrival if recent else self.entered + 1)
-        places = [place for place in self.places if place[0] >= oldest]
+        places = self.places
+        if places and places[0][0] < oldest:
+            places = tuple([place for place in places if place[0] >= oldest])
+        if recent is self.recent:
+            return self if places is self.places else replace(self, places=places)
+        held = {event.identity for event in recent}
         if len(recent) < len(inside):
             dropped = (event for event in inside if event.identity not in held and event.arrival >= oldest)
-            places += ((event.arrival, event.expires) for event in dropped if event.expires is not None)
-            places.sort()
-        return replace(self, recent=recent, delivered=self.delivered & held, places=tuple(places))
+            left = ((event.arrival, event.expires) for event in dropped if event.expires is not None)
+            places = tuple(sorted((*places, *left)))
+        return replace(self, recent=recent, delivered=self.delivered & held, places=places)
 
     @property
     def held(self) -> tuple[Candidate, ...]:
