@@ -147,7 +147,10 @@ def enlist(queues: Array, arena: Array, queue: int, place: int, unlisted: int) -
             return False
     end = length - 1 if is_full else length
     at = end
+    is_behind = queues[queue, LINE.ties] and arena[slot + HELD.event] >= 0  # its equals that were delivered
     while at > 0 and arena[scores + at - 1] <= score:
+        if is_behind and arena[places + at - 1] & 1 and arena[scores + at - 1] == score:
+            break
         at -= 1
     while at < end and arena[scores + at] == score:  # of equals the newest is the best, so mostly one look will do
         if _is_listed_before(queues, arena, queue, slot, arena[places + at]):
@@ -175,9 +178,8 @@ def delist(queues: Array, arena: Array, queue: int, place: int) -> None:
         at += 1
     if at == length:
         return
-    for later in range(at + 1, length):
-        arena[scores + later - 1] = arena[scores + later]
-        arena[places + later - 1] = arena[places + later]
+    move_words(arena, scores + at, arena, scores + at + 1, length - 1 - at)
+    move_words(arena, places + at, arena, places + at + 1, length - 1 - at)
     queues[queue, LINE.top] = length - 1
 
 
