@@ -46,6 +46,8 @@ def is_above(upper, lower, ranking):
         return False
     if ranking is Ranking.FIXED:
         return (upper[2], -upper[0]) > (lower[2], -lower[0])
+    if ranking is Ranking.STRICT:
+        return upper[2] > lower[2]
     return covers(lower[1], upper[1]) is not True or upper[0] < lower[0]
 
 
@@ -55,11 +57,20 @@ def forwarded(subscriptions, cover, k, ranking):
     if cover is Cover.REGULAR:
         return {one[0] for one, others in above.items() if not others}
     if cover is Cover.ANCESTOR:
-        return {one[0] for one, others in above.items() if len(others) < k}
-    depth = {}
+        owners = {one: {owner_of(other) for other in others} for one, others in above.items()}
+        return {one[0] for one, others in owners.items() if owner_of(one) not in others and len(others) < k}
+    depth = {}  # of those that are forwarded
     for one in sorted(subscriptions, key=lambda one: len(above[one])):
-        depth[one] = 1 + max((depth[other] for other in above[one]), default=0)
-    return {one[0] for one in subscriptions if depth[one] <= k}
+        chain = [other for other in above[one] if other in depth]
+        length = 1 + max((depth[other] for other in chain), default=0)
+        if length <= k and owner_of(one) not in map(owner_of, chain):
+            depth[one] = length
+    return {one[0] for one in depth}
+
+
+def owner_of(one):
+    """Whose a subscription is: without an owner its own."""
+    return one[0] if len(one) < 4 or one[3] is None else f"owner {one[3]}"
 
 
 @given(texts=st.lists(PLAIN | RANGES, min_size=1, max_size=8))
@@ -98,7 +109,8 @@ def test_forwarding_deltas_add_up_to_the_definition(cover, k, ranking, texts, da
             _apply(change, upstream)
             assert upstream == forwarded(list(known.values()), cover, k, ranking)
         score = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
-        known[number] = (number, parse_filter(text), score)
+        owner = data.draw(st.none() | st.integers(0, 2), label="owner")
+        known[number] = (number, parse_filter(text), score, owner)
         _apply(covered.add(*known[number]), upstream)
         assert upstream == forwarded(list(known.values()), cover, k, ranking) == set(covered.forwarded.tolist())
         assert upstream.isdisjoint(covered.hidden.tolist())

@@ -16,12 +16,19 @@ compute from everything (the depth by shortest paths, as printed, does not have 
 forwarded subscription its share of those hidden below it; the paper's weight, all descendants, counts a hidden one
 several times.
 
+Subscriptions may have owners: then a subscription is hidden when another one of its owner is above it, or when those of
+k other owners are. An owner counts once, however many of its subscriptions are above; in a chain of forwarded ones it
+cannot come twice. With one subscription for each owner that is the same.
+
 Paper: top-k covering for publish/subscribe overlays, with the corrections of docs/semantics.md.
-Cost: an addition is compared with the forwarded ones; a change of the forwarded ones is one pass over all.
+Cost: an addition is compared with the forwarded ones; a change of the forwarded ones is one pass over all, or, as soon
+as an owner has several, a comparison with the forwarded ones for each that is below the one that comes or goes.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from enum import Enum
 from typing import NamedTuple
 
@@ -48,6 +55,10 @@ class Change(NamedTuple):
 
     forward: tuple[int, ...] = ()
     withdraw: tuple[int, ...] = ()
+
+
+OWN = 2**32
+"""The level of a subscription that another one of its owner is above: more than any k that is asked for."""
 
 
 def check_k(k: object) -> None:
@@ -77,6 +88,9 @@ class CoverSet:
         self.k = 1 if cover is Cover.REGULAR else k
         self.order = Order(ranking, schema)
         self._level = np.zeros(16, np.int64)
+        self._owner = np.zeros(16, np.int64)
+        self._owned: Counter[int] = Counter()
+        self._are_shared = False
         self._forwarded = BoxColumns(self.order)
         self._hidden = BoxColumns(self.order)
 
@@ -108,29 +122,56 @@ class CoverSet:
 
     def hidden_weights(self, numbers: Array, weights: Array) -> Array:
         """Return what forwarded subscriptions stand for beside themselves: of each hidden one below, given its weight,
-        an even share among all above it. Only with AncestorCoverK, which counts those."""
-        return self.order.shares(numbers, self._hidden, weights, self._level)
+        an even share among all above it. Only with AncestorCoverK, which counts those.
 
-    def add(self, number: int, wanted: Filter, score: float = 0.0) -> Change:
-        """Take a subscription in."""
+        All hidden ones of an owner weigh as one together; one behind another of its owner weighs nothing.
+        """
+        if not self._are_shared:
+            return self.order.shares(numbers, self._hidden, weights, self._level)
+        behind = {number: self.hiding(number) for number in self._hidden.numbers.tolist()}
+        others = {at: above for at, above in behind.items() if self._owner[at] not in self._owner[list(above)]}
+        several = Counter(self._owner[list(others)].tolist())
+        shares: dict[int, list[float]] = {number: [] for number in numbers.tolist()}
+        for at, above in others.items():
+            for upper in above:
+                if upper in shares:
+                    shares[upper].append(weights[at] / several[int(self._owner[at])] / len(above))
+        return np.array([math.fsum(own) for own in shares.values()])
+
+    def add(self, number: int, wanted: Filter, score: float = 0.0, owner: int | None = None) -> Change:
+        """Take a subscription in; without an `owner`, which is a number, nobody else's."""
         self.order.add(number, wanted, score)
-        self._level = enlarge(self._level, number + 1)
+        self._level, self._owner = enlarge(self._level, number + 1), enlarge(self._owner, number + 1)
+        self._owner[number] = -1 - number if owner is None else owner
+        self._owned[int(self._owner[number])] += 1
+        self._are_shared |= self.cover is not Cover.REGULAR and self._owned[int(self._owner[number])] > 1
         if self._set_level(number):
             self._hidden.add(number)
             return Change()
+        if self._are_shared:
+            self._forwarded.add(number)
+            change = self._settle(self.below(number))
+            return Change((number, *change.forward), change.withdraw)
         return Change((number,), tuple(self._enter(number)))
 
     def remove(self, number: int) -> Change:
         """Forget a subscription."""
         self.order.filter(number)
+        owner = int(self._owner[number])
+        self._owned[owner] -= 1
+        if not self._owned[owner]:
+            del self._owned[owner]
         if number in self._hidden:
             self._hidden.remove(number)
             self.order.remove(number)
             return Change()
         self._forwarded.remove(number)
-        promoted = self._uncover(number)
+        if self._are_shared:
+            change = self._settle(self.below(number))
+        else:
+            change = Change(tuple(self._uncover(number)))
         self.order.remove(number)
-        return Change(tuple(promoted), (number,))
+        return Change(change.forward, (number, *change.withdraw))
 
     def weights(self) -> dict[int, float]:
         """Return for each forwarded subscription 1 plus its shares of the hidden ones: each is divided evenly among
@@ -149,7 +190,12 @@ class CoverSet:
     def _set_level(self, number: int) -> bool:
         """Work out the level of a subscription; return whether it is hidden by that."""
         above = self.order.above(number, self._forwarded)
-        level = len(above) if self.cover is not Cover.RANK else self._level[above].max(initial=-1) + 1
+        if self._are_shared and (self._owner[above] == self._owner[number]).any():
+            level = OWN
+        elif self.cover is Cover.RANK:
+            level = self._level[above].max(initial=-1) + 1
+        else:
+            level = len(np.unique(self._owner[above])) if self._are_shared else len(above)
         self._level[number] = level
         return bool(level >= self.k)
 
@@ -190,6 +236,19 @@ class CoverSet:
                 for withdrawn in self._enter(lower):
                     promoted.remove(withdrawn)
         return sorted(promoted)
+
+    def _settle(self, numbers: Array) -> Change:
+        """Decide again, from the top down, which of some subscriptions are forwarded."""
+        forward: list[int] = []
+        withdraw: list[int] = []
+        for number in self.order.top_down(numbers).tolist():
+            was_hidden, is_hidden = number in self._hidden, self._set_level(number)
+            if is_hidden != was_hidden:
+                left, entered = (self._forwarded, self._hidden) if is_hidden else (self._hidden, self._forwarded)
+                left.remove(number)
+                entered.add(number)
+                (withdraw if is_hidden else forward).append(number)
+        return Change(tuple(sorted(forward)), tuple(sorted(withdraw)))
 
     def _deepen(self, number: int) -> list[int]:
         """Work out the chains again below a subscription that has entered; return those whose chain is too long now."""

@@ -5,6 +5,7 @@ matches both. A ranking has to be able to prove that:
 
 - `FIXED`: each subscription has a score that no publication changes (a fixed score, the area of its box); the larger
   one ranks higher, and of equal scores the lower number.
+- `STRICT`: the same, but equal scores are drawn: neither ranks above the other.
 - `AGNOSTIC`: ranks are drawn at random for each publication; covering alone decides, as the paper evaluates it.
 - `UNPROVABLE`: anything else. Nothing is above anything.
 
@@ -41,8 +42,13 @@ class Ranking(Enum):
     """How the ranks of two subscriptions of one publication are known to compare."""
 
     FIXED = "fixed"
+    STRICT = "strict"
     AGNOSTIC = "agnostic"
     UNPROVABLE = "unprovable"
+
+
+SCORED = {Ranking.FIXED: 1, Ranking.STRICT: 2}
+"""How kernels compare scores; others do not."""
 
 
 class Order:
@@ -87,7 +93,7 @@ class Order:
         boxed = self.boxes.space.boxed(lowered)
         self.boxes.write(number, hull(boxed.outer))
         self.scores, self.partial = enlarge(self.scores, number + 1), enlarge(self.partial, number + 1)
-        self.scores[number] = score if self.ranking is Ranking.FIXED else 0.0
+        self.scores[number] = score if self.ranking in SCORED else 0.0
         self._filters[number] = lowered
         self.partial[number] = not boxed.is_exact or len(boxed.outer) != 1
         self._has_partial |= bool(self.partial[number])
@@ -112,7 +118,7 @@ class Order:
         By score and number where ranks are fixed. Else by boxes: the earlier start, then the later end, attribute by
         attribute, which no rounding can confuse; then by number. Of equal boxes only the filters themselves can tell.
         """
-        if self.ranking is Ranking.FIXED:
+        if self.ranking in SCORED:
             return numbers[np.lexsort((numbers, -self.scores[numbers]))]
         starts, ends = self.boxes.starts[numbers], self.boxes.ends[numbers]
         sides = [side for low, high in zip(starts.T, ends.T, strict=True) for side in (low, -high)]
@@ -171,9 +177,9 @@ class Order:
             add_shares(uppers, *self._compared(among), room, weights, levels, totals)
         return totals
 
-    def _compared(self, among: BoxColumns) -> tuple[bool, Array, Array, Array, Array, Array, Array, Array]:
+    def _compared(self, among: BoxColumns) -> tuple[int, Array, Array, Array, Array, Array, Array, Array]:
         """Return what kernels need to compare a subscription with some."""
-        by_score = self.ranking is Ranking.FIXED
+        by_score = SCORED.get(self.ranking, 0)
         return by_score, self.boxes.starts, self.boxes.ends, *among.columns, self.scores, self.partial, among.numbers
 
     def _room_for(self, count: int) -> Array:
@@ -187,7 +193,7 @@ class Order:
             return True
         if covers(self._filters[upper], self._filters[lower]) is not True:
             return False
-        if upper < lower or self.ranking is Ranking.FIXED:
+        if upper < lower or self.ranking in SCORED:
             return True  # by score the kernel has decided
         # Of equal filters the lower number is above.
         return covers(self._filters[lower], self._filters[upper]) is not True
@@ -293,7 +299,7 @@ def containing(start: Array, end: Array, starts: Array, ends: Array, count: int,
 def only_outranking(
     number: int,
     upwards: bool,
-    by_score: bool,
+    by_score: int,
     start: Array,
     end: Array,
     starts: Array,
@@ -316,7 +322,9 @@ def only_outranking(
         if upper == lower:
             continue
         if by_score:
-            if scores[upper] < scores[lower] or (scores[upper] == scores[lower] and upper > lower):
+            if scores[upper] < scores[lower]:
+                continue
+            if scores[upper] == scores[lower] and (by_score > 1 or upper > lower):
                 continue
         elif upper > lower and not partial[upper] and not partial[lower]:
             equal = True
@@ -335,7 +343,7 @@ def only_outranking(
 def related(
     number: int,
     upwards: bool,
-    by_score: bool,
+    by_score: int,
     all_starts: Array,
     all_ends: Array,
     starts: Array,
@@ -361,7 +369,7 @@ def related(
 @compiled
 def add_shares(
     uppers: Array,
-    by_score: bool,
+    by_score: int,
     all_starts: Array,
     all_ends: Array,
     starts: Array,
