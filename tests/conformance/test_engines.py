@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
 from rankcast.model.policies import Continuous, Diversity, OnDemand, Sliding
 from rankcast.model.relevance import Closeness, Decay, Target
-from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.samples.feeds import FEEDS
 from rankcast.testing.arrivals import Arrivals, HubOfArrivals, arrivals, check_arrivals
@@ -109,6 +110,36 @@ def test_generated_feeds(engine, feed):
 def test_random_cases_on_overlays_of_every_strategy(case, brokers, seed):
     for strategy in Strategy:
         check(OverlayEngine(strategy, brokers, seed), case)
+
+
+@settings(max_examples=30)
+@given(case=advertised_cases(everything=True), brokers=st.integers(1, 7), seed=st.integers(0, 99))
+def test_random_cases_for_the_k_best_subscribers_on_overlays_of_every_strategy(case, brokers, seed):
+    for strategy in Strategy:
+        check(OverlayEngine(strategy, brokers, seed), case)
+
+
+def test_the_suite_notices_an_engine_that_does_not_choose_or_lets_the_choice_change_ranks():
+    two = tuple(Subscription(str(rank), Filter.of(Constant(True)), rank) for rank in (0.9, 0.4))
+    people = tuple(Subscriber(name, two, rank_by=RankBy.MEAN) for name in ("ana", "bo"))
+    (event,) = next(iter(FEEDS.values())).events(1, seed=1)
+    case = Case(people, (event,), advertisements=(Advertisement("a", event.source, k=1),))
+    for engine in (HubEngine(), OverlayEngine(Strategy.ANCESTOR_COVER_K, 3)):
+        check(engine, case)
+
+    class Careless:
+        def __init__(self, change):
+            self.change = change
+
+        def deliveries(self, case):
+            return self.change(case)
+
+    for change in (
+        lambda case: HubEngine().deliveries(replace(case, advertisements=())),
+        lambda case: [one._replace(rank=0.9) for one in HubEngine().deliveries(case)],
+    ):
+        with pytest.raises(AssertionError, match="differs from the oracle"):
+            check(Careless(change), case)
 
 
 def test_the_suite_notices_an_engine_that_loses_or_invents_a_delivery():

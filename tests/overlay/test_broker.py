@@ -47,6 +47,7 @@ from rankcast.overlay.messages import (
     Read,
     Renew,
     Reset,
+    ScoreCount,
     Session,
     Subscribe,
     Synced,
@@ -56,6 +57,11 @@ from rankcast.overlay.messages import (
 )
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.snapshots import restored, snapshot
+
+
+def counted(name, number):
+    """Return how many want a flat, of one score."""
+    return CountReply("/flats", name, (ScoreCount(0.0, number),))
 
 
 def test_weights_of_neighbours_that_add_up_to_more_than_a_message_may_say_are_told_as_that_much():
@@ -154,9 +160,9 @@ def test_a_named_audience_is_chosen_once_where_diversity_ranks():
     bench.peer("right", Forward(interest("other", "rent between 600 and 2000")))
     bench.say(flats("mine", k=1, ranking=ranking), "agency")
     found = sent(bench.say(Publish("mine", event()), "agency"))
-    assert found == [("right", Publish("mine", found[0][1].event, 1, (SubscriptionKey("other", "0"),)))]
+    assert found == [("right", Publish("mine", found[0][1].event, 1, ("other",)))]
     bench.say(Subscribe(subscriber("zoe")), "zoe")
-    named = Publish("flats", event("2"), 1, (SubscriptionKey("zoe", "0"),))
+    named = Publish("flats", event("2"), 1, ("zoe",))
     assert delivered(bench.peer("left", named)) == [("zoe", "2")]
 
 
@@ -166,9 +172,23 @@ def test_a_named_audience_gets_only_what_it_still_wants_and_is_no_larger_than_k(
     for name in ("ana", "bo"):
         bench.say(Subscribe(subscriber(name)), name)
     bench.say(Subscribe(subscriber("ana", "rent > 5000")), "ana")
-    assert delivered(bench.peer("left", Publish("flats", event("1"), 1, (SubscriptionKey("ana", "0"),)))) == []
-    both = (SubscriptionKey("ana", "0"), SubscriptionKey("bo", "0"))
+    assert delivered(bench.peer("left", Publish("flats", event("1"), 1, ("ana",)))) == []
+    both = ("ana", "bo")
     assert rejected(bench.peer("left", Publish("flats", event("2"), 1, both))) == [Reason.OUTSIDE]
+
+
+@pytest.mark.parametrize("strategy", [Strategy.REGULAR_K, Strategy.ANCESTOR_COVER_K])
+def test_a_chosen_subscriber_behind_two_links_is_named_to_both_and_takes_one_place(strategy):
+    bench = Bench(strategy, links=("left", "right", "third"))
+    ranking = AudienceRanking(Scoring.PREFERENCE)
+    bench.say(flats("mine", k=2, ranking=ranking), "agency")
+    bench.peer("right", Forward(interest("mo", score=0.9)))
+    bench.peer("third", Forward(interest("mo", score=0.8)))
+    bench.peer("third", Forward(interest("zoe", score=0.5)))
+    found = sent(bench.say(Publish("mine", event()), "agency"))
+    assert {(link, one.k, one.targets) for link, one in found} == {("right", 1, ("mo",)), ("third", 2, ("mo", "zoe"))}
+    found = sent(bench.say(Publish("mine", event("2"), 1), "agency"))
+    assert {(link, one.k, one.targets) for link, one in found} == {("right", 1, ("mo",)), ("third", 1, ("mo",))}
 
 
 def test_while_a_subscriber_moves_both_of_its_interests_are_told_for_others_may_be_hidden_behind_the_older():
@@ -385,8 +405,8 @@ def test_exact_fairness_counts_first_then_draws_the_shares():
     bench.say(flats(k=100), "agency")
     asked = sent(bench.say(Publish("flats", event()), "agency"))
     assert [(link, type(one)) for link, one in asked] == [("left", CountQuery), ("right", CountQuery)]
-    assert bench.peer("left", CountReply("/flats", "1", 4)) == []
-    effects = bench.peer("right", CountReply("/flats", "1", 3))
+    assert bench.peer("left", counted("1", 4)) == []
+    effects = bench.peer("right", counted("1", 3))
     assert [(link, one.k) for link, one in sent(effects)] == [("left", 4), ("right", 3)]
     assert delivered(effects) == [("ana", "1")]
 
@@ -398,7 +418,7 @@ def test_a_broker_between_asks_on_and_answers_with_the_sum():
     bench.peer("left", flats(k=2))
     asked = sent(bench.peer("left", CountQuery("flats", event())))
     assert asked == [("right", CountQuery("flats", event()))]
-    assert sent(bench.peer("right", CountReply("/flats", "1", 9))) == [("left", CountReply("/flats", "1", 10))]
+    assert sent(bench.peer("right", counted("1", 9))) == [("left", counted("1", 10))]
     effects = bench.peer("left", Publish("flats", event(), 2))
     assert sum(one.k for _, one in sent(effects)) + len(delivered(effects)) == 2
 
@@ -409,10 +429,8 @@ def test_absurd_counts_are_passed_on_and_drawn_from_as_far_as_numbers_go():
         bench.peer(link, Forward(interest(link), hides=True))
     bench.peer("left", flats(k=2))
     bench.peer("left", CountQuery("flats", event()))
-    bench.peer("right", CountReply("/flats", "1", 2**53 - 1))
-    assert sent(bench.peer("third", CountReply("/flats", "1", 2**53 - 1))) == [
-        ("left", CountReply("/flats", "1", 2**53 - 1))
-    ]
+    bench.peer("right", counted("1", 2**53 - 1))
+    assert sent(bench.peer("third", counted("1", 2**53 - 1))) == [("left", counted("1", 2**53 - 1))]
     assert sum(one.k for _, one in sent(bench.peer("left", Publish("flats", event(), 2)))) == 2
 
 
@@ -423,12 +441,12 @@ def test_beyond_as_many_as_a_broker_can_count_events_go_by_what_is_known_and_non
     bench.say(flats(k=2), "agency")
     bench.peer("left", flats("theirs", k=2))
     bench.peer("left", CountQuery("theirs", event("asked")))
-    bench.peer("right", CountReply("/flats", "asked", 1))
+    bench.peer("right", counted("asked", 1))
     found = [sent(bench.say(Publish("flats", event(str(at))), "agency")) for at in range(5)]
     assert [type(one) for ((_, one),) in found] == [CountQuery] * 3 + [Publish] * 2
-    assert sent(bench.peer("left", CountQuery("theirs", event("late")))) == [("left", CountReply("/flats", "late", 1))]
+    assert sent(bench.peer("left", CountQuery("theirs", event("late")))) == [("left", counted("late", 1))]
     for at in range(3):
-        assert [one.k for _, one in sent(bench.peer("right", CountReply("/flats", str(at), 5)))] == [2]
+        assert [one.k for _, one in sent(bench.peer("right", counted(str(at), 5)))] == [2]
     ((_, again),) = sent(bench.peer("left", Publish("theirs", event("asked"), 1)))
     assert again == CountQuery("theirs", event("asked"))  # its count had to go, and there is room again
 
@@ -455,7 +473,7 @@ def test_who_hides_nobody_is_not_asked():
     assert [(link, type(one)) for link, one in sent(bench.say(Publish("flats", event()), "agency"))] == [
         ("right", CountQuery)
     ]
-    assert [(link, one.k) for link, one in sent(bench.peer("right", CountReply("/flats", "1", 3)))] == [
+    assert [(link, one.k) for link, one in sent(bench.peer("right", counted("1", 3)))] == [
         ("left", 2),
         ("right", 3),
     ]
@@ -488,7 +506,7 @@ def test_a_count_that_nobody_draws_from_is_forgotten_and_an_event_that_comes_lat
     bench.say(Subscribe(subscriber()), "ana")
     bench.peer("left", flats(k=2))
     for name in ("1", "2"):
-        assert sent(bench.peer("left", CountQuery("flats", event(name)))) == [("left", CountReply("/flats", name, 1))]
+        assert sent(bench.peer("left", CountQuery("flats", event(name)))) == [("left", counted(name, 1))]
     assert delivered(bench.peer("left", Publish("flats", event("1"), 1))) == [("ana", "1")]
     assert len(bench.broker.publishing.counts) == 1
     bench.wait(4)
@@ -519,7 +537,7 @@ def numbered(count):
     """Return an inbox, and the first packets of the session that it asks for."""
     inbox, outbox = Inbox(1), Outbox()
     outbox.begin(inbox.ask().session)
-    return inbox, [outbox.packet(CountReply("/s", "1", number)) for number in range(count)]
+    return inbox, [outbox.packet(CountReply("/s", "1", (ScoreCount(0.0, number),))) for number in range(count)]
 
 
 @given(st.permutations(range(8)), st.lists(st.integers(0, 7), max_size=8))
@@ -531,7 +549,7 @@ def test_packets_are_taken_in_order_and_once_however_they_come(order, again):
             taken += inbox.take(packets[number])
         except RefusedError as error:
             refused.append(error.reason)
-    assert [message.count for message in taken] == list(range(8))
+    assert [message.counts[0].number for message in taken] == list(range(8))
     assert refused == [Reason.REPLAY] * len(again)
 
 

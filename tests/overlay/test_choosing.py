@@ -18,21 +18,17 @@ from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import SubscriptionKey
-from rankcast.overlay.messages import Interest
+from rankcast.overlay.messages import Interest, ScoreCount
 from rankcast.overlay.routing.broker_choice import Fit, best_broker, fit
-from rankcast.overlay.routing.choosing import chance, choose, is_relevant, quotas
+from rankcast.overlay.routing.choosing import best_scores, chance, choose, levels, members, quotas, shares
 from rankcast.overlay.routing.interests import Record
 
 EVENT = Event("1", "/s", data={"x": 5})
 RUNS = 20_000
 
 
-def record(name, score=1.0, text="x > 0", relevance=None):
-    return Record(None, Interest(SubscriptionKey(name, "1"), parse_filter(text), score, relevance))
-
-
-def names(records):
-    return [one.interest.key.subscriber for one in records]
+def record(name, score=1.0, text="x > 0", relevance=None, one="1"):
+    return Record(None, Interest(SubscriptionKey(name, one), parse_filter(text), score, relevance))
 
 
 def is_near(count, probability):
@@ -72,10 +68,10 @@ def test_quotas_make_every_member_as_likely_as_any_other():
 def test_scores_come_first_and_keys_or_chance_decide_between_equals():
     records, random = [record("c", 0.5), record("b"), record("a", 0.5), record("d", 0.1)], np.random.default_rng(3)
     by_id = AudienceRanking(Scoring.PREFERENCE, Ties.BY_ID)
-    assert names(choose(records, 3, by_id, EVENT, random)) == ["b", "a", "c"]
-    assert names(choose(records, 2, AudienceRanking(Scoring.NONE, Ties.BY_ID), EVENT, random)) == ["a", "b"]
+    assert choose(records, 3, by_id, EVENT, random) == ["b", "a", "c"]
+    assert choose(records, 2, AudienceRanking(Scoring.NONE, Ties.BY_ID), EVENT, random) == ["a", "b"]
     fair = AudienceRanking(Scoring.PREFERENCE, Ties.FAIR)
-    second = [names(choose(records, 2, fair, EVENT, random)) for _ in range(RUNS)]
+    second = [choose(records, 2, fair, EVENT, random) for _ in range(RUNS)]
     assert {one[0] for one in second} == {"b"}
     assert is_near(sum(one[1] == "a" for one in second), 1 / 2)
 
@@ -83,15 +79,59 @@ def test_scores_come_first_and_keys_or_chance_decide_between_equals():
 def test_by_relevance_the_score_depends_on_the_event():
     near, far = (record(str(at), 0.9, relevance=Closeness([Target("x", at, scale=10)])) for at in (4, 0))
     plain, ranking = record("plain", 0.7), AudienceRanking(Scoring.RELEVANCE, Ties.BY_ID)
-    assert names(choose([far, plain, near], 3, ranking, EVENT, np.random.default_rng(1))) == ["4", "plain", "0"]
-    assert not is_relevant(near, Event("2", "/s"))
-    assert is_relevant(plain, Event("2", "/s"))
+    assert choose([far, plain, near], 3, ranking, EVENT) == ["4", "plain", "0"]
+    assert choose([far, plain, near], 3, ranking, Event("2", "/s")) == ["plain"]
 
 
 def test_by_diversity_those_come_first_that_nobody_resembles():
     records = [record(f"same{at}", text="x between 0 and 10") for at in range(3)]
     records += [record("other", text="x between 4 and 100")]
-    assert names(choose(records, 1, AudienceRanking(Scoring.DIVERSITY), EVENT, np.random.default_rng(1))) == ["other"]
+    assert choose(records, 1, AudienceRanking(Scoring.DIVERSITY), EVENT) == ["other"]
+
+
+def test_a_subscriber_takes_one_place_by_its_best_and_stands_for_itself_once():
+    records = [record("a", 0.4, one="low"), record("b", 0.5), record("a", 0.9, one="high"), record("c", 0.3)]
+    ranking, random = AudienceRanking(Scoring.PREFERENCE, Ties.BY_ID), np.random.default_rng(4)
+    assert choose(records, 2, ranking, EVENT) == ["a", "b"]
+    assert best_scores(records, Scoring.PREFERENCE, EVENT) == {"a": 0.9, "b": 0.5, "c": 0.3}
+    first = [choose(records, 1, AudienceRanking(), EVENT, random, [1.0, 1.0, 1.0, 1.0]) for _ in range(RUNS)]
+    assert is_near(first.count(["a"]), 1 / 3)
+    hiding = [choose(records, 1, AudienceRanking(), EVENT, random, [2.0, 1.0, 3.0, 1.0]) for _ in range(RUNS)]
+    assert is_near(hiding.count(["a"]), 4 / 6)  # itself, one that the first hides, and two that the other hides
+
+
+def test_without_a_generator_the_draws_are_those_of_the_event():
+    records = [record(name) for name in "abcdefgh"]
+    once, again = (choose(records, 3, AudienceRanking(), EVENT) for _ in "12")
+    assert once == again != choose(records, 3, AudienceRanking(seed=1), EVENT)
+    behind = [one for one in records if one.interest.key.subscriber in {*once[1:], "a", "b"} - {once[0]}]
+    assert choose(behind, 2, AudienceRanking(), EVENT) == once[1:]
+
+
+COUNTED = st.lists(st.tuples(st.sampled_from([0.1, 0.5, 0.9]), st.integers(0, 4)), max_size=4).map(
+    lambda given: [ScoreCount(*one) for one in given]
+)
+
+
+@given(st.lists(COUNTED, min_size=1, max_size=4), st.integers(0, 9), st.integers(0, 9))
+def test_shares_are_of_the_best_scores_and_levels_lose_nobody_who_could_be_chosen(groups, k, seed):
+    told = [levels(group, k) for group in groups]
+    drawn = shares(told, k, np.random.default_rng(seed))
+    ranked = sorted((-score, at) for at, group in enumerate(groups) for score, count in group for _ in range(count))
+    best = [-score for score, _ in ranked[:k]]
+    assert sum(drawn) == len(best)
+    for at in range(len(groups)):
+        above = sum(own == at and -score > best[-1] for score, own in ranked) if best else 0
+        equal = sum(own == at and -score == best[-1] for score, own in ranked) if best else 0
+        assert above <= drawn[at] <= above + equal
+
+
+def test_members_are_the_best_and_of_one_score_equally_likely():
+    random, scores = np.random.default_rng(5), {"a": 0.5, "b": 0.9, "c": 0.5, "d": 0.5, "e": 0.1}
+    found = [members(scores, 3, random) for _ in range(RUNS)]
+    assert all(one[0] == "b" and "e" not in one for one in found)
+    assert is_near(sum("a" in one for one in found), 2 / 3)
+    assert sorted(members(scores, 9, random)) == sorted(scores)
 
 
 def poset(*texts):

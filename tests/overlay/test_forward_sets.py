@@ -67,7 +67,7 @@ def outranks(ranking, one, other):
     if proof_of(ranking) is Ranking.AGNOSTIC:
         return covers(below.filter, above.filter) is not True or first < second
     scores = [0.0 if ranking.scoring is Scoring.NONE else held.score for held in (above, below)]
-    tie = (above.key, first) < (below.key, second) if ranking.ties is Ties.BY_ID else first < second
+    tie = (above.key, first) < (below.key, second) if ranking.ties is Ties.BY_ID else False
     return scores[0] > scores[1] or (scores[0] == scores[1] and tie)
 
 
@@ -95,13 +95,19 @@ def test_with_k_hidden_are_those_that_k_others_cover_and_outrank(ranking):
     def check(history, k):
         held = ForwardSet(Strategy.ANCESTOR_COVER_K, advertise(k, ranking))
         for living in replay(held, history):
-            above = {
-                number: sum(
-                    outranks(ranking, one, (number, living[number])) for one in living.items() if one[0] != number
-                )
-                for number in living
+            owners = {
+                this[0]: {
+                    one[1].key.subscriber
+                    for one in living.items()
+                    if one[0] != this[0] and outranks(ranking, one, this)
+                }
+                for this in living.items()
             }
-            assert set(held.forwarded) == {number for number, count in above.items() if count < k}
+            assert set(held.forwarded) == {
+                number
+                for number, above in owners.items()
+                if living[number].key.subscriber not in above and len(above) < k
+            }
 
     check()
 
@@ -111,16 +117,18 @@ def test_with_k_hidden_are_those_that_k_others_cover_and_outrank(ranking):
 def test_by_chains_hidden_are_those_below_a_chain_of_k(history, k, ranking):
     held = ForwardSet(Strategy.RANK_COVER_K, advertise(k, ranking))
     for living in replay(held, history):
-        depths = {}
-
-        def depth(number, living=living, depths=depths):
-            if number not in depths:
-                this = (number, living[number])
-                above = [one[0] for one in living.items() if one[0] != number and outranks(ranking, one, this)]
-                depths[number] = 1 + max(map(depth, above), default=0)
-            return depths[number]
-
-        assert set(held.forwarded) == {number for number in living if depth(number) <= k}
+        above = {
+            this[0]: [one[0] for one in living.items() if one[0] != this[0] and outranks(ranking, one, this)]
+            for this in living.items()
+        }
+        depths = {}  # of those that are forwarded
+        for number in sorted(living, key=lambda number: len(above[number])):
+            chain = [other for other in above[number] if other in depths]
+            owners = {living[other].key.subscriber for other in chain}
+            depth = 1 + max((depths[other] for other in chain), default=0)
+            if depth <= k and living[number].key.subscriber not in owners:
+                depths[number] = depth
+        assert set(held.forwarded) == depths.keys()
 
 
 @pytest.mark.usefixtures("room")
@@ -165,14 +173,24 @@ def test_who_hides_others_is_known_at_once_and_who_no_longer_does_when_asked(his
 
 @pytest.mark.usefixtures("room")
 @given(history=histories(), k=st.integers(1, 3))
-def test_split_weights_add_up_to_all_subscriptions(history, k):
+def test_split_weights_add_up_to_all_who_are_hidden_each_once(history, k):
     held = ForwardSet(Strategy.ANCESTOR_FAIR_K, advertise(k))
     for living in replay(held, history):
         own = {number: 1.0 + number % 3 for number in living}
         for number, weight in own.items():
             held.weigh(number, weight)
         weights = held.split_weights(sorted(held.forwarded))
-        assert sum(weights) == pytest.approx(sum(own.values()))
+        hidden = {one for one in living.items() if one[0] not in held.forwarded}
+        new = {
+            one[1].key.subscriber
+            for one in hidden
+            if not any(
+                other[1].key.subscriber == one[1].key.subscriber and outranks(FAIRNESS, other, one)
+                for other in living.items()
+                if other[0] in held.forwarded
+            )
+        }
+        assert sum(weights) == pytest.approx(sum(own.values()) - len(hidden) + len(new))
 
 
 def test_the_papers_weights_count_a_hidden_one_for_each_above_it():

@@ -20,6 +20,7 @@ from rankcast.overlay.messages import (
     Packet,
     Publish,
     Reset,
+    ScoreCount,
     Session,
     encoded,
 )
@@ -121,8 +122,8 @@ def test_bytes_are_those_of_the_wire():
             Publish("a", event, 12),
             Publish("a", event, 1, (SubscriptionKey("ana", "0"),)),
             CountQuery("a", event),
-            CountReply("/a", event.id, 0),
-            CountReply("/a", event.id, 123),
+            CountReply("/a", event.id),
+            CountReply("/a", event.id, (ScoreCount(0.0, 123),)),
             Reset(),
         ):
             packet = Packet(Session(1, 20), 300, held)

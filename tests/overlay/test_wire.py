@@ -26,6 +26,7 @@ from rankcast.overlay.messages import (
     Read,
     Renew,
     Reset,
+    ScoreCount,
     Session,
     Subscribe,
     Synced,
@@ -36,6 +37,7 @@ from rankcast.overlay.messages import (
     decoded,
     encoded,
 )
+from rankcast.overlay.routing.strategies import Strategy
 from rankcast.testing.strategies import advertisements, events, filters, notified_subscribers, relevances
 from written_forms import spoil
 
@@ -48,12 +50,20 @@ def messages():
     interests = st.builds(Interest, st.just(KEY), filters(), st.floats(0, 1), st.none() | relevances())
     weights = st.floats(0.5, 100)
     peers = st.one_of(
-        st.builds(Advertise, advertisements()),
+        st.builds(Advertise, advertisements(), strategy=st.none() | st.sampled_from(Strategy)),
         st.builds(Forward, interests, st.lists(st.tuples(st.just("flats"), weights), max_size=2).map(tuple)),
         st.builds(Weigh, st.just("flats"), st.lists(st.tuples(st.just(KEY), weights), max_size=2).map(tuple)),
-        st.builds(Publish, st.just("flats"), events(), st.none() | st.integers(0, 5), st.none() | st.just((KEY,))),
+        st.builds(Publish, st.just("flats"), events(), st.none() | st.integers(0, 5), st.none() | st.just(("ana",))),
         st.builds(CountQuery, st.just("flats"), events()),
-        st.sampled_from([Withdraw(KEY), Unadvertise("flats"), Reset(), Synced(), CountReply("/flats", "1", 4)]),
+        st.sampled_from(
+            [
+                Withdraw(KEY),
+                Unadvertise("flats"),
+                Reset(),
+                Synced(),
+                CountReply("/flats", "1", (ScoreCount(0.5, 4), ScoreCount(0.1, 1))),
+            ]
+        ),
     )
     return st.one_of(
         st.builds(Subscribe, notified_subscribers(), leases),
@@ -116,7 +126,7 @@ FORWARD = Packet(SESSION, 3, Forward(Interest(KEY, parse_filter("rent < 900"))))
         (changed(PUBLISH, advertisment="flats"), "'advertisment' in Publish; did you mean 'advertisement'\\?$"),
         (changed(PUBLISH, **{"x" * 900_000: 1}), "^.{1,200}$"),
         (b'{"rankcast": 1, "is": "Renew", "lease": 1}', "no field 'lease' in Renew; expected none$"),
-        (changed(PUBLISH, targets=[["ana"]]), "a list of 2"),
+        (changed(PUBLISH, targets=[["ana"]]), "is not a str"),
         (changed(FORWARD, session=[1]), "a list of 2"),
         (changed(FORWARD, number=-1), "number: -1"),
         (changed(PUBLISH, advertisement="\ud800"), "half a surrogate pair"),

@@ -20,7 +20,7 @@ import numpy as np
 
 from rankcast.covering.group.cover import DEFAULT_CHECKING, Checking
 from rankcast.delivery.stream.lateness import Remembered
-from rankcast.model.advertisements import AdvertisementId, Scoring
+from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import InvalidMessageError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
@@ -348,8 +348,6 @@ class Broker:
         most = advertise.advertisement.k
         if (message.k is None) != (most is None) or (message.k or 0) > (most or 0):
             raise RefusedError(Reason.OUTSIDE, f"k: {message.k}, but {most} is advertised")
-        if message.targets is not None and advertise.advertisement.ranking.scoring is not Scoring.DIVERSITY:
-            raise RefusedError(Reason.OUTSIDE, "a named audience, which the advertised ranking does not need")
         if message.targets is not None and len(message.targets) > (message.k or 0):
             raise RefusedError(Reason.OUTSIDE, f"an audience of {len(message.targets)}, but k is {message.k}")
         return self._take(replace(message, event=event), advertise, link, now)
@@ -373,10 +371,11 @@ class Broker:
         return self._carry_out(outcome, now)
 
     def _count(self, query: CountQuery, link: str, now: datetime) -> list[Effect]:
-        if self.settings.strategy is not Strategy.EXACT_FAIR:
-            raise RefusedError(Reason.UNSUPPORTED, f"{self.settings.strategy.value} does not count")
-        _, event = self._permit(query.advertisement, query.event, link)
-        return self._carry_out(self.publishing.count(link, replace(query, event=event)), now)
+        advertise, event = self._permit(query.advertisement, query.event, link)
+        strategy = self.routing.strategy_of(advertise)
+        if strategy is not Strategy.EXACT_FAIR or advertise.advertisement.k is None:
+            raise RefusedError(Reason.UNSUPPORTED, f"{strategy.value} does not count")
+        return self._carry_out(self.publishing.count(link, replace(query, event=event), advertise), now)
 
     def _carry_out(self, outcome: PublishOutcome, now: datetime) -> list[Effect]:
         """Send and deliver what an event has led to."""

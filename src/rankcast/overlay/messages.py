@@ -18,8 +18,10 @@ with a reason.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from rankcast.language.lossless import from_plain, json_bytes, to_plain
@@ -31,6 +33,7 @@ from rankcast.model.filters import Filter
 from rankcast.model.periods import check_duration
 from rankcast.model.relevance import Relevance
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
+from rankcast.overlay.routing.strategies import Strategy
 
 MAX_NUMBER = 2**53
 """Numbers of packets, sessions and counts stay below: every JSON reader keeps them exact."""
@@ -76,10 +79,14 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """What somebody is going to publish; from a client, it ends after the lease."""
+    """What somebody is going to publish; from a client, it ends after the lease.
+
+    `strategy` says how its events are routed, if not as the brokers route others.
+    """
 
     advertisement: Advertisement
     lease: timedelta | None = None
+    strategy: Strategy | None = None
 
     def __post_init__(self) -> None:
         _check_lease(self.lease)
@@ -144,14 +151,14 @@ class Weigh:
 class Publish:
     """An event of an advertisement.
 
-    `k` is for how many subscriptions: a client may ask for fewer than it advertised; between brokers it is the
+    `k` is for how many subscribers: a client may ask for fewer than it advertised; between brokers it is the
     neighbour's share. None is for all that match. With `targets` the event is for these and nobody else.
     """
 
     advertisement: AdvertisementId
     event: Event
     k: int | None = None
-    targets: tuple[SubscriptionKey, ...] | None = None
+    targets: tuple[SubscriberId, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.k is not None:
@@ -160,22 +167,34 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class CountQuery:
-    """How many subscriptions behind the neighbour match an event?"""
+    """How many subscribers behind the neighbour want an event, by their scores?"""
 
     advertisement: AdvertisementId
     event: Event
 
 
+class ScoreCount(NamedTuple):
+    """How many have a score."""
+
+    score: float
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class CountReply:
-    """So many match the event of this source and id."""
+    """So many want the event of this source and id: of each score, the best first, as far as the k may reach."""
 
     source: str
     id: str
-    count: int
+    counts: tuple[ScoreCount, ...] = ()
 
     def __post_init__(self) -> None:
-        check_number("count", self.count)
+        for score, number in self.counts:
+            check_number("count", number)
+            if not math.isfinite(score):
+                raise InvalidMessageError(f"score: {shown(score)} is not a finite number")
+        if any(this.score >= before.score for before, this in pairwise(self.counts)):
+            raise InvalidMessageError("counts: scores do not descend")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,32 @@
 """The way of an event through a broker: which neighbours get it, with which share of k, and which own subscriptions.
 
 - Without a k it goes wherever something matches.
-- With a k the broker chooses the best k of what it knows, its own and what neighbours told; each neighbour gets the
-  event with the number of its chosen ones as its share, and chooses as many among all that it knows.
-- Where scores depend on who else matches (diversity), the first broker chooses for all, and names the chosen.
-- ExactFair first asks neighbours how many match behind them: those of whose matching interests one may hide others. Of
-  the rest everything is known. Those asked ask on, and answer with sums. Then the shares are drawn; a neighbour that
-  counted before draws from its own counts.
+- With a k the broker chooses the best k of the subscribers it knows of, its own and those of interests that neighbours
+  told; each neighbour gets the event with the number of its chosen ones as its share, and chooses as many among all
+  that it knows. A chosen subscriber gets the event for all its matching subscriptions.
+- Where scores depend on who else matches (diversity), and where a chosen subscriber is behind two links, as it is
+  while it moves, the first broker chooses for all, and names the chosen.
+- ExactFair first asks neighbours how many want the event behind them, of which scores: those of whose matching
+  interests one may hide others. Of the rest everything is known. Those asked ask on, and answer with sums. Then the
+  shares are drawn; a neighbour that counted before draws from its own counts.
 
 A count that stays out is taken as 0 when the neighbour is lost or the time for counting is over.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rankcast.matching.naive import evaluate
-from rankcast.model.advertisements import AdvertisementId, Scoring
+from rankcast.model.advertisements import Advertisement, AdvertisementId, Scoring
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
 from rankcast.overlay.effects import Reason, RefusedError
-from rankcast.overlay.messages import MAX_NUMBER, Advertise, CountQuery, CountReply, Publish
-from rankcast.overlay.routing.choosing import choose, is_relevant, quotas
+from rankcast.overlay.messages import Advertise, CountQuery, CountReply, Publish, ScoreCount
+from rankcast.overlay.routing.choosing import best_scores, choose, levels, members, shares
 from rankcast.overlay.routing.interests import Record, Source
 from rankcast.overlay.routing.state import Routing, Told
 from rankcast.overlay.routing.strategies import Strategy
@@ -45,23 +46,31 @@ class PublishOutcome:
 
 @dataclass(slots=True)
 class MatchCount:
-    """The matches of an event, link by link: `missing` links have not answered.
+    """Who wants an event, link by link: `missing` links have not answered.
 
-    With a `k` the shares are drawn as soon as all have; without, the sum goes back over the link `source`.
+    With a `k` the shares are drawn as soon as all have; without, the sums go back over the link `source`, as far as the
+    advertised `most` may reach. `own` are the scores of own subscribers, and `keys` their matching subscriptions.
     """
 
     advertisement: AdvertisementId
     event: Event
     source: Source
-    own: tuple[SubscriptionKey, ...]
-    counts: dict[str, int]
+    own: dict[SubscriberId, float]
+    keys: tuple[SubscriptionKey, ...]
+    counts: dict[str, tuple[ScoreCount, ...]]
     missing: set[str]
+    most: int
     k: int | None = None
 
     @property
-    def total(self) -> int:
-        """How many matches are known of."""
-        return len(self.own) + sum(self.counts.values())
+    def own_counts(self) -> tuple[ScoreCount, ...]:
+        """How many own subscribers have each score."""
+        return levels((ScoreCount(score, 1) for score in self.own.values()), len(self.own))
+
+    @property
+    def total(self) -> tuple[ScoreCount, ...]:
+        """How many are known of, as far as k may reach."""
+        return levels((level for group in (self.own_counts, *self.counts.values()) for level in group), self.most)
 
 
 class Publishing:
@@ -78,17 +87,17 @@ class Publishing:
         if publish.targets is not None:
             return self._to_targets(source, publish, publish.targets)
         if publish.k is None:
-            return self._to_all(source, publish)
-        if self._routing.strategy is Strategy.EXACT_FAIR:
-            return self._to_any(source, publish, publish.k)
+            return self._to_all(source, publish, floods=self._routing.strategy_of(advertise) is Strategy.FLOODING)
+        if self._routing.strategy_of(advertise) is Strategy.EXACT_FAIR:
+            return self._to_any(source, publish, publish.k, advertise)
         return self._to_best(source, publish, publish.k, advertise)
 
-    def count(self, source: str, query: CountQuery) -> PublishOutcome:
+    def count(self, source: str, query: CountQuery, advertise: Advertise) -> PublishOutcome:
         """Begin to count the matches of an event for a neighbour."""
         identity = query.event.identity
         if identity in self.counts:
             raise RefusedError(Reason.REPLAY, f"the matches of event {tuple(identity)} have been asked for before")
-        return self._begin(source, query.advertisement, query.event, None)
+        return self._begin(source, advertise.advertisement, query.event, None)
 
     def take_reply(self, link: str, reply: CountReply) -> PublishOutcome:
         """Take the count of a neighbour in."""
@@ -96,7 +105,7 @@ class Publishing:
         count = self.counts.get(identity)
         if count is None or link not in count.missing:
             raise RefusedError(Reason.UNKNOWN, f"nobody has asked there for the matches of event {tuple(identity)}")
-        count.counts[link] = reply.count
+        count.counts[link] = reply.counts
         return self._stop_waiting(count, {link})
 
     def give_up(self, identity: Identity, links: frozenset[str] | None = None) -> PublishOutcome:
@@ -119,57 +128,53 @@ class Publishing:
         found = self._routing.matching(event, source)
         return {link: records for link, records in found.items() if link is None or self._listens(link)}
 
-    def _to_all(self, source: Source, publish: Publish) -> PublishOutcome:
+    def _to_all(self, source: Source, publish: Publish, *, floods: bool) -> PublishOutcome:
         found = self._routing.matching(publish.event, source)
         outcome = PublishOutcome(own=_keys(found.get(None, ())), event=publish.event)
-        is_flooding = self._routing.strategy is Strategy.FLOODING
         for link in self._routing.links:
-            if link != source and (is_flooding or link in found):
+            if link != source and (floods or link in found):
                 outcome.told.append((link, Publish(publish.advertisement, publish.event)))
         return outcome
 
-    def _to_targets(self, source: Source, publish: Publish, targets: Sequence[SubscriptionKey]) -> PublishOutcome:
+    def _to_targets(self, source: Source, publish: Publish, targets: Sequence[SubscriberId]) -> PublishOutcome:
         outcome = PublishOutcome(event=publish.event)
-        by_link: dict[str, list[SubscriptionKey]] = {}
-        for key in targets:
-            for record in self._routing.table.named(key):
-                if record.source is None:
-                    if evaluate(record.interest.filter.expression, publish.event.attributes):  # it may have changed
-                        outcome.own.append(key)
-                elif record.source != source:
-                    by_link.setdefault(record.source, []).append(key)
-        for link, keys in by_link.items():
-            outcome.told.append((link, Publish(publish.advertisement, publish.event, len(keys), tuple(keys))))
+        for link, records in self._routing.matching(publish.event, source).items():
+            behind = {record.interest.key.subscriber for record in records}
+            named = tuple(name for name in targets if name in behind)
+            if link is None:
+                outcome.own = _of(_keys(records), named)
+            elif named:
+                outcome.told.append((link, Publish(publish.advertisement, publish.event, len(named), named)))
         return outcome
 
     def _to_best(self, source: Source, publish: Publish, k: int, advertise: Advertise) -> PublishOutcome:
         found = self._within_reach(publish.event, source)
-        records = [record for held in found.values() for record in held if is_relevant(record, publish.event)]
+        records = [record for held in found.values() for record in held]
+        ranking, strategy = advertise.advertisement.ranking, self._routing.strategy_of(advertise)
         weights: list[float] | None = None
-        if self._routing.strategy is Strategy.ANCESTOR_FAIR_K:
+        if ranking.is_by_chance and strategy is Strategy.ANCESTOR_FAIR_K:
             weights = [record.weight(publish.advertisement) for record in records]
-        best = choose(records, k, advertise.advertisement.ranking, publish.event, self._random, weights)
-        if advertise.advertisement.ranking.scoring is Scoring.DIVERSITY:
-            return self._to_targets(source, publish, _keys(best))
-        shares: dict[str, int] = {}
-        outcome = PublishOutcome(event=publish.event)
-        for record in best:
-            if record.source is None:
-                outcome.own.append(record.interest.key)
-            else:
-                shares[record.source] = shares.get(record.source, 0) + 1
-        for link, share in shares.items():
-            outcome.told.append((link, Publish(publish.advertisement, publish.event, share)))
+        knows_all = not ranking.is_by_chance or strategy is Strategy.REGULAR_K  # who may be equal to those it knows
+        best = choose(records, k, ranking, publish.event, None if knows_all else self._random, weights)
+        places = {(record.interest.key.subscriber, record.source) for record in records}
+        behind = Counter(name for name, _ in places)
+        if ranking.scoring is Scoring.DIVERSITY or any(behind[name] > 1 for name in best):
+            return self._to_targets(source, publish, best)
+        outcome = PublishOutcome(own=_of(_keys(found.get(None, ())), best), event=publish.event)
+        for link in found:
+            share = sum((name, link) in places for name in best)
+            if link is not None and share:
+                outcome.told.append((link, Publish(publish.advertisement, publish.event, share)))
         return outcome
 
-    def _to_any(self, source: Source, publish: Publish, k: int) -> PublishOutcome:
+    def _to_any(self, source: Source, publish: Publish, k: int, advertise: Advertise) -> PublishOutcome:
         count = self.counts.get(publish.event.identity)
         if count is None or count.k is not None or count.missing:
-            return self._begin(source, publish.advertisement, publish.event, k)
+            return self._begin(source, advertise.advertisement, publish.event, k)
         count.k = k
         return self._draw(count)
 
-    def _begin(self, source: Source, name: AdvertisementId, event: Event, k: int | None) -> PublishOutcome:
+    def _begin(self, source: Source, advertisement: Advertisement, event: Event, k: int | None) -> PublishOutcome:
         found = self._within_reach(event, source)
         has_room = self._has_room()  # else by what is known, rather than not at all
         hiding = {
@@ -177,17 +182,21 @@ class Publishing:
             for link, records in found.items()
             if has_room and link is not None and any(record.hides for record in records)
         }
-        relevant = {
-            link: _keys(record for record in records if is_relevant(record, event)) for link, records in found.items()
+        scoring, most = advertisement.ranking.scoring, advertisement.k or 0
+        scores = {link: best_scores(records, scoring, event) for link, records in found.items() if link not in hiding}
+        own = scores.pop(None, {})
+        counts = {
+            link: levels((ScoreCount(score, 1) for score in known.values()), most)
+            for link, known in scores.items()
+            if link is not None
         }
-        own = tuple(relevant.pop(None, ()))
-        counts = {link: 0 if link in hiding else len(keys) for link, keys in relevant.items() if link is not None}
-        count = MatchCount(name, event, source, own, counts, set(hiding), k)
+        keys = tuple(_keys(found.get(None, ())))
+        count = MatchCount(advertisement.id, event, source, own, keys, counts, set(hiding), most, k)
         if has_room:
             self.counts[event.identity] = count
         if not hiding:
             return self._stop_waiting(count, set())
-        query = CountQuery(name, event)
+        query = CountQuery(advertisement.id, event)
         return PublishOutcome(told=[(link, query) for link in sorted(hiding)])
 
     def _has_room(self) -> bool:
@@ -208,20 +217,27 @@ class Publishing:
             return self._draw(count)
         if count.source is None:
             return PublishOutcome()
-        total = min(count.total, MAX_NUMBER - 1)
-        return PublishOutcome(told=[(count.source, CountReply(count.event.source, count.event.id, total))])
+        reply = CountReply(count.event.source, count.event.id, count.total)
+        return PublishOutcome(told=[(count.source, reply)])
 
     def _draw(self, count: MatchCount) -> PublishOutcome:
-        """Draw the shares of the links and the own subscriptions."""
+        """Draw the shares of the links and the own subscribers."""
         self.counts.pop(count.event.identity, None)
         links = sorted(count.counts)
-        own, *shares = quotas([len(count.own), *(count.counts[link] for link in links)], count.k or 0, self._random)
-        picked = self._random.choice(len(count.own), own, replace=False).tolist() if own else []
-        outcome = PublishOutcome(own=[count.own[at] for at in picked], event=count.event)
-        for link, share in zip(links, shares, strict=True):
+        groups = [count.own_counts, *(count.counts[link] for link in links)]
+        own, *others = shares(groups, count.k or 0, self._random)
+        chosen = members(count.own, own, self._random)
+        outcome = PublishOutcome(own=_of(count.keys, chosen), event=count.event)
+        for link, share in zip(links, others, strict=True):
             if share:
                 outcome.told.append((link, Publish(count.advertisement, count.event, share)))
         return outcome
+
+
+def _of(keys: Iterable[SubscriptionKey], chosen: Iterable[SubscriberId]) -> list[SubscriptionKey]:
+    """Return the keys of chosen subscribers."""
+    names = set(chosen)
+    return [key for key in keys if key.subscriber in names]
 
 
 def _keys(records: Iterable[Record]) -> list[SubscriptionKey]:

@@ -1,6 +1,6 @@
 """The whole state of a broker as versioned bytes, and back: it goes on with the same deliveries.
 
-    {"snapshot": 4, "checksum": 305419896}
+    {"snapshot": 5, "checksum": 305419896}
     {...}
 
 The first line is about the second, which has the state, in the form of messages (`language.lossless`), each event
@@ -34,7 +34,7 @@ from rankcast.overlay.routing.neighbours import Announced
 from rankcast.overlay.routing.state import Stale
 from rankcast.serving.subscriber_state import SubscriberRecord
 
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True, slots=True)

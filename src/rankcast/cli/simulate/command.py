@@ -28,7 +28,6 @@ from rankcast.covering.group.cover import DEFAULT_CHECKING, Checking, GroupStrat
 from rankcast.model.advertisements import Scoring, Ties
 from rankcast.model.errors import InvalidFileError, InvalidValueError, RankcastError, counted, shown
 from rankcast.overlay.broker import Settings
-from rankcast.overlay.messages import Advertise
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.plan import SHAPES, Failure, SimulationPlan, SimulationRun, advertisement_of
 from rankcast.overlay.simulation.ranges import WIDTHS
@@ -179,8 +178,9 @@ def load_plan(file: Path) -> SimulationPlan:
         failures,
         seed,
     )
-    with _about(document, "k" if plan.k is not None and not plan.strategy.takes_k else "strategy"):
-        plan.strategy.check(Advertise(advertisement_of(plan)))
+    refusal = plan.strategy.refusal(advertisement_of(plan))
+    if refusal is not None:
+        refuse(document, {("k" if plan.k is not None and not plan.strategy.takes_k else "strategy",): refusal})
     with _about(document, "jitter" if plan.jitter else "topology" if "topology" in value else "links"):
         check_links(plan.topology, Settings(), plan.jitter)
     return plan

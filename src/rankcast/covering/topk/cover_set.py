@@ -124,18 +124,20 @@ class CoverSet:
         """Return what forwarded subscriptions stand for beside themselves: of each hidden one below, given its weight,
         an even share among all above it. Only with AncestorCoverK, which counts those.
 
-        All hidden ones of an owner weigh as one together; one behind another of its owner weighs nothing.
+        A weight is 1 for the owner, and what the subscription stands for beside it. All hidden ones of an owner are 1
+        together; one behind another of its owner is none.
         """
         if not self._are_shared:
             return self.order.shares(numbers, self._hidden, weights, self._level)
         behind = {number: self.hiding(number) for number in self._hidden.numbers.tolist()}
-        others = {at: above for at, above in behind.items() if self._owner[at] not in self._owner[list(above)]}
-        several = Counter(self._owner[list(others)].tolist())
+        new = {at for at, above in behind.items() if self._owner[at] not in self._owner[list(above)]}
+        several = Counter(self._owner[list(new)].tolist())
         shares: dict[int, list[float]] = {number: [] for number in numbers.tolist()}
-        for at, above in others.items():
+        for at, above in behind.items():
+            weight = weights[at] - 1 + (1 / several[int(self._owner[at])] if at in new else 0)
             for upper in above:
                 if upper in shares:
-                    shares[upper].append(weights[at] / several[int(self._owner[at])] / len(above))
+                    shares[upper].append(weight / len(above))
         return np.array([math.fsum(own) for own in shares.values()])
 
     def add(self, number: int, wanted: Filter, score: float = 0.0, owner: int | None = None) -> Change:
@@ -166,10 +168,7 @@ class CoverSet:
             self.order.remove(number)
             return Change()
         self._forwarded.remove(number)
-        if self._are_shared:
-            change = self._settle(self.below(number))
-        else:
-            change = Change(tuple(self._uncover(number)))
+        change = self._settle(self.below(number)) if self._are_shared else Change(tuple(self._uncover(number)))
         self.order.remove(number)
         return Change(change.forward, (number, *change.withdraw))
 

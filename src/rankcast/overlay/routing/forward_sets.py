@@ -25,6 +25,7 @@ from rankcast.covering.topk.order import Ranking
 from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
 from rankcast.model.errors import FilterError
 from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import SubscriberId
 from rankcast.overlay.messages import Advertise, Interest
 from rankcast.overlay.routing.strategies import Strategy
 
@@ -44,11 +45,13 @@ def proof_of(ranking: AudienceRanking) -> Ranking:
     """Return how it is proven that a subscription which covers another also ranks above it, for every publication.
 
     Else nothing may be hidden. Ranks drawn at random are taken to (that is what the paper evaluates), fixed scores are
-    compared, and scores that depend on the event prove nothing.
+    compared, equal ones by id where ties are, and scores that depend on the event prove nothing.
     """
     if ranking.scoring in (Scoring.RELEVANCE, Scoring.DIVERSITY):
         return Ranking.UNPROVABLE
-    return Ranking.AGNOSTIC if ranking.is_by_chance else Ranking.FIXED
+    if ranking.is_by_chance:
+        return Ranking.AGNOSTIC
+    return Ranking.FIXED if ranking.ties is Ties.BY_ID else Ranking.STRICT
 
 
 class ForwardSet:
@@ -75,11 +78,12 @@ class ForwardSet:
         self._has_lost_some = False
         self._scores: ScoreOrder | None = None
         if self._cover in (Cover.RANK, Cover.ANCESTOR) and self._proof is Ranking.FIXED:
-            self._scores = ScoreOrder() if self._ranking.ties is Ties.BY_ID else None
+            self._scores = ScoreOrder()
         self._start()
 
     def _start(self) -> None:
         """Make an empty set of covering, and its numbers."""
+        self._owners: dict[SubscriberId, int] = {}
         self._local: dict[int, int] = {}
         self._outer: list[int] = []
         self._own = np.ones(16)
@@ -95,6 +99,16 @@ class ForwardSet:
 
     def __contains__(self, number: int) -> bool:
         return number in self._interests
+
+    @property
+    def floods(self) -> bool:
+        """Whether events go everywhere, so that nothing has to be forwarded."""
+        return self._strategy is Strategy.FLOODING
+
+    @property
+    def weighs(self) -> bool:
+        """Whether neighbours are told what forwarded interests stand for."""
+        return self._strategy is Strategy.ANCESTOR_FAIR_K
 
     @property
     def forwarded(self) -> Set[int]:
@@ -195,15 +209,19 @@ class ForwardSet:
         return own
 
     def descendants_weight(self, number: int, source: Callable[[int], object]) -> float:
-        """Return the paper's weight: its own, and one for each below it that its own does not count.
+        """Return the paper's weight: its own, and one for each subscriber below it that its own does not count.
 
         What a neighbour told counts those below that came from the same neighbour; of own clients (None) nobody does.
         """
         own, covers = self.own_weight(number), self._covering
         if not isinstance(covers, CoverSet) or self._cover is not Cover.ANCESTOR or number in self._aside:
             return own
-        counted, below = source(number), covers.below(self._local[number]).tolist()
-        return own + sum(counted is None or source(self._outer[local]) != counted for local in below)
+        counted, below = source(number), [self._outer[at] for at in covers.below(self._local[number]).tolist()]
+        others = {self._subscriber(at) for at in below if counted is None or source(at) != counted}
+        return own + len(others - {self._subscriber(number)})
+
+    def _subscriber(self, number: int) -> SubscriberId:
+        return self._interests[number].key.subscriber
 
     def _stands_aside(self, interest: Interest) -> bool:
         """Whether covering cannot judge an interest, or is not asked."""
@@ -227,7 +245,8 @@ class ForwardSet:
             return self._covering.add(local, interest.filter)
         ranked = self._ranked(number, interest)
         score = -ranked[0] if self._scores is None else self._scores.label(ranked)
-        return self._covering.add(local, interest.filter, score)
+        owner = self._owners.setdefault(interest.key.subscriber, len(self._owners))
+        return self._covering.add(local, interest.filter, score, owner)
 
     def _apply(self, change: Change) -> Change:
         """Take over a change of covering; return it in the numbers of the caller."""

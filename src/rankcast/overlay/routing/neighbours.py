@@ -69,10 +69,9 @@ class NeighbourRoutes:
         """Take an advertisement of the neighbour in, or as it is from now on; `records` are those of other sources."""
         name = advertise.advertisement.id
         before = self._sets.get(name)
-        forward_set = self._sets[name] = ForwardSet(self._strategy, advertise, self._group)
-        if self._strategy is not Strategy.FLOODING:
-            for record in records:
-                self._add_to(forward_set, record)
+        forward_set = self._sets[name] = ForwardSet(advertise.strategy or self._strategy, advertise, self._group)
+        for record in records:
+            self._add_to(forward_set, record)
         if before is not None:
             self._apply(Change((), tuple(sorted(before.forwarded))))
 
@@ -84,9 +83,8 @@ class NeighbourRoutes:
 
     def add(self, record: Record) -> None:
         """Take a record of another source in."""
-        if self._strategy is not Strategy.FLOODING:
-            for forward_set in self._sets.values():
-                self._add_to(forward_set, record)
+        for forward_set in self._sets.values():
+            self._add_to(forward_set, record)
 
     def remove(self, record: Record) -> None:
         """Forget a record of another source, which is still in the table."""
@@ -118,7 +116,7 @@ class NeighbourRoutes:
         for key in self._touched:
             wanted = self._wanted.get(key)
             if wanted is None:
-                if self.announced.withdraw(key, self._sets if self._is_weighing else ()):
+                if self.announced.withdraw(key, (name for name, held in self._sets.items() if held.weighs)):
                     withdraw.append(Withdraw(key))
                 continue
             interest = self._interest(wanted)
@@ -155,7 +153,7 @@ class NeighbourRoutes:
 
     def _hides(self, key: SubscriptionKey) -> bool:
         """Whether somebody may be hidden behind an interest: here, or where it came from."""
-        return self._strategy.counts and any(
+        return any(
             self._table[number].hides or any(forward_set.hides(number) for forward_set in self._sets.values())
             for number in self._wanted[key]
         )
@@ -168,8 +166,8 @@ class NeighbourRoutes:
 
     def reweigh(self, record: Record) -> None:
         """Take note of what a record of another source stands for now."""
-        for name, forward_set in self._sets.items() if self._is_weighing else ():
-            if record.number in forward_set:
+        for name, forward_set in self._sets.items():
+            if forward_set.weighs and record.number in forward_set:
                 forward_set.weigh(record.number, record.weight(name))
                 self._may_weigh_otherwise = True
 
@@ -177,9 +175,11 @@ class NeighbourRoutes:
         """Return the weights that have changed since they were told: one pass over all interests for each forwarded
         one, but nothing when no interest has come, gone or got another weight."""
         messages: list[Weigh] = []
-        is_due, self._may_weigh_otherwise = self._is_weighing and self._may_weigh_otherwise, False
+        is_due, self._may_weigh_otherwise = self._may_weigh_otherwise, False
         announced = self.announced.weights
         for name, forward_set in self._sets.items() if is_due else ():
+            if not forward_set.weighs:
+                continue
             changed: list[tuple[SubscriptionKey, float]] = []
             numbers = sorted(forward_set.forwarded)
             for number, weight in zip(numbers, self._weights(forward_set, numbers), strict=True):
@@ -191,16 +191,12 @@ class NeighbourRoutes:
                 messages.append(Weigh(name, tuple(changed)))
         return messages
 
-    @property
-    def _is_weighing(self) -> bool:
-        return self._strategy is Strategy.ANCESTOR_FAIR_K
-
     def _weights_of(self, number: int) -> tuple[tuple[AdvertisementId, float], ...]:
         """Return the weights to be told with an interest, and take note that they are."""
         key = self._table[number].interest.key
         weights: list[tuple[AdvertisementId, float]] = []
-        for name, forward_set in self._sets.items() if self._is_weighing else ():
-            if number in forward_set:
+        for name, forward_set in self._sets.items():
+            if forward_set.weighs and number in forward_set:
                 is_forwarded = number in forward_set.forwarded
                 weight = self._weights(forward_set, [number])[0] if is_forwarded else forward_set.own_weight(number)
                 self.announced.weights[name, key] = weight
@@ -218,6 +214,8 @@ class NeighbourRoutes:
     def _add_to(self, forward_set: ForwardSet, record: Record) -> None:
         advertisement = forward_set.advertisement
         space = advertisement.space
+        if forward_set.floods:
+            return
         if space.accepts_everything or disjoint(record.interest.filter, space) is not True:
             self._may_weigh_otherwise = True
             if advertisement.id in record.weights:

@@ -58,6 +58,10 @@ class Routing:
         self._routes: dict[str, NeighbourRoutes] = {}
         self.stale: dict[Source, Stale] = {}
 
+    def strategy_of(self, advertise: Advertise) -> Strategy:
+        """Return how the events of an advertisement are routed."""
+        return advertise.strategy or self.strategy
+
     @property
     def links(self) -> tuple[str, ...]:
         """The links to neighbours."""
@@ -88,7 +92,9 @@ class Routing:
 
     def advertise(self, source: Source, advertise: Advertise) -> Told:
         """Take an advertisement in, or as it is from now on."""
-        self.strategy.check(advertise)
+        refusal = self.strategy_of(advertise).refusal(advertise.advertisement)
+        if refusal is not None:
+            raise RefusedError(Reason.UNSUPPORTED, refusal)
         name = advertise.advertisement.id
         known = self.advertisement(source, name)
         routes = None if source is None else self._routes[source]

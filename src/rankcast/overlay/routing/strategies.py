@@ -9,9 +9,10 @@
 | RankCoverK | what no chain of k covers and outranks | exactly the k best |
 | AncestorCoverK | what no k cover and outrank | exactly the k best |
 | AncestorFairK | the same, with weights for those hidden | k of equal score, nearly fairly |
-| ExactFair | what no other covers | k of the matches, each as likely as any other |
+| ExactFair | what no other covers | the k best of the matches, each as likely as any other of its score |
 
-Without a k, RankCoverK, AncestorCoverK, AncestorFairK and ExactFair route as RegularCover does.
+Without a k, RankCoverK, AncestorCoverK, AncestorFairK and ExactFair route as RegularCover does. An advertisement may
+name a strategy of its own.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from __future__ import annotations
 from enum import Enum
 
 from rankcast.covering.topk.cover_set import Cover
-from rankcast.overlay.effects import Reason, RefusedError
-from rankcast.overlay.messages import Advertise
+from rankcast.model.advertisements import Advertisement, Scoring, Ties
 
 
 class Strategy(Enum):
-    """How a broker routes; all brokers of an overlay use the same one."""
+    """How a broker routes the events of an advertisement; all brokers of an overlay have to use the same one."""
 
     FLOODING = "Flooding"
     REGULAR_K = "RegularK"
@@ -53,14 +53,17 @@ class Strategy(Enum):
             return Cover.REGULAR
         return Cover.RANK if self is Strategy.RANK_COVER_K else Cover.ANCESTOR
 
-    def check(self, advertise: Advertise) -> None:
-        """Raise when an advertisement asks for what the strategy cannot do."""
-        k = advertise.advertisement.k
-        if k is not None and not self.takes_k:
+    def refusal(self, advertisement: Advertisement) -> str | None:
+        """Return what an advertisement asks for that the strategy cannot do, if anything."""
+        k, ranking = advertisement.k, advertisement.ranking
+        if k is None:
+            return None
+        if not self.takes_k:
             others = ", ".join(strategy.value for strategy in Strategy if strategy.takes_k)
-            raise RefusedError(Reason.UNSUPPORTED, f"k: {k} has no meaning for {self.value}; expected one of {others}")
-        if self is Strategy.EXACT_FAIR and not advertise.advertisement.ranking.is_by_chance:
-            raise RefusedError(Reason.UNSUPPORTED, f"a ranking by more than fairness, which {self.value} cannot")
+            return f"k: {k} has no meaning for {self.value}; expected one of {others}"
+        if self is Strategy.EXACT_FAIR and (ranking.ties is Ties.BY_ID or ranking.scoring is Scoring.DIVERSITY):
+            return f"a ranking by {'id' if ranking.ties is Ties.BY_ID else 'diversity'}, which {self.value} cannot"
+        return None
 
 
 class Weighing(Enum):
