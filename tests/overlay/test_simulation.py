@@ -1,6 +1,7 @@
 """A whole overlay in simulated time: trees of brokers, ranges that cover one another, the simulator."""
 
 from datetime import timedelta
+from itertools import count
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from rankcast.overlay.messages import (
 )
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.ranges import ranges
-from rankcast.overlay.simulation.simulator import Processing, Simulation, Sizes
+from rankcast.overlay.simulation.simulator import Simulation, Sizes
 from rankcast.overlay.simulation.topologies import Link, Topology, balanced_tree, chain, random_tree, star
 
 MILLISECOND = timedelta(milliseconds=1)
@@ -56,6 +57,11 @@ def publish(made, count, seed=1):
         made.settle()
 
 
+def each_takes(seconds):
+    """Return a stopwatch by which every message takes so long: it is read before and after each."""
+    return map(seconds.__mul__, count()).__next__
+
+
 def test_the_same_seed_gives_the_same_simulation():
     runs = []
     for _ in range(2):
@@ -69,8 +75,8 @@ def test_the_same_seed_gives_the_same_simulation():
 
 def test_latency_is_links_and_work_and_hops_are_counted():
     topology = Topology(("a", "b", "c"), (Link("a", "b", 10 * MILLISECOND), Link("b", "c", 5 * MILLISECOND)))
-    for processing, expected in ((None, 0.015), (Processing(message=0.001), 0.018)):
-        made = Simulation(topology, Settings(), processing=processing)
+    for stopwatch, expected in ((None, 0.015), (each_takes(0.001), 0.018)):
+        made = Simulation(topology, Settings(), stopwatch=stopwatch)
         made.advertise("a", anything())
         made.subscribe("c", subscriber("ana", "true"))
         made.settle()
@@ -88,7 +94,7 @@ def test_latency_is_links_and_work_and_hops_are_counted():
 
 def test_a_busy_broker_lets_messages_wait():
     quiet = Settings(heartbeat=timedelta(days=1), link_lease=timedelta(days=9))
-    made = overlay(Strategy.REGULAR_COVER, star(1), people=0, settings=quiet, processing=Processing(message=1.0))
+    made = overlay(Strategy.REGULAR_COVER, star(1), people=0, settings=quiet, stopwatch=each_takes(1.0))
     made.run_for(timedelta(seconds=60))
     made.subscribe("edge0", subscriber("ana", "true"))
     made.settle()
@@ -100,8 +106,7 @@ def test_a_busy_broker_lets_messages_wait():
 
 
 def test_work_can_be_measured_by_a_stopwatch():
-    ticks = iter(range(1_000_000))
-    made = overlay(Strategy.REGULAR_COVER, star(1), people=2, stopwatch=lambda: 0.5 * next(ticks))
+    made = overlay(Strategy.REGULAR_COVER, star(1), people=2, stopwatch=each_takes(0.5))
     publish(made, 1)
     assert made.measures.busy["core"] == 0.5 * made.measures.handled["core"]
     assert all(latency >= 0.5 for latency in made.measures.latencies)

@@ -142,11 +142,6 @@ class BoxRows:
         self.ends = np.zeros((16, 0), np.int64)
         self.generation = 0
 
-    @property
-    def room(self) -> int:
-        """How many rows there are."""
-        return len(self.starts)
-
     def write(self, row: int, box: Box) -> None:
         """Put a box into a row, which is made if it does not exist."""
         self.follow()

@@ -174,10 +174,6 @@ class Preferences(Struct, frozen=True, gc=False):
                 ranks[name] = self.ranks[name] * relevance
         return Ranked(self._combined(ranks), tuple(ranks)) if ranks else None
 
-    def factor(self, name: SubscriptionId) -> float:
-        """Return what the rank of a subscription is multiplied by when it is the only one that an event matches."""
-        return self.weights[name] if self.rank_by is RankBy.WEIGHTED_SUM else 1.0
-
     def score(self, rank: float, time: datetime) -> float:
         """Return what orders events in a queue, for one of this rank and time."""
         return rank if self.decay is None else decayed(rank, time, self.decay)

@@ -26,7 +26,7 @@ import msgspec
 from rankcast.arrays import Array
 from rankcast.containers.container import Container, pieces, prefixed, under, unpack
 from rankcast.matching.entries import FewSnapshot
-from rankcast.matching.index import Index, Run
+from rankcast.matching.index import Index
 from rankcast.matching.segments.building import build_segment, merge_segments
 from rankcast.matching.segments.compiled_index import Snapshot
 from rankcast.matching.segments.segment import Segment
@@ -50,11 +50,11 @@ def save_index(path: Path, snapshot: FewSnapshot | Snapshot) -> None:
     save_arrays(path, INDEX, INDEX_VERSION, *index_to_arrays(snapshot))
 
 
-def load_index(path: Path, *, verify: bool = True, run: Run | None = None) -> Index:
-    """Return a saved index, its arrays mapped; `run` does its merges, and `verify` is as in `load_arrays`."""
+def load_index(path: Path, *, verify: bool = True) -> Index:
+    """Return a saved index, its arrays mapped; `verify` is as in `load_arrays`."""
     saved = load_arrays(path, INDEX, INDEX_VERSION, verify=verify)
     try:
-        return index_from_arrays(saved, run=run)
+        return index_from_arrays(saved)
     except InvalidValueError as error:
         raise invalid_file(str(path), None, str(error)) from None
 
@@ -68,7 +68,7 @@ def index_to_arrays(snapshot: FewSnapshot | Snapshot) -> tuple[dict[str, Array],
     return arrays, {"segments": len(segments)}
 
 
-def index_from_arrays(saved: Container, *, run: Run | None = None) -> Index:
+def index_from_arrays(saved: Container) -> Index:
     """Return the index of named arrays; raise InvalidValueError when they are none."""
     segments = []
     for at in range(saved.about(_About).segments):
@@ -77,7 +77,7 @@ def index_from_arrays(saved: Container, *, run: Run | None = None) -> Index:
         except InvalidValueError as error:
             raise InvalidValueError(f"{saved.what}: segment{at}: {error}") from None
     try:
-        return Index(segments=segments, run=run)
+        return Index(segments=segments)
     except DuplicateIdError as error:
         raise InvalidValueError(f"{saved.what}: {error}") from None
 

@@ -86,13 +86,10 @@ class Poset:
         """Return the nodes directly below one."""
         return frozenset(self._node(node).children)
 
-    def count_above(self, node: int, most: int | None = None) -> int:
-        """Return how many nodes cover one; with `most`, counting stops there."""
-        return self._count(node, most, upwards=True)
-
-    def count_below(self, node: int, most: int | None = None) -> int:
-        """Return how many nodes one covers; with `most`, counting stops there."""
-        return self._count(node, most, upwards=False)
+    def count_above(self, node: int) -> int:
+        """Return how many nodes cover one."""
+        self._node(node)
+        return len(self._order.above(node, self._all))
 
     def depth(self, node: int) -> int:
         """Return the number of nodes on the longest way from a root to one, both included."""
@@ -141,11 +138,6 @@ class Poset:
         if number not in self._nodes:
             raise UnknownIdError(f"there is no node {number} in the poset")
         return self._nodes[number]
-
-    def _count(self, node: int, most: int | None, *, upwards: bool) -> int:
-        self._node(node)
-        found = len((self._order.above if upwards else self._order.below)(node, self._all))
-        return found if most is None else min(found, most)
 
     def _insert(self, wanted: Filter) -> int:
         number, self._next = self._next, self._next + 1

@@ -41,13 +41,10 @@ class ByteTable:
     def __getitem__(self, at: int) -> bytes:
         return bytes(self.data[self.start[at] : self.start[at + 1]])
 
-    def items(self, first: int = 0, last: int | None = None) -> list[bytes]:
-        """Return the byte strings first..last (excluded)."""
-        start = self.start[first : (len(self) if last is None else last) + 1].tolist()
-        if not start:
-            return []
-        data = self.data[start[0] : start[-1]].tobytes()
-        return [data[low - start[0] : high - start[0]] for low, high in pairwise(start)]
+    def items(self) -> list[bytes]:
+        """Return all byte strings."""
+        data = self.data.tobytes()
+        return [data[low:high] for low, high in pairwise(self.start.tolist())]
 
     def texts(self) -> list[str]:
         """Return all items as texts."""

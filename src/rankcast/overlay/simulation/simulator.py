@@ -1,10 +1,10 @@
 """A whole overlay in simulated time: deterministic, from one seed, with everything counted.
 
-Brokers are joined as a topology says. A message takes its link's delay, and waits at a broker that is busy; how long a
-broker is busy with one is a `Processing`, or what handling it really takes, by a stopwatch that a study may lend. With
-`jitter` each message takes up to that much longer, so that links reorder. A link has to be quicker than a heartbeat, or
-brokers would ask again and again for what is still on its way. Brokers crash and come back, links are cut and mended.
-Clients speak to their brokers without delay.
+Brokers are joined as a topology says. A message takes its link's delay, and waits at a broker that is busy; how long
+handling one takes is measured by a stopwatch that a study may lend, and nothing without one. With `jitter` each message
+takes up to that much longer, so that links reorder. A link has to be quicker than a heartbeat, or brokers would ask
+again and again for what is still on its way. Brokers crash and come back, links are cut and mended. Clients speak to
+their brokers without delay.
 
 Nothing here decides anything: all behaviour is that of `rankcast.overlay.broker`.
 """
@@ -50,20 +50,6 @@ NO_TIME = timedelta(0)
 _SESSION = Session(0, 0)
 KNOWN_SIZES = 4096
 """Sizes of messages that are remembered: more than are on their way with one event."""
-
-
-@dataclass(frozen=True, slots=True)
-class Processing:
-    """Seconds that a broker is busy: with any message, and for each interest that it searches and that it finds."""
-
-    message: float = 0.0
-    searched: float = 0.0
-    found: float = 0.0
-
-    @property
-    def is_free(self) -> bool:
-        """Whether nothing takes any time."""
-        return not (self.message or self.searched or self.found)
 
 
 def check_links(topology: Topology, settings: Settings, jitter: timedelta = NO_TIME) -> None:
@@ -152,7 +138,6 @@ class Simulation:
         *,
         seed: int = 0,
         start: datetime = START,
-        processing: Processing | None = None,
         stopwatch: Callable[[], float] | None = None,
         jitter: timedelta = NO_TIME,
         delivered: Callable[[str, Deliver], object] | None = None,
@@ -164,7 +149,6 @@ class Simulation:
         self.measures = Measures()
         self.brokers: dict[str, Broker] = {}
         self._seed = seed
-        self._processing = processing or Processing()
         self._stopwatch = stopwatch
         self._jitter = jitter
         self._random = np.random.default_rng([seed, 0])
@@ -356,20 +340,15 @@ class Simulation:
 
     def _handle(self, name: str, link: str, message: Message) -> None:
         broker = self.brokers[name]
-        table = broker.routing.table
-        searched, found = table.searched, table.found
         began = 0.0 if self._stopwatch is None else self._stopwatch()
         effects = broker.handle(message, link, self.now)
         took = 0.0 if self._stopwatch is None else self._stopwatch() - began
         self.measures.handled[name] += 1
         done = self.now
-        if took or not self._processing.is_free:
-            cost = self._processing
-            seconds = cost.message + cost.searched * (table.searched - searched) + cost.found * (table.found - found)
-            seconds += took
-            done = max(self.now, self._free_at.get(name, self.now)) + timedelta(seconds=seconds)
+        if took:
+            done = max(self.now, self._free_at.get(name, self.now)) + timedelta(seconds=took)
             self._free_at[name] = done
-            self.measures.busy[name] += seconds  # type: ignore[assignment]
+            self.measures.busy[name] += took  # type: ignore[assignment]
         self._do(name, effects, done)
 
     def _do(self, name: str, effects: Iterable[Effect], done: datetime) -> None:

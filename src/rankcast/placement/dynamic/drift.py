@@ -18,15 +18,15 @@ from rankcast.placement.dynamic.dynamic import DynamicPlacement
 from rankcast.placement.problem.audit import verify
 from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.problem.tree import PUBLISHER
-from rankcast.placement.programme.filter_assignment import Sampling, yardstick_of
+from rankcast.placement.programme.filter_assignment import yardstick_of
 
 Planner = Callable[[PlacementProblem, np.random.Generator], Placement]
 
 
-def excess(placement: DynamicPlacement, random: np.random.Generator, sampling: Sampling | None = None) -> float:
+def excess(placement: DynamicPlacement, random: np.random.Generator) -> float:
     """Return the traffic into the brokers at the top of the tree over the yardstick."""
     top = placement.tree.children(PUBLISHER)
-    objective = yardstick_of(placement.snapshot().problem, random, sampling).objective
+    objective = yardstick_of(placement.snapshot().problem, random).objective
     traffic = float(placement.filters.measures[top].sum())
     return traffic / objective if objective > 0 else (1.0 if traffic == 0 else np.inf)
 
@@ -50,7 +50,6 @@ class Watch:
     plan: Planner
     baseline: float
     limit: float = 1.25
-    sampling: Sampling | None = None
     replanned: int = 0
 
     def __post_init__(self) -> None:
@@ -60,25 +59,19 @@ class Watch:
             )
 
     @staticmethod
-    def over(
-        placement: DynamicPlacement,
-        plan: Planner,
-        random: np.random.Generator,
-        limit: float = 1.25,
-        sampling: Sampling | None = None,
-    ) -> Watch:
+    def over(placement: DynamicPlacement, plan: Planner, random: np.random.Generator, limit: float = 1.25) -> Watch:
         """Begin to watch a placement as it is."""
-        return Watch(plan, excess(placement, random, sampling), limit, sampling)
+        return Watch(plan, excess(placement, random), limit)
 
     def check(self, placement: DynamicPlacement, random: np.random.Generator) -> tuple[float, int]:
         """Return the drift and how many subscribers a new plan has moved, 0 when none was needed.
 
         A new plan that has no less traffic than there is, or breaks a limit, is not adopted.
         """
-        drift = excess(placement, random, self.sampling) / self.baseline
+        drift = excess(placement, random) / self.baseline
         if drift <= self.limit:
             return drift, 0
         self.replanned += 1
         moved = plan_again(placement, self.plan, random)
-        self.baseline = excess(placement, random, self.sampling)
+        self.baseline = excess(placement, random)
         return drift, moved
