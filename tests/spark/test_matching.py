@@ -118,6 +118,7 @@ def test_columns_of_the_events_can_be_kept(spark):
     )
     assert sorted((row.id, row.subscriber, row.k, row.city) for row in found.collect()) == [
         ("1", "ana", 3, "Porto"),
+        ("2", "ana", 4, "Porto"),
         ("3", "ana", 6, "Faro"),
         ("3", "ben", 6, "Faro"),
     ]
@@ -133,8 +134,8 @@ def test_pieces_are_small_when_events_match_a_lot(spark, monkeypatch):
     monkeypatch.setattr(matching, "FEWEST_EVENTS", 2)
     audience = CompiledSubscribers.of([person(str(at), "rent > 0") for at in range(25)])
     frame = _flats(spark, [(at, NOON, "Porto", 1, 1) for at in range(30)])
-    reader = matching.prepared(frame)[1]
-    pieces = list(matching.matched_pieces(iter(frame.toArrow().to_batches()), reader, audience))
+    selected, reader = matching.prepared(frame)
+    pieces = list(matching.matched_pieces(iter(selected.toArrow().to_batches()), reader, audience))
     assert max(len(piece.rows.event) for piece in pieces[1:]) <= 100
     assert sum(len(piece.rows.event) for piece in pieces) == 30 * 25
 
