@@ -1,5 +1,6 @@
 """The delivery policies against their brute-force definitions, changes, and lists; rule by rule in tests/rules."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -170,6 +171,108 @@ def test_a_queue_holds_no_more_than_can_still_be_among_its_best(stream, policy):
                 delivered = [other for other in queue.held if other.identity in queue.delivered]
                 assert one in delivered
                 assert sum(holds_back_for_as_long(queue, other, one) for other in delivered) < policy.k
+
+
+@dataclass
+class Entered:
+    """An event that entered a queue; one that is not held keeps its place."""
+
+    event: Candidate
+    held: bool = True
+    delivered: bool = False
+
+
+class ByTheWords:
+    """Sliding or continuous delivery as the rules have it, all that is held judged at once and by itself."""
+
+    def __init__(self, policy):
+        self.policy, self.entered = policy, []
+
+    def arrive(self, event, now):
+        """Let an event arrive; return what is delivered. Of equals those that were come first, if ties are kept."""
+        if not event.is_valid_at(now):
+            return []
+        self.leave(now, coming=1)
+        self.entered.append(Entered(event))
+        held, keep = [one for one in self.entered if one.held], keeps_ties(self.policy)
+        held.sort(key=lambda one: (-one.event.score, keep and not one.delivered, *place(one.event)))
+        new = [one for one in held[: self.policy.k] if not one.delivered]
+        for one in new:
+            one.delivered = True
+        if isinstance(self.policy, Continuous) and not new:
+            self.entered.pop()
+        self.drop()
+        return [one.event.identity for one in new]
+
+    def change(self, policy, scores, now):
+        """Let policy and ranks change; what has no score any more matches no more."""
+        self.policy = policy
+        self.leave(now, coming=0)
+        for one in self.entered:
+            score = scores[one.event.score]
+            one.held = one.held and score is not None
+            one.event = replace(one.event, score=score or 0.0)
+        self.drop()
+
+    def leave(self, now, coming):
+        """Let what has expired leave, then what the window has no room for beside so many that come."""
+        self.entered = [one for one in self.entered if one.event.is_valid_at(now)]
+        if isinstance(self.policy, Sliding):
+            self.entered = self.entered[max(0, len(self.entered) + coming - self.policy.window) :]
+
+    def drop(self):
+        """Hold what fewer than k others come before and outstay; what was delivered, if it still holds back equals."""
+        held = [(at, one) for at, one in enumerate(self.entered) if one.held]
+        delivered = [(at, one) for at, one in held if one.delivered]
+        kept = [self.is_among_best(own, held, lambda other, one: place(other) < place(one)) for own in held]
+        if keeps_ties(self.policy) and isinstance(self.policy, Sliding):
+            by_score = [
+                own[1].delivered and self.is_among_best(own, delivered, lambda other, one: other.score >= one.score)
+                for own in held
+            ]
+            kept = [one or other for one, other in zip(kept, by_score, strict=True)]
+        for (_, one), is_kept in zip(held, kept, strict=True):
+            one.held = is_kept
+
+    def is_among_best(self, own, others, comes_before):
+        """Whether fewer than k others come before one and leave no sooner: a newer one, where places count."""
+        at, one = own
+        above = 0
+        for other_at, other in others:
+            is_newer = other_at > at or isinstance(self.policy, Continuous)
+            outstays = is_newer and other.event.outlives(one.event)
+            above += other is not one and outstays and comes_before(other.event, one.event)
+        return above < self.policy.k
+
+
+SCORES = (0.0, 1 / 3, 2 / 3, 1.0)
+
+
+@given(streams(), st.sampled_from((Sliding, Continuous)), st.data())
+def test_changes_of_k_window_ranks_and_ties_act_on_what_is_held(stream, kind, data):
+    def some_policy():
+        sizes = (data.draw(st.integers(0, 3)), *([data.draw(st.integers(1, 12))] if kind is Sliding else []))
+        return kind(*sizes, ties=data.draw(TIES))
+
+    policy = some_policy()
+    queue, expected = new_queue(policy), ByTheWords(policy)
+    for arriving in stream:
+        if data.draw(st.integers(0, 4)) == 0:
+            policy = some_policy()
+            scores = dict(zip(SCORES, data.draw(st.permutations((*SCORES, 1.0, None)))[:4], strict=True))
+            scores = data.draw(st.sampled_from((dict(zip(SCORES, SCORES, strict=True)), scores)))
+            queue = changed_queue(
+                queue,
+                policy,
+                arriving.time,
+                lambda one, scores=scores: None if (to := scores[one.score]) is None else replace(one, score=to),
+            )
+            expected.change(policy, scores, arriving.time)
+        queue, delivered = step(queue, arriving, arriving.time)
+        assert [one.candidate.identity for one in delivered] == expected.arrive(arriving, arriving.time)
+        assert {(one.identity, one.score) for one in queue.held} == {
+            (one.event.identity, one.event.score) for one in expected.entered if one.held
+        }
 
 
 def film(second, genre, director, rank, expires=None):

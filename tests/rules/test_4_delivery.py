@@ -468,6 +468,12 @@ class TestRule11WhatAQueueHolds:
         assert [one.identity.id for one in queue.held] == ["a", "b"]
         assert [one.identity.id for one in changed_queue(queue, replaced(window, k=1), at(2)).held] == ["a"]
 
+    def test_with_ties_kept_the_later_of_equals_holds_back_for_longer_whichever_id_is_better(self):
+        queue = after(Sliding(2, 9), (candidate(1, 0.5, name="a"), candidate(1, 0.5, name="b")))
+        queue = changed_queue(queue, Sliding(1, 9, ties="keep"), at(1))
+        queue, delivered = step(queue, candidate(2, 0.5), at(2))
+        assert ([one.identity.id for one in queue.held], delivered) == (["b", "2"], [])
+
     def test_with_ties_kept_continuous_delivery_holds_what_its_list_shows(self):
         """The first and the third are as good as the second and outlive it, and yet it is the second on the list."""
         arrivals = [candidate(0, 0.5, expires=20), candidate(1, 0.5, expires=10), candidate(2, 0.9, expires=30)]
