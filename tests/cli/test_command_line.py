@@ -280,17 +280,21 @@ class TestMatch:
         times = ((f"{minute}", f"2026-03-01T09:{minute:02}:00Z") for minute in range(20))
         write_events(events, *(EVENTS[0] | {"id": name, "time": time} for name, time in times))
         closeness = "relevance: {function: closeness, targets: {rooms: {value: 4, scale: 4}}}"
-        text = "version: 1\nsubscribers:\n- {id: ana, deliver: {policy: sliding, k: 3, window: 10%s}, "
-        text += f"subscriptions: [{{filter: rent > 1, {closeness}}}]}}"
-        people.write_text(text % "")
+        text = f"subscriptions: [{{filter: rent > 1, {closeness}}}]}}\n"
+        text = "".join(
+            f"- {{id: {name}, deliver: {{policy: sliding, k: 3, window: 10%s}}, {text}" for name in ("ana", "b")
+        )
+        text = f"version: 1\nsubscribers:\n{text}"
+        people.write_text(text.replace("%s", ""))
         assert run("match", events, "--subscribers", people).stderr.strip() == (
             f"{people}: warning: subscriber 'ana': deliver: 20 of 20 matches were delivered, 19 of them with a rank "
-            "that one before had, so k limited little; what helps is ties: keep, ranks that differ, or a relevance"
+            "that one before had, so k limited little (and so for 1 more subscriber); what helps is ties: keep, "
+            "ranks that differ, or a relevance"
         )
-        people.write_text(text % ", ties: keep")
+        people.write_text(text.replace("%s", ", ties: keep"))
         found = run("match", events, "--subscribers", people)
         assert found.stderr == ""
-        assert "20 matches, 6 delivered" in found.stdout
+        assert "40 matches, 12 delivered" in found.stdout
 
     @pytest.mark.parametrize("command", ["match", "check"])
     def test_stated_ranks_that_make_k_meaningless_are_a_warning_before_anything_is_delivered(

@@ -485,6 +485,14 @@ class TestRefusedSettings:
             QueueTable.from_arrays({**self.packed(), "settings": np.zeros(0, np.int64)})
 
 
+def test_ties_that_are_kept_where_they_cannot_be_are_refused():
+    for policy in (AllMatches(), Periodic(1, ticks(5)), Sliding(1, 5, Diversity())):
+        packed = QueueTable.of([policy]).to_arrays()
+        packed["queues"][0, LINE.ties] = 1
+        with pytest.raises(InvalidValueError, match="queue table: array queues: ties are kept where they cannot be"):
+            QueueTable.from_arrays(packed)
+
+
 class TestSettings:
     ONE, OTHER = Diversity(0.5, {"b": 0.2, "a": 0.1}), Diversity(0.25)
 

@@ -384,6 +384,7 @@ def test_a_filter_that_no_event_can_match_is_a_warning():
 
 
 ONE_RANK = [
+    "rank_by: mean, deliver: {policy: continuous, k: 1}, subscriptions: [{filter: x > 1}, {filter: y > 1}]",
     "deliver: {policy: sliding, k: 3, window: 100}, subscriptions: [{filter: x > 1}, {filter: y > 1}]",
     "deliver: {policy: continuous, k: 1}, subscriptions: [{filter: x > 1, rank: 0.4}, {filter: y > 1, rank: 0.4}]",
     "deliver: {policy: topkw, k: 1, window: 9}, rank_by: weighted_sum, subscriptions: [{filter: x > 1}]",
@@ -398,6 +399,8 @@ SEVERAL_RANKS = [
     "deliver: {policy: sliding, k: 3, window: 9}, subscriptions: [{filter: x > 1}, {filter: y > 1, rank: 0.4}]",
     "deliver: {policy: sliding, k: 3, window: 9}, rank_by: weighted_sum, "
     "subscriptions: [{filter: x > 1}, {filter: y > 1}]",
+    "rank_by: mean, deliver: {policy: continuous, k: 1}, "  # of three, the mean is a little more than 0.1
+    "subscriptions: [{filter: x > 1, rank: 0.1}, {filter: y > 1, rank: 0.1}, {filter: z > 1, rank: 0.1}]",
     "deliver: {policy: continuous, k: 3}, decay: {half_life: 1h}, subscriptions: [{filter: x > 1}]",
     "deliver: {policy: continuous, k: 3}, notify: on_demand, subscriptions: [{filter: x > 1}]",
     "deliver: {policy: periodic, k: 3, period: 1h}, subscriptions: [{filter: x > 1}]",
@@ -414,7 +417,7 @@ SEVERAL_RANKS = [
 def test_a_k_that_limits_little_as_all_matches_have_one_rank_is_a_warning(text):
     found = loads_subscribers(f"version: 1\nsubscribers:\n- {{id: a, {text}}}")
     assert len(found.subscribers) == 1
-    whose = "" if text.startswith("deliver") else ", subscription '2'"
+    whose = "" if text.startswith(("deliver", "rank_by")) else ", subscription '2'"
     expected = (
         f"<text>:3: warning: subscriber 'a'{whose}: deliver: all matches have the same rank, and of equals the newer "
         "is better, so k limits little; what helps is ties: keep, ranks that differ, or a relevance"

@@ -133,17 +133,22 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
 
 
 def _unlimited(replay: Replay) -> Iterator[str]:
-    """Say of whom a k limited little because of ties, unless what is stated says so already."""
+    """Say of whom k limited least because of ties, of those who do not state as much, and of how many more it did."""
+    found: list[tuple[int, Subscriber]] = []
     for subscriber in replay.hub.subscribers if replay.tallies else ():
         tally, (policy, *others) = replay.tallies[subscriber.id], subscriber.policies.values()
         if others or not passes_equals(policy) or queues_without_order(subscriber):
             continue
         delivered, matched = tally.delivered.events, tally.matched.events
         if delivered > 3 * policy.k and 10 * delivered >= 9 * matched and 2 * tally.tied > delivered:
-            yield (
-                f"subscriber {shown(subscriber.id)}: deliver: {delivered:,} of {matched:,} matches were delivered, "
-                f"{tally.tied:,} of them with a rank that one before had, so k limited little; {AGAINST_TIES}"
-            )
+            found.append((tally.tied, subscriber))
+    for tied, subscriber in sorted(found, key=lambda one: (-one[0], one[1].id))[:1]:
+        tally, more = replay.tallies[subscriber.id], counted(len(found) - 1, "more subscriber")
+        yield (
+            f"subscriber {shown(subscriber.id)}: deliver: {tally.delivered.events:,} of {tally.matched.events:,} "
+            f"matches were delivered, {tied:,} of them with a rank that one before had, so k limited little"
+            f"{f' (and so for {more})' if len(found) > 1 else ''}; {AGAINST_TIES}"
+        )
 
 
 def _shown_sum(withheld: Iterable[Withheld]) -> str:

@@ -17,7 +17,7 @@ Paper: Preference-aware publish/subscribe delivery with diversity (PrefSIENA), i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from graphlib import CycleError, TopologicalSorter
@@ -64,11 +64,18 @@ def queues_without_order(subscriber: Subscriber) -> list[SubscriptionId | None]:
     ranks = preference_ranks(subscriber)
     for name, policy in subscriber.policies.items():
         competing = [held for held in subscriber.subscriptions if name == (None if held.deliver is None else held.id)]
-        is_one = len(competing) == 1 or subscriber.rank_by in (RankBy.MAX, RankBy.MIN)
         is_plain = subscriber.decay is None and all(held.relevance is None for held in competing)
-        if passes_equals(policy) and is_one and is_plain and len({ranks[held.id] for held in competing}) == 1:
+        if passes_equals(policy) and is_plain and _give_one_rank([ranks[held.id] for held in competing], subscriber):
             found.append(name)
     return found
+
+
+def _give_one_rank(ranks: Sequence[float], subscriber: Subscriber) -> bool:
+    """Whether an event has the same rank whichever of some subscriptions it matches."""
+    if len(set(ranks)) != 1 or subscriber.rank_by is RankBy.WEIGHTED_SUM:
+        return len(ranks) == 1
+    numbers = range(1, len(ranks) + 1) if subscriber.rank_by is RankBy.MEAN else ()
+    return all(added(ranks[:number]) / number == ranks[0] for number in numbers)
 
 
 def winnow(names: Collection[SubscriptionId], priorities: Collection[Priority]) -> list[list[SubscriptionId]]:
