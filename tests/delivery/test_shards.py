@@ -9,16 +9,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.delivery.engine.contents import Contents
-from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, changed_queue, new_queue
+from rankcast.delivery.rules.policies import (
+    ContinuousQueue,
+    PeriodicQueue,
+    changed_queue,
+    current,
+    handed_over,
+    new_queue,
+)
 from rankcast.delivery.rules.queues import Candidate, finished, step
-from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.batches import ListBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.matched_sets import SETS, positions
 from rankcast.delivery.stream.queue_changes import QueueChange, Reranked
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
-from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TieRule, TopKWindow
+from rankcast.model.periods import Every
+from rankcast.model.policies import (
+    AT_ONCE,
+    AllMatches,
+    Continuous,
+    Digest,
+    Diversity,
+    OnDemand,
+    Periodic,
+    Sliding,
+    TieRule,
+    TopKWindow,
+)
 from rankcast.model.times import EPOCH, NEVER, microseconds
 
 
@@ -63,6 +82,9 @@ class Row:
         return Candidate(self.identity, EPOCH + ticks(self.time), self.score, expires, self.content)
 
 
+WAYS = st.sampled_from(
+    (AT_ONCE, OnDemand(), Digest(ticks(4)), Digest(ticks(7)), Digest(ticks(1)), Digest(Every("day")))
+)
 MATCHED = st.sampled_from([(), (0,), (1, 3), (18,), (19,), (0, 40), (25, 26)])
 
 
@@ -112,15 +134,15 @@ def chunk_of(part, *, reports_late=True):
 
 
 def told(notices):
-    """DeliveryBatch as plain values: (queue, time of delivery, identity, time of the event, score, matched)."""
+    """DeliveryBatch as plain values: (queue, delivered, identity, time of the event, score, matched), handed over."""
     sources, ids = notices.events.source.texts(), notices.events.id.texts()
     times, payloads = notices.events.time.tolist(), notices.events.payload.texts()
     found = []
-    columns = (notices.queue, notices.event, notices.time, notices.score, notices.matched)
-    for queue, event, time, score, matched in zip(*(column.tolist() for column in columns), strict=True):
+    columns = (notices.queue, notices.event, notices.time, notices.score, notices.matched, notices.instants)
+    for queue, event, time, score, matched, handed in zip(*(column.tolist() for column in columns), strict=True):
         assert payloads[event] == f"{ids[event]} at {times[event]}"
         identity = Identity(sources[event], ids[event])
-        found.append((queue, time, identity, times[event], score, tuple(positions(matched, notices.sets))))
+        found.append((queue, time, identity, times[event], score, tuple(positions(matched, notices.sets)), handed))
     assert [one[0] for one in found] == sorted(one[0] for one in found)
     return found
 
@@ -128,14 +150,22 @@ def told(notices):
 class Definition:
     """What a shard has to deliver, by the step functions and the rules as they are written."""
 
-    def __init__(self, policies, lateness):
+    def __init__(self, policies, lateness, notify=None):
         self.lateness = lateness
+        self.notify = dict(enumerate(notify or [AT_ONCE] * len(policies)))
         self.queues = {at: new_queue(policy) for at, policy in enumerate(policies)}
         self.taken = {at: [] for at in self.queues}
         self.noted = {at: [] for at in self.queues}
         self.found = {at: [] for at in self.queues}
 
     def deliveries(self, stream, changes=()):
+        self.replay(stream, changes)
+        for at, queue in self.queues.items():
+            if queue is not None:
+                self.note(at, finished(queue)[1])
+        return [one for at in sorted(self.found) for one in sorted(self.found[at], key=lambda told: told[-1])]
+
+    def replay(self, stream, changes=()):
         once = {}
         counting = self.counting(stream)
         for row in stream:
@@ -147,10 +177,6 @@ class Definition:
         steps += [(key[0], 1, key[1], row) for key, row in once.items()]
         for _, is_row, _, what in sorted(steps, key=lambda one: one[:3]):
             self.arrive(what) if is_row else self.change(what)
-        for at, queue in self.queues.items():
-            if queue is not None:
-                self.note(at, finished(queue)[1])
-        return [one for at in sorted(self.found) for one in self.found[at]]
 
     def counting(self, stream):
         """The times of the events that count, by identity: none within the lateness of one that counts before."""
@@ -197,8 +223,10 @@ class Definition:
         self.taken.setdefault(change.queue, [])
         self.noted.setdefault(change.queue, [])
         self.found.setdefault(change.queue, [])
+        self.notify[change.queue] = change.notify
         if change.policy is None:
             self.queues[change.queue] = None
+            self.found[change.queue] = [told for told in self.found[change.queue] if told[-1] < change.time]
         elif queue is None:
             self.queues[change.queue] = new_queue(change.policy)
         else:
@@ -208,7 +236,18 @@ class Definition:
         for one in delivered:
             time = microseconds(one.candidate.time)
             row = next(row for row in self.taken[at] if row.identity == one.candidate.identity and row.time == time)
-            self.found[at].append((at, microseconds(one.time), row.identity, time, row.score, row.matched))
+            handed = microseconds(handed_over(self.notify[at], self.queues[at].policy, one.time))
+            if self.notify[at] != OnDemand():
+                delivered = microseconds(one.time)
+                self.found[at].append((at, delivered, row.identity, time, row.score, row.matched, handed))
+
+    def lists(self, now):
+        """The lists that can be read on demand."""
+        return {
+            at: [(one.identity, microseconds(one.time), one.score) for one in current(queue, EPOCH + ticks(now))]
+            for at, queue in self.queues.items()
+            if queue is not None and self.notify[at] == OnDemand()
+        }
 
 
 def preferred(row):
@@ -285,11 +324,55 @@ def test_watermarks_only_bring_deliveries_forward_and_late_rows_change_nothing(r
     assert found == Definition(policies, lateness).deliveries(accepted)
 
 
+@given(run=runs(), random=st.randoms(use_true_random=False), lateness=st.integers(0, 12), data=st.data())
+def test_what_is_for_a_digest_is_handed_over_when_that_is_over(run, random, lateness, data):
+    policies, stream = run
+    notify = data.draw(st.lists(WAYS, min_size=len(policies), max_size=len(policies)))
+    shard, found = Shard.of(policies, lateness=lateness, notify=notify), []
+    shard.take(chunk_of(stream))
+    for watermark in sorted(random.choices(range(28), k=5)):
+        due, notices = shard.next_watermark, told(shard.advance(watermark))
+        assert all(one[-1] < watermark for one in notices)
+        assert not notices or due <= watermark
+        found += notices
+        shard = Shard.from_bytes(shard.to_bytes())
+    found += told(shard.finish())
+    assert sorted(found, key=lambda one: one[0]) == Definition(policies, lateness, notify).deliveries(stream)
+
+
+@given(run=runs(), random=st.randoms(use_true_random=False), lateness=st.integers(0, 12), data=st.data())
+def test_lists_are_what_the_steps_say_is_current_and_told_when_they_have_changed(run, random, lateness, data):
+    policies, stream = run
+    notify = data.draw(st.lists(WAYS, min_size=len(policies), max_size=len(policies)))
+    shard = Shard.of(policies, lateness=lateness, notify=notify)
+    known = {at: [] for at, way in enumerate(notify) if way == OnDemand()}
+    shard.take(chunk_of(stream))
+    assert shard.lists() is None
+    for watermark in sorted(random.choices(range(28), k=5)):
+        shard.advance(watermark)
+        lists = shard.lists()
+        if lists is not None:
+            lists = ListBatch.from_bytes(lists.to_bytes())
+            told_anew = {at: [] for at in lists.queue.tolist()}
+            for at, delivered, identity, time, score, *_ in told(lists.entries):
+                assert delivered == lists.as_of == watermark - 1
+                told_anew[at].append((identity, time, score))
+            assert all(known[at] != entries for at, entries in told_anew.items())
+            known |= told_anew
+        expected = Definition(policies, lateness, notify)
+        counting = expected.counting(stream)
+        expected.replay([row for row in stream if row.time < watermark and row.time in counting[row.identity]])
+        assert known == expected.lists(watermark - 1)
+        shard = Shard.from_bytes(shard.to_bytes())
+        assert shard.lists() is None
+
+
 @st.composite
 def changing_runs(draw):
     policies = draw(st.lists(POLICIES, min_size=1, max_size=3))
     stream = draw(rows(len(policies)))
-    drawn = st.builds(QueueChange, st.integers(0, len(policies) - 1), st.integers(0, 25), st.none() | POLICIES)
+    numbers, times = st.integers(0, len(policies) - 1), st.integers(0, 25)
+    drawn = st.builds(QueueChange, numbers, times, st.none() | POLICIES, st.just(""), WAYS)
     return policies, unambiguous(stream), draw(st.lists(drawn, max_size=6, unique_by=lambda one: one[:2]))
 
 

@@ -1,7 +1,7 @@
 """What the tasks of a pipeline's stages need to be called without Spark."""
 
 from rankcast.delivery.stream.queue_changes import QueueChange
-from rankcast.model.policies import Policy
+from rankcast.model.policies import Notify, Policy
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.sources.event_reader import EventReader
 
@@ -30,6 +30,9 @@ class InMemory:
 
     def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
         return self.audience.queues.fingerprint, self.audience.queues.policies_of(shard, shards)
+
+    def handovers(self, shard: int, shards: int) -> list[Notify]:
+        return self.audience.queues.handovers_of(shard, shards)
 
     def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
         return None

@@ -34,6 +34,9 @@ class NoQueues:
     def policies(self, shard, shards):
         return 0, []
 
+    def handovers(self, shard, shards):
+        return []
+
 
 class Stream:
     """A stream of packed rows, one file and micro-batch after the other; every run goes on from the checkpoint."""

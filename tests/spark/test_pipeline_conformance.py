@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from rankcast.language.parser import parse_filter
-from rankcast.model.events import Event, Identity
-from rankcast.model.policies import AT_ONCE
+from rankcast.model.events import Event
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.samples.feeds import FEEDS
@@ -25,8 +24,7 @@ from rankcast.spark.matching.packing import PackTask
 from rankcast.spark.sources.event_reader import typed_document
 from rankcast.testing.arrivals import Arrived, arrivals, check_arrivals
 from rankcast.testing.conformance import Case, cases, check
-from rankcast.testing.definitions import ExpectedDelivery
-from rankcast.testing.spark_engine import SparkEngine
+from rankcast.testing.spark_engine import SparkEngine, deliveries_of
 from spark.stages import READER, InMemory
 
 
@@ -39,10 +37,11 @@ def _unlimited(one):
     return structs.replace(one, subscriptions=tuple(owned), deliver=plain, muted_until=None)
 
 
-def _at_once(case):
-    """The same with everybody notified at once, and events of one time in the order in which shards take them."""
+def _read_at_last(case):
+    """The same with lists read after the last event, and events of one time in the order in which shards take them."""
     events = sorted(case.events, key=lambda event: (event.time, event.source, event.id))
-    return Case(tuple(structs.replace(_unlimited(one), notify=AT_ONCE) for one in case.subscribers), tuple(events))
+    reads = () if not events else (events[-1].time,)
+    return Case(tuple(map(_unlimited, case.subscribers)), tuple(events), reads)
 
 
 class Cases(list):
@@ -59,10 +58,10 @@ class Cases(list):
             for one in case.subscribers
         ]
         events = [replace(one, id=f"{at}/{one.id}") for at, case in enumerate(self) for one in case.events]
-        return Case(tuple(people), tuple(sorted(events, key=lambda event: (event.time, event.source, event.id))))
+        return _read_at_last(Case(tuple(people), tuple(events)))
 
 
-MANY = st.lists(cases() | cases(everything=True).map(_at_once), min_size=8, max_size=8).map(Cases)
+MANY = st.lists(cases() | cases(everything=True), min_size=8, max_size=8).map(Cases)
 RICH = settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
@@ -151,28 +150,16 @@ class InProcess:
         pack, unpack = PackTask(READER, source, self.shards), UnpackTask(source, self.shards)
         packed = [row for part in parts for row in pack(iter([pa.RecordBatch.from_pydict({"value": part})]))]
         delivered = list(BatchDelivery(source, self.shards, lateness)(iter(packed)))
-        rows = [row for batch in unpack(iter(delivered)) for row in self._rows(batch)]
-        assert sum(row["events"] or 0 for row in rows) == len(case.events)
-        return [
-            ExpectedDelivery(
-                row["subscriber"],
-                Identity(row["source"], row["id"]),
-                row["rank"],
-                tuple(row["matched"]),
-                EPOCH + timedelta(microseconds=row["delivered"]),
-                row["subscription"],
-            )
-            for row in rows
-            if row["kind"] == "notification"
-        ]
-
-    def _rows(self, batch):
-        at = batch.schema.names.index("delivered")
-        return batch.set_column(at, "delivered", batch.column("delivered").cast(pa.int64())).to_pylist()
+        batches = list(unpack(iter(delivered)))
+        if not batches:
+            return []
+        table = pa.Table.from_batches(batches)
+        assert sum(table["events"].drop_null().to_pylist()) == len(case.events)
+        return deliveries_of([table], case.subscribers, max((event.time for event in case.events), default=EPOCH))
 
 
 @settings(max_examples=60)
-@given(cases(everything=True).map(_at_once), st.integers(1, 4), st.integers(1, 20))
+@given(cases(everything=True).map(_read_at_last), st.integers(1, 4), st.integers(1, 20))
 def test_the_stages_deliver_what_the_definitions_say(case, shards, size):
     check(InProcess(shards, size), case)
 

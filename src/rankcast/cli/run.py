@@ -308,6 +308,7 @@ def _show_summary(run: Run, progress: QueryProgress, seconds: float) -> None:
         counted(counts.events, "event"),
         counted(counts.matches, "match", "matches"),
         f"{counts.delivered:,} delivered",
+        *([counted(counts.listed, "entry of lists", "entries of lists")] if counts.listed else []),
         f"{counts.late:,} late",
         f"{counts.rejected:,} rejected",
     ]
@@ -335,6 +336,13 @@ class ConsoleSink:
             shown.print(table(f"Batch {batch.number}", COLUMNS, map(_cells, islice(rows, SHOWN))))
             if batch.counts.delivered > SHOWN:
                 shown.print(f"... and {counted(batch.counts.delivered - SHOWN, 'more notification')}")
+        lists = batch.tables[Output.LISTS].orderBy("subscriber", "subscription", "place").toLocalIterator()
+        if self._as_json:
+            for row in lists:
+                write_json(_document(row))
+        elif batch.counts.listed:
+            title = f"Lists as of batch {batch.number}, where they have changed"
+            console().print(table(title, LISTED, map(_listed_cells, islice(lists, SHOWN))))
         for row in batch.tables[Output.REJECTED].limit(SHOWN).toLocalIterator() if batch.counts.rejected else ():
             complain(f"rejected: {row['reason']}")
 
@@ -344,6 +352,20 @@ class ConsoleSink:
 
 def _document(row: Row) -> dict[str, Any]:
     return {name: format_time(value) if hasattr(value, "tzinfo") else value for name, value in row.asDict(True).items()}
+
+
+LISTED = {"List": "left", "Place": "right", "Rank": "right", "Matched": "left", "Event": "rest"}
+
+
+def _listed_cells(row: Row) -> tuple[str, ...]:
+    values = row.asDict(recursive=True)
+    owner = (
+        values["subscriber"] if values["subscription"] is None else f"{values['subscriber']}: {values['subscription']}"
+    )
+    if not values["place"]:
+        return owner, "-", "", "", "empty"
+    event = f"{values['id']} of {values['source']}"
+    return owner, str(values["place"]), f"{values['rank']:.2f}", ", ".join(values["matched"]), event
 
 
 def _cells(row: Row) -> tuple[str, ...]:

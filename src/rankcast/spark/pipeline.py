@@ -139,6 +139,7 @@ class Pipeline:
         """Return everything that comes of events, in one DataFrame; its column `kind` says what a row is.
 
         notification   NOTIFICATION_COLUMNS, and what is carried along
+        list           LIST_COLUMNS of the lists, read on demand, that have changed, and what is carried along
         late           source, id and time of an event that came too late
         rejected       reason and original of a row that is no event
         counts         how many events and matches there were, in parts to be added up

@@ -11,9 +11,10 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankcast.model.events import Event, Identity
-from rankcast.model.subscriptions import SubscriberId, SubscriptionId
-from rankcast.model.times import instant_of
+from rankcast.model.policies import Digest
+from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
+from rankcast.model.times import EPOCH, instant_of
 from rankcast.spark.sources.event_reader import typed_document
 from rankcast.testing.arrivals import Arrivals, Arrived, late_by
 from rankcast.testing.conformance import Case
@@ -67,7 +69,7 @@ class SparkEngine:
     def _on_table(self, arrivals: Arrivals) -> Arrived:
         rows = [(typed_document(event),) for event in arrivals.events]
         frame = self.spark.createDataFrame(rows, f"{_COLUMN} string").repartition(self.partitions)
-        return self._arrived(self._pipeline(arrivals).outputs(frame).toArrow())
+        return self._arrived([self._pipeline(arrivals).outputs(frame).toArrow()], arrivals)
 
     def _on_stream(self, arrivals: Arrivals, chooser: random.Random) -> Arrived:
         from rankcast.spark.sources.events import END  # noqa: PLC0415 (PySpark is imported when it is used)
@@ -88,7 +90,7 @@ class SparkEngine:
                 .repartition(self.partitions)
             )
             tables = self._drained(self._pipeline(arrivals).outputs(stream), folder)
-        return replace(self._arrived(pa.concat_tables(tables)), late=late_by(arrivals, cuts))
+        return replace(self._arrived(tables, arrivals), late=late_by(arrivals, cuts))
 
     def _drained(self, outputs: DataFrame, folder: str) -> list[pa.Table]:
         found: list[pa.Table] = []
@@ -112,29 +114,50 @@ class SparkEngine:
         columns = EventColumns(document=_COLUMN)
         return Pipeline(arrivals.subscribers, columns=columns, shards=self.shards, lateness=arrivals.lateness)
 
-    def _arrived(self, table: pa.Table) -> Arrived:
-        late = table.filter(pc.equal(table["kind"], "late"))
+    def _arrived(self, tables: list[pa.Table], arrivals: Arrivals) -> Arrived:
+        late = _of_kind(pa.concat_tables(tables), "late")
         identities = map(Identity, late["source"].to_pylist(), late["id"].to_pylist())
         times = (instant_of(micros) for micros in late["time"].cast("int64").to_pylist())
         reported = list(zip(identities, times, strict=True))
-        notifications = table.filter(pc.equal(table["kind"], "notification"))
-        return Arrived(self._deliveries(notifications), reported=reported)
+        newest = max((event.time for event in arrivals.events if event.time is not None), default=EPOCH)
+        return Arrived(deliveries_of(tables, arrivals.subscribers, newest), reported=reported)
 
-    def _deliveries(self, table: pa.Table) -> list[ExpectedDelivery]:
-        delivered = table["delivered"].cast("int64").to_pylist()
-        names = ("subscriber", "source", "id", "rank", "matched", "subscription")
-        rows = zip(*(table[name].to_pylist() for name in names), delivered, strict=True)
-        return [
-            ExpectedDelivery(
-                SubscriberId(subscriber),
-                Identity(source, name),
-                rank,
-                tuple(map(SubscriptionId, matched)),
-                instant_of(micros),
-                None if own is None else SubscriptionId(own),
-            )
-            for subscriber, source, name, rank, matched, own, micros in rows
-        ]
+
+def deliveries_of(batches: Iterable[pa.Table], people: Iterable[Subscriber], now: datetime) -> list[ExpectedDelivery]:
+    """Return what the outputs of a run's batches say: notifications, and the lists as they are in the end, read now."""
+    digests = {subscriber.id for subscriber in people if isinstance(subscriber.notify, Digest)}
+    found, lists = list[ExpectedDelivery](), dict[tuple[str, str | None], list[ExpectedDelivery]]()
+    for table in batches:
+        changed = _of_kind(table, "list").to_pylist()
+        lists |= {(row["subscriber"], row["subscription"]): [] for row in changed}
+        for row in changed:
+            if row["place"]:
+                lists[row["subscriber"], row["subscription"]].append(_delivery(row, now))
+        for row in _of_kind(table, "notification").to_pylist():
+            delivered = _delivery(row, instant_of(row["delivered"]))
+            later = instant_of(row["handed_over"]) if row["subscriber"] in digests else None
+            found.append(delivered._replace(digest=later))
+    return [*found, *chain.from_iterable(lists.values())]
+
+
+def _of_kind(table: pa.Table, kind: str) -> pa.Table:
+    """Return the rows of one kind, with times in microseconds since 1970."""
+    rows = table.filter(pc.equal(table["kind"], kind))
+    for name in ("delivered", "handed_over"):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, rows[name].cast("int64"))
+    return rows
+
+
+def _delivery(row: dict[str, Any], at: datetime) -> ExpectedDelivery:
+    own = row["subscription"]
+    return ExpectedDelivery(
+        SubscriberId(row["subscriber"]),
+        Identity(row["source"], row["id"]),
+        row["rank"],
+        tuple(map(SubscriptionId, row["matched"])),
+        at,
+        None if own is None else SubscriptionId(own),
+    )
 
 
 def _latest(arriving: Sequence[Event]) -> timedelta:

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.delivery.stream.shards import Shard
-from rankcast.model.policies import Policy, Sliding
+from rankcast.model.policies import AT_ONCE, Notify, Policy, Sliding
 from rankcast.model.times import NEVER
 from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver_packed
 from rankcast.spark.delivery.state import MessageKind
@@ -57,6 +57,10 @@ class DeliveryWork:
     def policies(self, shard: int, shards: int) -> tuple[int, Sequence[Policy]]:
         """Return the policies of a shard's queues."""
         return 0, [self.policy] * len(range(shard, self.queues, shards))
+
+    def handovers(self, shard: int, shards: int) -> Sequence[Notify]:
+        """Return that all of them are handed over at once."""
+        return [AT_ONCE] * len(range(shard, self.queues, shards))
 
     def chunks(self, batch: int) -> Iterator[tuple[int, MatchBatch]]:
         """Return the chunks of a batch by shard, always the same for its number."""

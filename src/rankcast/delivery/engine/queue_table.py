@@ -341,6 +341,33 @@ class QueueTable:
         """End the input: open periods and windows are completed, as if time went on for ever."""
         return self.advance(LAST_INSTANT, contents)
 
+    def lists(self, chosen: Array, now: int, contents: Contents | None = None) -> Deliveries:
+        """Return the current lists of some queues at an instant that is over, the best first; nothing is changed.
+
+        A list is what a period would deliver that ends now and has all that is held and valid: so it is made like that.
+        """
+        lines, begins = self._queues[chosen], self._slots_in_use(chosen)
+        slots = self._arena[begins[:, None] + np.arange(SLOT)]
+        owner = np.repeat(np.arange(len(chosen)), lines[:, LINE.size])
+        kind, ends = lines[owner, LINE.kind], slots[:, HELD.expiry]
+        ends = np.where(kind == TIME_WINDOW, np.minimum(ends, slots[:, HELD.time] + lines[owner, LINE.span]), ends)
+        has_ended = (kind == PERIODIC) & (lines[owner, LINE.next] <= now)
+        is_valid = (slots[:, HELD.event] != GONE) & (ends > now) & ~has_ended
+        slots, counts = slots[is_valid], np.bincount(owner[is_valid], minlength=len(chosen))
+        slots[:, HELD.event] = _plain(slots[:, HELD.event])
+        lines[:, LINE.window] = np.where(lines[:, LINE.setting] > 0, LONGEST, lines[:, LINE.k])
+        for word, value in ((LINE.kind, PERIODIC), (LINE.head, 0), (LINE.top, 0), (LINE.next, now)):
+            lines[:, word] = value
+        lines[:, LINE.size] = lines[:, LINE.capacity] = counts
+        lines[counts == 0, LINE.next] = NEVER
+        sizes = sizes_of(lines, counts)
+        lines[:, LINE.start] = np.cumsum(sizes) - sizes
+        arena = np.empty(int(sizes.sum()), np.int64)
+        copy_slots(counts, slots.reshape(-1), SLOT * (np.cumsum(counts) - counts), arena, lines[:, LINE.start].copy())
+        list_all(lines, arena)
+        found = QueueTable(lines, arena, self._settings).advance(now, contents)
+        return found._replace(queue=chosen[found.queue])
+
     # --------------------------------------------------------------------------------------- one event, some queues
 
     def serve(self) -> None:

@@ -68,7 +68,7 @@ from rankcast.delivery.rules.queues import (
     step,
 )
 from rankcast.model.events import Identity
-from rankcast.model.periods import next_start, period_end
+from rankcast.model.periods import period_end, period_end_ticks
 from rankcast.model.policies import (
     AllMatches,
     Continuous,
@@ -81,7 +81,7 @@ from rankcast.model.policies import (
     TopKWindow,
     keeps_ties,
 )
-from rankcast.model.times import LATEST
+from rankcast.model.times import LATEST, instant_of, microseconds
 
 
 class EverythingQueue(Queue, frozen=True):
@@ -408,9 +408,15 @@ def handed_over(notify: Notify, policy: Policy, delivered: datetime) -> datetime
     >>> handed_over(hourly, Periodic(3, timedelta(hours=1)), ten).hour, handed_over(hourly, Continuous(3), ten).hour
     (10, 11)
     """
-    if not isinstance(notify, Digest):
-        return delivered
-    return (next_start if isinstance(policy, Periodic) else period_end)(delivered, notify.every)
+    return instant_of(handed_over_ticks(notify, isinstance(policy, Periodic), microseconds(delivered)))
+
+
+def handed_over_ticks(notify: Notify, of_period: bool, delivered: int) -> int:
+    """Return when what a policy, perhaps of periods, delivers is handed over; in microseconds since 1970.
+
+    A period that ends at the instant of a digest is in that; what is delivered by others at it comes after it.
+    """
+    return period_end_ticks(delivered - of_period, notify.every) if isinstance(notify, Digest) else delivered
 
 
 def current(queue: Queue, now: datetime) -> list[Candidate]:

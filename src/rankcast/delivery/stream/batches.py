@@ -2,8 +2,9 @@
 
     MatchBatch      matching events of one shard's queues, found by one task: events, and rows (event, queue, score)
     DeliveryBatch   what one shard delivers:                                  events, and rows (queue, event, time)
+    ListBatch       what can be read on demand: queues, and their lists as a delivery batch
 
-Both have an event table of their own, so that the identity, time and payload of an event stand there once however many
+All have an event table of their own, so that the identity, time and payload of an event stand there once however many
 rows name it. Texts are offsets and UTF-8 bytes, as in Arrow. Reading checks everything that a kernel relies on: bytes
 of another version, cut short or contradicting themselves raise InvalidValueError. They have no checksum, because the
 ways by which tasks send them have one.
@@ -17,20 +18,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
 import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.containers.container import Buffer, pack, prefixed, under, unpack
-from rankcast.containers.expectations import Column, Columns, Range, below, check_types, check_values
+from rankcast.containers.expectations import Column, Columns, Range, below, check, check_types, check_values
 from rankcast.delivery.stream.event_tables import EVENTS, EventTable, Ragged
 from rankcast.delivery.stream.matched_sets import SETS
 from rankcast.delivery.stream.unfiltered import NO_ROWS, MatchRows, UnfilteredRows
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
 
-MATCHES, DELIVERIES = "match batch", "delivery batch"
+MATCHES, DELIVERIES, LISTS = "match batch", "delivery batch", "list batch"
 VERSION = 2
 """Of the packed form of both."""
 
@@ -58,8 +59,9 @@ DELIVERY_ROWS: Columns = {
     "delivered": Column(np.int64, "rows", Range(FIRST_INSTANT, LAST_INSTANT + 1)),
     "score": Column(np.float64, "rows", is_number=True),
     "matched": _MATCHED,
+    "handed_over": Column(np.int64, "rows", Range(FIRST_INSTANT, LAST_INSTANT + 1), is_optional=True),
 }
-"""What is expected of the rows of a `DeliveryBatch`."""
+"""What is expected of the rows of a `DeliveryBatch`; what is handed over at once need not say so."""
 
 _DENSE = "dense."
 
@@ -163,7 +165,7 @@ class DeliveryBatch:
     """What a shard delivers, by queue, and within a queue in the order of delivery: columns of equal length.
 
     `time` is the instant of delivery, `event` the position in `events`. That has each delivered event once, and once
-    more as it was before it was ranked again.
+    more as it was before it was ranked again. `handed_over` is when the subscriber is handed it; None: all at once.
     """
 
     events: EventTable
@@ -173,9 +175,15 @@ class DeliveryBatch:
     score: Array
     matched: Array
     sets: Ragged = field(default_factory=partial(Ragged.none, 0, np.int32))
+    handed_over: Array | None = None
 
     def __len__(self) -> int:
         return len(self.queue)
+
+    @property
+    def instants(self) -> Array:
+        """When each delivery is handed over."""
+        return self.time if self.handed_over is None else self.handed_over
 
     @staticmethod
     def joined(parts: Sequence[DeliveryBatch]) -> DeliveryBatch:
@@ -196,37 +204,75 @@ class DeliveryBatch:
             np.concatenate([part.score for part in parts])[order],
             np.concatenate(matched)[order],
             Ragged.joined([part.sets for part in parts]),
+            np.concatenate([part.instants for part in parts])[order],
         )
 
     def part(self, start: int, end: int) -> DeliveryBatch:
         """Return the deliveries from one on up to another, with their events only."""
-        if start <= 0 and end >= len(self):
-            return self
-        events, event = self.events.named(self.event[start:end])
-        queue, time, score, matched = (
-            column[start:end] for column in (self.queue, self.time, self.score, self.matched)
-        )
-        return DeliveryBatch(events, queue, event, time, score, matched, self.sets)
+        return self if start <= 0 and end >= len(self) else self.chosen(np.arange(start, min(end, len(self))))
 
-    def to_bytes(self) -> bytes:
-        """Return the notices, packed."""
+    def chosen(self, rows: Array) -> DeliveryBatch:
+        """Return some of the deliveries, with their events only."""
+        events, event = self.events.named(self.event[rows])
+        queue, time, score, matched, instants = (
+            column[rows] for column in (self.queue, self.time, self.score, self.matched, self.instants)
+        )
+        return DeliveryBatch(events, queue, event, time, score, matched, self.sets, instants)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the notices as named arrays."""
         columns = {"queue": self.queue, "event": self.event, "score": self.score, "matched": self.matched}
-        arrays = {
-            **_typed({**columns, "delivered": self.time}, DELIVERY_ROWS),
+        later = {} if np.array_equal(self.instants, self.time) else {"handed_over": self.instants}
+        return {
+            **_typed({**columns, "delivered": self.time, **later}, DELIVERY_ROWS),
             **self.sets.to_arrays("sets"),
             **self.events.to_arrays(),
         }
-        return pack(DELIVERIES, VERSION, arrays, checked=False)
+
+    def to_bytes(self) -> bytes:
+        """Return the notices, packed."""
+        return pack(DELIVERIES, VERSION, self.to_arrays(), checked=False)
 
     @classmethod
     def from_bytes(cls, packed: Buffer) -> Self:
         """Return the notices that were packed."""
-        arrays = unpack(packed, DELIVERIES, VERSION).arrays
+        return cls.from_arrays(unpack(packed, DELIVERIES, VERSION).arrays)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """Return the notices of named arrays; raise InvalidValueError when they are none."""
         check_types(DELIVERIES, arrays, {**EVENTS, **SET_COLUMNS, **DELIVERY_ROWS})
         events, sets = EventTable.from_arrays(arrays), Ragged.from_arrays("sets", arrays)
         check_values(DELIVERIES, arrays, DELIVERY_ROWS, {"events": len(events), "matched sets": SETS + len(sets)})
         matched = arrays.get("matched", np.zeros(len(arrays["queue"]), np.int32))
-        return cls(events, arrays["queue"], arrays["event"], arrays["delivered"], arrays["score"], matched, sets)
+        queue, event, time, score = (arrays[name] for name in ("queue", "event", "delivered", "score"))
+        return cls(events, queue, event, time, score, matched, sets, arrays.get("handed_over"))
+
+
+class _AboutLists(msgspec.Struct, forbid_unknown_fields=True):
+    as_of: Annotated[int, msgspec.Meta(ge=FIRST_INSTANT, le=LAST_INSTANT)]
+
+
+@dataclass(frozen=True, slots=True)
+class ListBatch:
+    """The lists, read on demand, of some queues of a shard: what each has at an instant, the best first, or nothing."""
+
+    queue: Array
+    entries: DeliveryBatch
+    as_of: int
+
+    def to_bytes(self) -> bytes:
+        """Return the lists, packed."""
+        return pack(
+            LISTS, VERSION, {"list": self.queue, **self.entries.to_arrays()}, {"as_of": self.as_of}, checked=False
+        )
+
+    @classmethod
+    def from_bytes(cls, packed: Buffer) -> Self:
+        """Return the lists that were packed."""
+        found = unpack(packed, LISTS, VERSION)
+        check(LISTS, found.arrays, {"list": Column(np.int64, "lists", Range(), ascends=True)})
+        return cls(found.arrays["list"], DeliveryBatch.from_arrays(found.arrays), found.about(_AboutLists).as_of)
 
 
 _USUAL = {"expires": NEVER, "matched": 0, "variant": 0}

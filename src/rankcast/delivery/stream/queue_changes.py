@@ -12,7 +12,8 @@ any more leaves the queue. What was delivered stays delivered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,10 +23,10 @@ from rankcast.containers.expectations import Column, Columns, Range, check, chec
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.language.lossless import decode, encode
 from rankcast.model.errors import InvalidValueError, RankcastError
-from rankcast.model.policies import Policy
+from rankcast.model.policies import AT_ONCE, Notify, Policy
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT
 
-KIND, VERSION = "queue changes", 2
+KIND, VERSION = "queue changes", 3
 
 CHANGES: Columns = {
     "queue": Column(np.int64, "changes", Range()),
@@ -34,6 +35,8 @@ CHANGES: Columns = {
     "policy": Column(np.uint8, "bytes of policies"),
     "ranking.starts": Column(np.int64, "changes", starts="bytes of rankings"),
     "ranking": Column(np.uint8, "bytes of rankings"),
+    "notify.starts": Column(np.int64, "changes", starts="bytes of ways to notify"),
+    "notify": Column(np.uint8, "bytes of ways to notify"),
 }
 """What is expected of the arrays of changes."""
 
@@ -41,13 +44,15 @@ CHANGES: Columns = {
 class QueueChange(NamedTuple):
     """From a time on (microseconds since 1970), a queue of the shard has a policy; with None it is gone.
 
-    `ranking` says how the events that it holds are ranked from then on (`Reranking`); empty: as they are.
+    `ranking` says how the events that it holds are ranked from then on (`Reranking`); empty: as they are. `notify` says
+    how it is handed over.
     """
 
     queue: int
     time: int
     policy: Policy | None
     ranking: str = ""
+    notify: Notify = AT_ONCE
 
 
 def pack_changes(changes: Iterable[QueueChange]) -> bytes:
@@ -63,28 +68,26 @@ def unpack_changes(packed: Buffer) -> list[QueueChange]:
 def changes_to_arrays(changes: Iterable[QueueChange]) -> dict[str, Array]:
     """Return changes as named arrays. No policy is packed as nothing."""
     listed = list(changes)
-    known: dict[Policy | None, str] = {None: ""}
-    policies = [
-        known.get(change.policy) or known.setdefault(change.policy, _packed(change.policy)) for change in listed
-    ]
+    policies = [written(change.policy, Policy, None) for change in listed]
     return {
         "queue": np.array([change.queue for change in listed], np.int64),
         "time": np.array([change.time for change in listed], np.int64),
         **Ragged.of_texts(policies).to_arrays("policy"),
         **Ragged.of_texts(change.ranking for change in listed).to_arrays("ranking"),
+        **Ragged.of_texts(written(change.notify, Notify, AT_ONCE) for change in listed).to_arrays("notify"),
     }
 
 
 def changes_from_arrays(arrays: Mapping[str, Array]) -> list[QueueChange]:
     """Return the changes of named arrays."""
     check(KIND, arrays, CHANGES)
-    policies, rankings = Ragged.from_arrays("policy", arrays), Ragged.from_arrays("ranking", arrays)
-    for column in (policies, rankings):
+    texts = [Ragged.from_arrays(name, arrays) for name in ("policy", "ranking", "notify")]
+    for column in texts:
         check_texts(KIND, column.starts, column.values)
-    columns = (arrays["queue"].tolist(), arrays["time"].tolist(), policies.texts(), rankings.texts())
+    columns = (arrays["queue"].tolist(), arrays["time"].tolist(), *(column.texts() for column in texts))
     return [
-        QueueChange(queue, time, _policy(policy), ranking)
-        for queue, time, policy, ranking in zip(*columns, strict=True)
+        QueueChange(queue, time, read(policy, Policy, None), ranking, read(notify, Notify, AT_ONCE))
+        for queue, time, policy, ranking, notify in zip(*columns, strict=True)
     ]
 
 
@@ -96,18 +99,18 @@ def check_change(change: QueueChange) -> None:
         raise InvalidValueError(f"change: time {change.time} of queue {change.queue} is not within the years 1 to 9999")
 
 
-def _packed(policy: Policy | None) -> str:
-    return "" if policy is None else encode(policy, Policy).decode()
+@lru_cache
+def written(stated: object, declared: Any, usual: object) -> str:
+    """Return a policy, or a way to notify, as text: what is usual as nothing."""
+    return "" if stated == usual else encode(stated, declared).decode()
 
 
-def _policy(packed: str) -> Policy | None:
-    if not packed:
-        return None
+def read(text: str, declared: Any, usual: object) -> Any:
+    """Return what a text says."""
     try:
-        policy: Policy = decode(packed.encode(), Policy, "policy")
+        return decode(text.encode(), declared, "policy") if text else usual
     except RankcastError as error:
         raise InvalidValueError(f"{KIND}: {error}") from None
-    return policy
 
 
 class Reranked(NamedTuple):

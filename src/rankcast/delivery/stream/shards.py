@@ -3,6 +3,7 @@
     shard = Shard.of(policies, lateness=...)
     late = shard.take(chunk)             # rows wait; the events that are too late are returned and change nothing
     notices = shard.advance(watermark)   # what is delivered now that nothing before the watermark is to come
+    lists = shard.lists(now)             # what can be read on demand at an instant that is over, as far as it changed
     notices = shard.finish()             # the end of the input
 
 Rows wait until the watermark is past their time (time < watermark). Then they are released in the order of (time,
@@ -18,6 +19,7 @@ often the watermark moved: an engine that waits gives the result of one that see
   has periods, those that it has taken in the last period and lateness.
 - Changes of queues act in event time (`queue_changes`), and come first at their instant; a change before the watermark
   acts at the watermark. So nothing is done that is due at the watermark itself, such as the end of a period.
+- What is for a digest (`handovers`) waits until the watermark is past that; who has gone by then gets none of it.
 - `to_bytes` packs all state, waiting rows included; what `from_bytes` returns goes on as if nothing had happened. It
   refuses bytes of another kind, damaged or contradicting themselves. They have, as arrays:
 
@@ -26,6 +28,7 @@ often the watermark moved: an engine that waits gives the result of one that see
       waiting.*     rows that wait, all that are written down together
       dense0.* ...  rows that wait and are not written down, each part as a match batch
       changes.*     changes of queues that are still to come
+      gathered.*    deliveries that wait for their digest
 
 Cost: a counting sort of what is released, one kernel call for the queues; no Python per row. Rows that repeat an
 identity with another time, and changes, split a release into rounds: a call each, however many queues take part.
@@ -35,7 +38,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 import numpy as np
@@ -45,12 +48,13 @@ from rankcast.arrays import Array
 from rankcast.containers.container import pack, prefixed, under, unpack
 from rankcast.containers.expectations import Column, Columns, Range, below, check, fail_where
 from rankcast.delivery.engine.contents import Contents
-from rankcast.delivery.engine.layout import GONE, HELD, LINE
+from rankcast.delivery.engine.layout import GONE, HELD, LINE, PERIODIC
 from rankcast.delivery.engine.queue_table import ArrivalRows, Deliveries, Live, QueueTable
 from rankcast.delivery.rules.policies import changed_queue
 from rankcast.delivery.rules.queues import Candidate
-from rankcast.delivery.stream.batches import SET_COLUMNS, DeliveryBatch, MatchBatch
+from rankcast.delivery.stream.batches import SET_COLUMNS, DeliveryBatch, ListBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.handovers import Handovers
 from rankcast.delivery.stream.kernels import first_due, mark_held, recognised, rows_in_order, without_repeats
 from rankcast.delivery.stream.known_events import NONE, KnownEvents, RecentArrivals, recalled, repeats_known
 from rankcast.delivery.stream.matched_sets import CODE_BITS, CODES, SETS, MatchedSets
@@ -64,16 +68,23 @@ from rankcast.delivery.stream.queue_changes import (
 from rankcast.delivery.stream.unfiltered import NO_ROWS, MatchRows
 from rankcast.delivery.stream.waiting_rows import PendingRows, release_steps, rounds_of
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.policies import ALL_MATCHES, Policy, diversity_of
+from rankcast.model.policies import ALL_MATCHES, AT_ONCE, Notify, OnDemand, Policy, diversity_of
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, instant_of
 
-KIND, VERSION = "shard", 3
+KIND, VERSION = "shard", 4
+
+_NO_NUMBERS = np.zeros(0, np.int64)
+NO_ARRIVALS = ArrivalRows(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, np.zeros(0))
+_NONE = NO_ROWS
+NO_NOTICES = DeliveryBatch(EventTable.empty(), _NONE.queue, _NONE.event, _NONE.expires, _NONE.score, _NONE.matched)
 
 OWN: Columns = {
     "recall": Column(np.int64, "queues", Range()),
     "gone": Column(np.bool_, "queues"),
     "taken.numbers": Column(np.int64, "taken", Range()),
     "taken.queues": Column(np.int32, "taken", below("queues")),
+    "handover": Column(np.int32, "queues", below("ways"), is_optional=True),
+    "listed": Column(np.int64, "queues", is_optional=True),
     **SET_COLUMNS,
 }
 """What is expected of the arrays that no part of the state brings along."""
@@ -88,6 +99,7 @@ class _About(msgspec.Struct, forbid_unknown_fields=True):
     needed: _Count
     next_number: _Count
     dense: _Count
+    handovers: list[Any]
 
 
 FEWEST_KNOWN = 10_000
@@ -98,12 +110,11 @@ FEWEST_KNOWN = 10_000
 class _Delivered:
     """What is delivered while time passes.
 
-    A notice says what an event was when it was delivered. So where a queue has what it holds ranked again, notices are
-    made first of what it has delivered by then.
+    A notice says what an event was when it was delivered, and when it is handed over. So where a queue changes that,
+    notices are made first of what it has delivered by then.
     """
 
     found: list[Deliveries] = dataclasses.field(default_factory=list)
-    noticed: list[DeliveryBatch] = dataclasses.field(default_factory=list)
 
     def taken(self, queues: Array) -> Deliveries | None:
         """Give up the deliveries of some queues that no notices were made of; None when there are none."""
@@ -128,8 +139,11 @@ class Shard:
     (0, ['a'])
     """
 
-    def __init__(self, queues: QueueTable, recall: Array, lateness: int) -> None:
+    def __init__(self, queues: QueueTable, recall: Array, lateness: int, handovers: Handovers) -> None:
         self._queues = queues
+        self._handovers = handovers
+        self._gathered = NO_NOTICES
+        self._listed = np.zeros(len(recall), np.int64)
         self._recall = recall
         self._gone = np.zeros(len(recall), bool)
         self._lateness = lateness
@@ -147,16 +161,20 @@ class Shard:
         """How many repetitions were ignored since the shard was made or brought back."""
 
     @classmethod
-    def of(cls, policies: Iterable[Policy], *, lateness: int = 0, version: int = 0) -> Self:
+    def of(
+        cls, policies: Iterable[Policy], *, notify: Iterable[Notify] = (), lateness: int = 0, version: int = 0
+    ) -> Self:
         """Return a shard whose queues have seen nothing; the lateness is in microseconds.
 
-        `version` is the caller's: which version of the subscribers the queues are of.
+        `notify` says how each queue is handed over; without it, all at once. `version` is the caller's: which version
+        of the subscribers the queues are of.
         """
         listed = list(policies)
         if lateness < 0:
             raise InvalidValueError(f"lateness: {lateness} microseconds; expected at least 0")
         recall = np.array([recalled(policy, lateness) for policy in listed], np.int64)
-        made = cls(QueueTable.of(listed), recall, lateness)
+        handovers = Handovers.of(list(notify) or [AT_ONCE] * len(listed))
+        made = cls(QueueTable.of(listed), recall, lateness, handovers)
         made.version = version
         return made
 
@@ -196,6 +214,8 @@ class Shard:
         for part in self._waiting:
             if len(part):
                 first = min(first, part.first_time + 1)
+        if len(self._gathered):
+            first = min(first, self._gathered.instants.min() + 1)
         return None if first == NEVER else int(first)
 
     def take(self, chunk: MatchBatch) -> EventTable:
@@ -254,6 +274,28 @@ class Shard:
             self._watermark = step
         return self._settled(delivered)
 
+    @property
+    def newest(self) -> int:
+        """The newest time of an event that is known or waits; the start of time without any."""
+        times = (self._known.events.time, *(part.events.time for part in self._waiting))
+        return max(int(part.max(initial=FIRST_INSTANT)) for part in times)
+
+    def lists(self) -> ListBatch | None:
+        """Return the lists that can be read on demand, as of the last instant that is over, if they have changed.
+
+        A list has changed when it is not what was returned last. None: nothing is over, or none has changed.
+        """
+        chosen, now = np.flatnonzero(self._handovers.are(OnDemand)), min(self._watermark - 1, LAST_INSTANT)
+        if now < FIRST_INSTANT or not (len(chosen) or self._listed.any()):
+            return None
+        found = self._queues.lists(chosen, now, self._contents(NO_ARRIVALS, []))
+        marks = _marks(found, len(self))
+        changed = np.flatnonzero(marks != self._listed)
+        self._listed = marks
+        kept = np.isin(found.queue, changed)
+        entries = self._noticed(Deliveries(*(column[kept] for column in found)))
+        return ListBatch(changed, entries, now) if len(changed) else None
+
     def finish(self) -> DeliveryBatch:
         """End the input: nothing waits any more, open periods and windows are completed."""
         return self.advance(LAST_INSTANT + 1)
@@ -280,7 +322,8 @@ class Shard:
     def _packed(self, queues: Mapping[str, Array]) -> bytes:
         """Return all that is not in the queues, and the arrays of these, packed."""
         sets, dense = self._sets.to_table(), self._dense()
-        about = _About(self._watermark, self._lateness, self.version, self._needed, self._known.next_number, len(dense))
+        numbers = self._needed, self._known.next_number, len(dense)
+        about = _About(self._watermark, self._lateness, self.version, *numbers, self._handovers.to_plain())
         arrays: dict[str, Array] = {
             "recall": self._recall,
             "gone": self._gone,
@@ -290,6 +333,9 @@ class Shard:
             **prefixed("changes.", changes_to_arrays(self._changes)),
             **prefixed("known.", self._known.to_arrays()),
             **prefixed("waiting.", _waiting_to_arrays(PendingRows.joined(self._plain()), sets)),
+            **(prefixed("gathered.", self._gathered.to_arrays()) if len(self._gathered) else {}),
+            **({"handover": self._handovers.number} if self._handovers.number.any() else {}),
+            **({"listed": self._listed} if self._listed.any() else {}),
             **queues,
         }
         for at, part in enumerate(dense):
@@ -303,10 +349,15 @@ class Shard:
         about, arrays = found.about(_About), found.arrays
         own = under("queues.", arrays)
         table = QueueTable.from_arrays(own) if queues is None else queues
-        sizes = check(KIND, arrays, OWN, {"queues": len(table)})
+        sizes = check(KIND, arrays, OWN, {"queues": len(table), "ways": len(about.handovers)})
         sets = {name: arrays[name] for name in SET_COLUMNS}
         batches = [MatchBatch.from_arrays(under(f"{name}.", arrays) | sets) for name in _parts(about.dense, arrays)]
-        made = cls(table, arrays["recall"], about.lateness)
+        none = np.zeros(len(table), np.int64)
+        handovers = Handovers.from_plain(arrays.get("handover", none.astype(np.int32)), about.handovers)
+        made = cls(table, arrays["recall"], about.lateness, handovers)
+        made._listed = arrays.get("listed", none)
+        if gathered := under("gathered.", arrays):
+            made._gathered = DeliveryBatch.from_arrays(gathered)
         made._watermark, made.version, made._needed = about.watermark, about.version, about.needed
         made._gone, made._sets = arrays["gone"], MatchedSets.from_table(Ragged.from_arrays("sets", arrays))
         made._taken = RecentArrivals(arrays["taken.numbers"], arrays["taken.queues"])
@@ -314,6 +365,7 @@ class Shard:
         made._known = KnownEvents.from_arrays(under("known.", arrays), about.next_number)
         made._waiting = [PendingRows.of(batch) for batch in batches if len(batch.events)]
         last = max([*(batch.last_queue for batch in batches), *(change.queue for change in made._changes)], default=-1)
+        last = max(last, int(made._gathered.queue.max(initial=-1)))
         if sizes["sets"] > SETS:
             raise InvalidValueError(f"{KIND}: array sets.starts: {sizes['sets']:,} sets; expected at most {SETS:,}")
         if last >= len(table):
@@ -448,11 +500,15 @@ class Shard:
             own = [change for change in changes if change.time == time]
             chosen = np.array([change.queue for change in own], np.int64)
             delivered.found.append(self._queues.advance_before(time, contents, chosen))
-            self._notice([change.queue for change in own if change.ranking], delivered)
+            ways = [(change, {change.notify, self._handovers[change.queue]}) for change in own]
+            self._notice([change.queue for change, way in ways if change.ranking or way != {AT_ONCE}], delivered)
             for change in own:
                 self._gone[change.queue] = change.policy is None
+                self._handovers[change.queue] = change.notify
                 if change.policy is None:
                     self._queues.clear(change.queue)
+                    is_void = (self._gathered.queue == change.queue) & (self._gathered.instants >= time)
+                    self._gathered = self._gathered.chosen(np.flatnonzero(~is_void))
                 else:
                     self._change(change, change.policy)
 
@@ -496,6 +552,8 @@ class Shard:
     def _grow(self, change: QueueChange) -> None:
         policies = [ALL_MATCHES] * (change.queue - len(self)) + [change.policy or ALL_MATCHES]
         self._queues.grow(policies)
+        self._handovers.grow(len(policies))
+        self._listed = np.concatenate([self._listed, np.zeros(len(policies), np.int64)])
         self._recall = np.concatenate([self._recall, [recalled(policy, self._lateness) for policy in policies]])
         self._gone = np.concatenate([self._gone, np.array([*[True] * (len(policies) - 1), False])])
 
@@ -516,28 +574,43 @@ class Shard:
 
     def _settled(self, delivered: _Delivered) -> DeliveryBatch:
         """Return the notices of a release and forget what is no longer needed, once it has become much."""
-        notices = DeliveryBatch.joined([*delivered.noticed, self._notices(delivered.found)])
+        notices = self._notices(delivered.found)
+        if len(self._gathered) or notices.handed_over is not None:
+            notices = DeliveryBatch.joined([self._gathered, notices])
+            order = np.lexsort((notices.instants, notices.queue))
+            is_due = notices.instants[order] < self._watermark
+            notices, self._gathered = notices.chosen(order[is_due]), notices.chosen(order[~is_due])
         if len(self._known) > 2 * self._needed + FEWEST_KNOWN:
             self._forget()
         return notices
 
     def _notice(self, queues: list[int], delivered: _Delivered) -> None:
-        """Make the notices of what some queues have delivered, before the events are ranked again."""
+        """Make the notices of what some queues have delivered, before they change."""
         found = delivered.taken(np.array(queues, np.int64)) if queues else None
         if found is not None:
-            delivered.noticed.append(self._notices([found]))
+            self._gathered = DeliveryBatch.joined([self._gathered, self._notices([found])])
 
     def _notices(self, found: list[Deliveries]) -> DeliveryBatch:
+        """Return what is handed over, now or later, of what was delivered."""
         parts = [part for part in found if len(part.queue)]
         if not parts:
-            none = NO_ROWS
-            return DeliveryBatch(EventTable.empty(), none.queue, none.event, none.expires, none.score, none.matched)
-        queue, word, time, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            return NO_NOTICES
+        rows = Deliveries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        if not self._handovers.number.any():
+            return self._noticed(rows)
+        is_told = ~self._handovers.are(OnDemand)[rows.queue]
+        rows = Deliveries(*(column[is_told] for column in rows))
+        is_period = self._queues.arrays[0][rows.queue, LINE.kind] == PERIODIC
+        return self._noticed(rows, self._handovers.instants(rows.queue, is_period, rows.time))
+
+    def _noticed(self, rows: Deliveries, handed_over: Array | None = None) -> DeliveryBatch:
+        queue, word, time, score = rows
         order = np.argsort(queue, kind="stable") if (np.diff(queue) < 0).any() else slice(None)
         queue, word, time, score = (column[order] for column in (queue, word, time, score))
         matched, sets = self._sets.export_numbers(word & CODES)
         events, event = self._known.events.named(self._known.positions(word >> CODE_BITS))
-        return DeliveryBatch(events, queue, event, time, score, matched, sets)
+        instants = None if handed_over is None else handed_over[order]
+        return DeliveryBatch(events, queue, event, time, score, matched, sets, instants)
 
     def _forget(self) -> None:
         """Forget the events that no queue holds and no repetition would be recognised by, and unused sets."""
@@ -551,6 +624,20 @@ class Shard:
         for part in self._waiting:
             is_used[part.rows.matched] = True
         self._sets.keep(set((SETS + np.flatnonzero(is_used[SETS:])).tolist()))
+
+
+def _marks(found: Deliveries, queues: int) -> Array:
+    """Return a number for each queue that tells its list from others: 63 bits of a digest, 0 for an empty one."""
+    starts = np.searchsorted(found.queue, found.queue)
+    place = (np.arange(len(found.queue)) - starts).astype(np.uint64)
+    with np.errstate(over="ignore"):
+        mixed = (found.event.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ mixed >> np.uint64(31) ^ found.score.view(np.uint64)) * np.uint64(0x94D049BB133111EB)
+        mixed = (mixed ^ mixed >> np.uint64(29)) * (np.uint64(2) * place + np.uint64(1)) * np.uint64(0xD6E8FEB86659FD93)
+    marks = np.zeros(queues, np.uint64)
+    np.add.at(marks, found.queue, mixed | np.uint64(1))
+    listed: Array = marks.view(np.int64)
+    return listed
 
 
 def _waiting_to_arrays(part: PendingRows, sets: Ragged) -> dict[str, Array]:

@@ -55,7 +55,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidValueError
-from rankcast.model.policies import Policy
+from rankcast.model.policies import Notify, Policy
 from rankcast.model.times import TICK
 from rankcast.spark.delivery.live_state import live_shard, query_folder
 from rankcast.spark.delivery.state import (
@@ -106,6 +106,9 @@ class QueuePolicies(Protocol):
     def policies(self, shard: int, shards: int) -> tuple[int, Sequence[Policy]]:
         """Return the version of the subscribers and, in the order of their numbers there, the policies of queues."""
 
+    def handovers(self, shard: int, shards: int) -> Sequence[Notify]:
+        """Return how these queues are handed over."""
+
 
 def deliver_packed(
     packed: DataFrame, queues: QueuePolicies, *, shards: int, lateness: timedelta = timedelta(0)
@@ -139,7 +142,7 @@ def has_watermark(frame: DataFrame) -> bool:
 
 def _new_shard(queues: QueuePolicies, shard: int, shards: int, lateness: int) -> Shard:
     version, policies = queues.policies(shard, shards)
-    return Shard.of(policies, lateness=lateness, version=version)
+    return Shard.of(policies, notify=queues.handovers(shard, shards), lateness=lateness, version=version)
 
 
 class Delivery(StatefulProcessor):
@@ -241,6 +244,8 @@ def packed_rows(outcome: ShardAnswer, shard: int) -> Iterator[tuple[int, bytes]]
     for notices in outcome.notices:
         for start in range(0, len(notices), LONGEST_NOTICES):
             yield int(MessageKind.NOTICES), notices.part(start, start + LONGEST_NOTICES).to_bytes()
+    if outcome.lists is not None:
+        yield int(MessageKind.LISTS), outcome.lists.to_bytes()
     if len(outcome.late):
         yield int(MessageKind.LATE), MatchBatch.of_events(outcome.late).to_bytes()
     repeated = outcome.repeated_late + (outcome.repeated if shard == 0 else 0)  # all shards ignore the same ones

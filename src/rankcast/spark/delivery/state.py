@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
-from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
+from rankcast.delivery.stream.batches import DeliveryBatch, ListBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable
 from rankcast.delivery.stream.queue_changes import QueueChange, pack_changes, unpack_changes
 from rankcast.delivery.stream.shards import Shard
@@ -59,6 +59,8 @@ class MessageKind(IntEnum):
     """Out: `DeliveryBatch` of one shard."""
     LATE = 6
     """Out: events that came too late, as a `MatchBatch` without rows."""
+    LISTS = 7
+    """Out: lists that are read on demand and have changed, as a `ListBatch`."""
 
 
 PASSING = frozenset({MessageKind.REJECTED, MessageKind.COUNTS})
@@ -78,13 +80,14 @@ class ShardAnswer:
     """What a shard answers to an input.
 
     `repeated` says how many repetitions of events it ignored, as every shard does; `repeated_late` how many that would
-    have been its to report as late.
+    have been its to report as late. `lists` are those that are read on demand, as far as they have changed.
     """
 
     notices: tuple[DeliveryBatch, ...]
     late: EventTable
     repeated: int = 0
     repeated_late: int = 0
+    lists: ListBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +117,17 @@ class ShardInput:
         chunks = [MatchBatch.from_bytes(data) for data in by_kind[MessageKind.CHUNK]]
         late = EventTable.joined([shard.take(chunk) for chunk in chunks])
         reported = shard.unknown(late)
+        lists = None
         if by_kind[MessageKind.END]:
+            notices.append(shard.advance(shard.newest + 1))
+            lists = shard.lists()  # of all that has come; time that goes on for ever would leave nothing in them
             notices.append(shard.finish())
         elif self.foresees:
             newest = max((int(chunk.events.time.max()) for chunk in chunks if len(chunk.events)), default=FIRST_INSTANT)
             notices.append(shard.advance((newest - shard.lateness) // MILLISECOND * MILLISECOND))
         notified = tuple(batch for batch in notices if len(batch))
-        return ShardAnswer(notified, reported, shard.repeated - before, len(late) - len(reported))
+        lists = lists if by_kind[MessageKind.END] else shard.lists()
+        return ShardAnswer(notified, reported, shard.repeated - before, len(late) - len(reported), lists)
 
     def to_bytes(self) -> bytes:
         """Return the input, packed."""

@@ -1,4 +1,4 @@
-"""Packed rows through the stateful stage and back to rows: notifications, late events, rejected rows, counts, by kind.
+"""Packed rows through the stateful stage and back to rows, by kind: notifications, lists, late events, and so on.
 
 Queues become subscribers and subscriptions, and positions the names of what matched, by the audience of the running
 batch: queues and names are only ever added, so any later version knows those of an earlier one.
@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
-from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
+from rankcast.delivery.stream.batches import DeliveryBatch, ListBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import Ragged
 from rankcast.delivery.stream.matched_sets import SETS, WIDEST
 from rankcast.model.errors import InvalidEventError, shown
@@ -33,7 +33,7 @@ from rankcast.spark.matching.shipping import AudienceSource
 from rankcast.spark.matching.stage import timestamps
 from rankcast.spark.sources.events import CARRIED, carried_columns
 
-NOTIFICATION, LATE, REJECTED, COUNTS = "notification", "late", "rejected", "counts"
+NOTIFICATION, LIST, LATE, REJECTED, COUNTS = "notification", "list", "late", "rejected", "counts"
 """The kinds of rows."""
 
 _TIME = pa.timestamp("us", "UTC")
@@ -49,6 +49,9 @@ _UNPACKED = pa.schema(
         ("rank", pa.float64()),
         ("matched", _TEXTS),
         ("delivered", _TIME),
+        ("handed_over", _TIME),
+        ("place", pa.int32()),
+        ("as_of", _TIME),
         ("reason", pa.string()),
         ("original", pa.string()),
         ("events", pa.int64()),
@@ -59,7 +62,14 @@ _UNPACKED = pa.schema(
 )
 UNPACKED_SCHEMA = from_arrow_schema(_UNPACKED)
 
-NOTIFICATION_COLUMNS = ("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered")
+_OWN = ("subscriber", "subscription")
+_EVENT = ("source", "id", "time", "rank", "matched")
+
+NOTIFICATION_COLUMNS = (*_OWN, *_EVENT, "delivered", "handed_over")
+
+LIST_COLUMNS = (*_OWN, "place", *_EVENT, "as_of")
+"""Of the lists that are read on demand: the entries of each that has changed, from place 1 on. One that is empty now
+has place 0, and nothing there."""
 
 
 def outputs_of(
@@ -104,6 +114,10 @@ class UnpackTask:
                     audience = audience or self.source.current()[1]
                     notices = DeliveryBatch.from_bytes(memoryview(data))
                     yield notification_rows(notices, batch.column("shard")[row].as_py(), self.shards, audience)
+                elif kind == MessageKind.LISTS:
+                    audience = audience or self.source.current()[1]
+                    lists = ListBatch.from_bytes(memoryview(data))
+                    yield from list_rows(lists, batch.column("shard")[row].as_py(), self.shards, audience)
                 elif kind == MessageKind.LATE:
                     yield _late(MatchBatch.from_bytes(memoryview(data)))
                 elif kind == MessageKind.REJECTED:
@@ -136,22 +150,41 @@ def _late(chunk: MatchBatch) -> pa.RecordBatch:
 def notification_rows(notices: DeliveryBatch, shard: int, shards: int, audience: CompiledSubscribers) -> pa.RecordBatch:
     """Return what a shard delivers as rows of UNPACKED_SCHEMA."""
     queue = notices.queue.astype(np.int64) * shards + shard
+    instants = {"delivered": timestamps(notices.time), "handed_over": timestamps(notices.instants)}
+    return _rows(NOTIFICATION, len(notices), **_entries(notices, queue, audience), **instants)
+
+
+def list_rows(lists: ListBatch, shard: int, shards: int, audience: CompiledSubscribers) -> Iterator[pa.RecordBatch]:
+    """Return lists of a shard that are read on demand as rows of UNPACKED_SCHEMA, with LIST_COLUMNS."""
+    held = lists.entries.queue.astype(np.int64)
+    places = 1 + np.arange(len(held)) - np.searchsorted(held, held)
+    queue, emptied = held * shards + shard, np.setdiff1d(lists.queue, held) * shards + shard
+    entries = {**_entries(lists.entries, queue, audience), "place": places}
+    nothing = {**_owners(emptied, audience), "place": np.zeros(len(emptied), np.int32)}
+    for size, columns in ((len(queue), entries), (len(emptied), nothing)):
+        yield _rows(LIST, size, **columns, as_of=timestamps(np.full(size, lists.as_of, np.int64)))
+
+
+def _entries(notices: DeliveryBatch, queue: Array, audience: CompiledSubscribers) -> dict[str, Any]:
+    """Return the columns that say which events these are and for whom; the queues are numbered among all."""
     event = pa.array(notices.event)
-    queues = audience.queues
     starts, names = matched_names(notices, queue, audience)
-    return _rows(
-        NOTIFICATION,
-        len(notices),
-        subscriber=queues.subscriber_texts.take(pa.array(queue)),
-        subscription=queues.subscription_texts.take(pa.array(queue)),
-        source=notices.events.source.to_arrow().take(event),
-        id=notices.events.id.to_arrow().take(event),
-        time=timestamps(notices.events.time[notices.event]),
-        rank=pa.array(_ranks(notices, queue, audience)),
-        matched=pa.ListArray.from_arrays(pa.array(starts, pa.int32()), queues.name_texts.take(pa.array(names)), _TEXTS),
-        delivered=timestamps(notices.time),
+    texts = audience.queues.name_texts.take(pa.array(names))
+    return {
+        **_owners(queue, audience),
+        "source": notices.events.source.to_arrow().take(event),
+        "id": notices.events.id.to_arrow().take(event),
+        "time": timestamps(notices.events.time[notices.event]),
+        "rank": pa.array(_ranks(notices, queue, audience)),
+        "matched": pa.ListArray.from_arrays(pa.array(starts, pa.int32()), texts, _TEXTS),
         **_carried(notices.events.payload, event),
-    )
+    }
+
+
+def _owners(queue: Array, audience: CompiledSubscribers) -> dict[str, Any]:
+    """Return the columns that say whose queues these are."""
+    texts = {"subscriber": audience.queues.subscriber_texts, "subscription": audience.queues.subscription_texts}
+    return {name: column.take(pa.array(queue)) for name, column in texts.items()}
 
 
 def _carried(payload: Ragged, event: Any) -> dict[str, Any]:

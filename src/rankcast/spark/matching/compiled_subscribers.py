@@ -44,14 +44,14 @@ from rankcast.language.lossless import from_plain, to_plain
 from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index, Reader
 from rankcast.model.errors import InvalidMessageError, InvalidValueError, UnknownIdError, shown
-from rankcast.model.policies import AtOnce, Policy
+from rankcast.model.policies import Notify, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.batch_table import COSINE, NONE, RANK_COLUMNS, RankingTable, RankTable
 from rankcast.storage.index_files import index_from_arrays, index_to_arrays, load_arrays, save_arrays
 from rankcast.storage.subscribers.settings import notify_to_document, policy_to_document
 from rankcast.storage.text_files import invalid_file
 
-KIND, VERSION = "audience", 2
+KIND, VERSION = "audience", 3
 
 FILE = "audience.arrays"
 """What an audience is saved as, in its folder."""
@@ -81,6 +81,9 @@ class CompiledQueues:
     policy: Array
     policies: tuple[Policy, ...]
     """The different policies, by the numbers in `policy`."""
+    handover: Array
+    handovers: tuple[Notify, ...]
+    """The different ways to be notified, by the numbers in `handover`."""
     name_start: Array
     name: Ragged
 
@@ -94,17 +97,19 @@ class CompiledQueues:
         """
         keys = {key: number for number, key in enumerate(self.keys)}
         known = {policy: number for number, policy in enumerate(self.policies)}
-        policy = self.policy.tolist()
+        ways = {way: number for number, way in enumerate(self.handovers)}
+        policy, handover = self.policy.tolist(), self.handover.tolist()
         texts, starts = self.name.texts(), self.name_start.tolist()
         names = [{name: at for at, name in enumerate(texts[start:end])} for start, end in pairwise(starts)]
         queue: list[int] = []
         position: list[int] = []
         for subscriber in subscribers:
-            policies = subscriber.policies
+            policies, way = subscriber.policies, ways.setdefault(subscriber.handover, len(ways))
             for own, wanted in policies.items():
                 known.setdefault(wanted, len(known))
                 if keys.setdefault(QueueKey(subscriber.id, own), len(keys)) == len(names):
                     policy.append(known[wanted])
+                    handover.append(way)
                     names.append({})
             for subscription in subscriber.subscriptions:
                 number = keys[QueueKey(subscriber.id, subscription.id if subscription.id in policies else None)]
@@ -115,6 +120,8 @@ class CompiledQueues:
             Ragged.of_texts(key.subscription or "" for key in keys),
             np.array(policy, np.int32),
             tuple(known),
+            np.array(handover, np.int32),
+            tuple(ways),
             np.cumsum([0, *map(len, names)], dtype=np.int64),
             Ragged.of_texts(name for own in names for name in own),
         )
@@ -123,6 +130,10 @@ class CompiledQueues:
     def policies_of(self, shard: int, shards: int) -> list[Policy]:
         """Return the policies of the queues of a shard: those whose number is `shard` modulo `shards`, in order."""
         return [self.policies[number] for number in self.policy[shard::shards].tolist()]
+
+    def handovers_of(self, shard: int, shards: int) -> list[Notify]:
+        """Return how the queues of a shard are handed over, in order."""
+        return [self.handovers[number] for number in self.handover[shard::shards].tolist()]
 
     def policy_of(self, queue: int) -> Policy:
         """Return the policy of a queue."""
@@ -157,9 +168,10 @@ class CompiledQueues:
 
     @property
     def fingerprint(self) -> int:
-        """A number below 0 that other queues (keys, order, policies, names) do not have: 62 bits of a digest."""
-        policies = json.dumps([policy_to_document(self.policy_of(queue)) for queue in range(len(self))])
-        digest = hashlib.sha256(policies.encode())
+        """A number below 0 that other queues (keys, order, policies, ways, names) do not have: 62 bits of a digest."""
+        policies = [policy_to_document(self.policy_of(queue)) for queue in range(len(self))]
+        ways = [notify_to_document(way) for way in self.handovers_of(0, 1)]
+        digest = hashlib.sha256(json.dumps([policies, ways]).encode())
         for texts in (self.subscriber, self.subscription, self.name):
             digest.update(texts.starts.tobytes())
             digest.update(texts.values.tobytes())
@@ -173,7 +185,14 @@ class CompiledQueues:
 
 
 _NO_QUEUES = CompiledQueues(
-    Ragged.of_texts(()), Ragged.of_texts(()), np.zeros(0, np.int32), (), np.zeros(1, np.int64), Ragged.of_texts(())
+    Ragged.of_texts(()),
+    Ragged.of_texts(()),
+    np.zeros(0, np.int32),
+    (),
+    np.zeros(0, np.int32),
+    (),
+    np.zeros(1, np.int64),
+    Ragged.of_texts(()),
 )
 
 
@@ -280,6 +299,7 @@ class CompiledSubscribers:
         arrays: dict[str, Array] = {
             "position": self.position,
             "policy": queues.policy,
+            "handover": queues.handover,
             "name_start": queues.name_start,
             "apart": self.apart,
             **queues.subscriber.to_arrays("subscriber"),
@@ -293,6 +313,7 @@ class CompiledSubscribers:
             "numbers": self.ranking.numbers,
             "vectors": self.ranking.vectors,
             "policies": [to_plain(policy, Policy) for policy in queues.policies],
+            "handovers": [to_plain(way, Notify) for way in queues.handovers],
             "needs_hub": self.needs_hub,
             "mark": secrets.token_hex(16),
         }
@@ -315,12 +336,14 @@ class _About(msgspec.Struct):
     numbers: tuple[str, ...]
     vectors: tuple[str, ...]
     policies: list[Any]
+    handovers: list[Any]
     needs_hub: str | None
 
 
 COLUMNS: Columns = {
     "position": Column(np.int32, "subscriptions", Range()),
     "policy": Column(np.int32, "queues", below("policies")),
+    "handover": Column(np.int32, "queues", below("handovers")),
     "name_start": Column(np.int64, "queues", starts="names"),
     "apart": Column(np.int64, "apart", below("subscriptions"), ascends=True),
     "subscriber.starts": Column(np.int64, "queues", starts="bytes of subscribers"),
@@ -336,11 +359,19 @@ COLUMNS: Columns = {
 def _from_arrays(saved: Container) -> CompiledSubscribers:
     arrays, about = saved.arrays, saved.about(_About)
     policies = tuple(from_plain(plain, Policy, "policy") for plain in about.policies)
-    sizes = check(KIND, arrays, COLUMNS, {"policies": len(policies)})
+    handovers = tuple(from_plain(plain, Notify, "notify") for plain in about.handovers)
+    sizes = check(KIND, arrays, COLUMNS, {"policies": len(policies), "handovers": len(handovers)})
     texts = {name: Ragged.from_arrays(name, arrays) for name in ("subscriber", "subscription", "name")}
     for name, column in texts.items():
         check_texts(f"{KIND}: array {name}", column.starts, column.values)
-    queues = CompiledQueues(policy=arrays["policy"], policies=policies, name_start=arrays["name_start"], **texts)
+    queues = CompiledQueues(
+        policy=arrays["policy"],
+        policies=policies,
+        handover=arrays["handover"],
+        handovers=handovers,
+        name_start=arrays["name_start"],
+        **texts,
+    )
     table = RankTable.from_arrays(
         under("ranks.", arrays), queues=len(queues), numbers=len(about.numbers), vectors=len(about.vectors)
     )
@@ -388,12 +419,7 @@ def needs_hub(subscriber: Subscriber) -> str | None:
     if any(policy.at_most for policy in subscriber.policies.values()) or subscriber.muted_until is not None:
         what = "muted_until" if subscriber.muted_until is not None else "at_most"
         return f"subscriber {shown(subscriber.id)}: {what} needs a hub; on Spark everything delivered is put out"
-    if isinstance(subscriber.notify, AtOnce):
-        return None
-    return (
-        f"subscriber {shown(subscriber.id)}: notify: {shown(notify_to_document(subscriber.notify))} needs a hub; on "
-        "Spark every notification is put out at once"
-    )
+    return None
 
 
 def takes_everything(subscriber: Subscriber, own: Subscription) -> bool:

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.errors import InvalidFileError
-from rankcast.model.policies import Policy
+from rankcast.model.policies import Notify, Policy
 from rankcast.spark.matching.compiled_subscribers import FILE, KIND, VERSION, CompiledSubscribers, loaded
 from rankcast.storage.index_files import load_arrays
 from rankcast.storage.writing import replacing
@@ -40,6 +40,9 @@ class AudienceSource(Protocol):
 
     def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
         """Return the policies with which the queues of a shard begin, and the version of that."""
+
+    def handovers(self, shard: int, shards: int) -> list[Notify]:
+        """Return how the queues of a shard are handed over when they begin."""
 
     def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
         """Return from when on the queues of each shard change, and how; None when there is nothing to tell."""
@@ -69,6 +72,10 @@ class SavedAudience:
         """Return the policies of the queues of a shard, and the version of the subscribers."""
         version, audience = self.current()
         return version, audience.queues.policies_of(shard, shards)
+
+    def handovers(self, shard: int, shards: int) -> list[Notify]:
+        """Return how the queues of a shard are handed over."""
+        return self.current()[1].queues.handovers_of(shard, shards)
 
     def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
         """Return None: these subscribers stay what they are."""

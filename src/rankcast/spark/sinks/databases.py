@@ -1,9 +1,10 @@
-"""Notifications, late events and rejected rows in a database: SQLite or PostgreSQL.
+"""Notifications, lists, late events and rejected rows in a database: SQLite or PostgreSQL.
 
 All outputs of a batch go to the database in one transaction, so a reader sees a batch whole or not at all, and a batch
 that is written again changes nothing: notifications are upserted on (query, queue, event), where the queue is
 (subscriber, subscription) and the event (source, id); late events and rejected rows, which may repeat, replace those of
-the same batch. Several queries can share one database; `query` names them.
+the same batch. Of a list that is read on demand the table has the current entries: a batch in which it has changed
+replaces them. Several queries can share one database; `query` names them.
 
 In a queue of a whole subscriber, `subscription` is the empty text: a part of a key cannot be null. The character NUL,
 which PostgreSQL cannot hold, is written as its escape.
@@ -79,15 +80,24 @@ class DatabaseSink:
         if output not in self._made:
             database.create(output.table, types, key)
             self._made.add(output)
-        if not key:
+        if output in (Output.LATE, Output.REJECTED):
             database.remove(output.table, self.query, batch.number)
         if batch.size(output) == 0:
             return
         rows = self._rows(table, batch.number)
+        if output is Output.LISTS:
+            rows = self._current(database, table.columns, list(rows))
         if key:
             database.upsert(output.table, tuple(types), key, rows)
         else:
             database.insert(output.table, tuple(types), rows)
+
+    def _current(self, database: Database, names: list[str], rows: list[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+        """Remove the lists that have changed, and return the entries that they have now."""
+        owner, place = 2 + names.index("subscriber"), 2 + names.index("place")
+        for subscriber, subscription in {(row[owner], row[owner + 1]) for row in rows}:
+            database.remove_list(Output.LISTS.table, self.query, subscriber, subscription)
+        return (row for row in rows if row[place])
 
     def _rows(self, table: DataFrame, number: int) -> Iterator[Sequence[Any]]:
         queue = table.columns.index("subscription") if "subscription" in table.columns else None
@@ -166,6 +176,11 @@ class Database(ABC):
         """Remove the rows of one batch of a query."""
         condition = f"query = {self.place} AND batch = {self.place}"
         self._connection.execute(f"DELETE FROM {_quoted(table)} WHERE {condition}", (query, batch))
+
+    def remove_list(self, table: str, query: str, subscriber: str, subscription: str) -> None:
+        """Remove the entries of one list."""
+        condition = " AND ".join(f"{name} = {self.place}" for name in ("query", "subscriber", "subscription"))
+        self._connection.execute(f"DELETE FROM {_quoted(table)} WHERE {condition}", (query, subscriber, subscription))
 
     def run_of(self, query: str) -> str | None:
         """Return the run that writes a query's rows."""

@@ -1,6 +1,7 @@
-"""Notifications, late events and rejected rows as folders of Parquet or JSON lines, each batch exactly once.
+"""Notifications, lists, late events and rejected rows as folders of Parquet or JSON lines, each batch exactly once.
 
     OUT/notifications/batch=0/part-....parquet
+    OUT/lists/batch=0/...                           the lists, read on demand, that have changed in it
     OUT/late/batch=0/...
     OUT/rejected/batch=0/...
     OUT/_rankcast.json                              whose output this is

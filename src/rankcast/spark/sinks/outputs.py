@@ -17,7 +17,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
 from pyspark.storagelevel import StorageLevel
 
-from rankcast.spark.delivery.unpacked_rows import COUNTS, LATE, NOTIFICATION, NOTIFICATION_COLUMNS, REJECTED
+from rankcast.spark.delivery.unpacked_rows import (
+    COUNTS,
+    LATE,
+    LIST,
+    LIST_COLUMNS,
+    NOTIFICATION,
+    NOTIFICATION_COLUMNS,
+    REJECTED,
+)
 from rankcast.spark.metrics import Counts
 
 KIND = "kind"
@@ -28,6 +36,7 @@ class Output(Enum):
     """A table that a pipeline writes; the value is what KIND says, the folder or table has the name."""
 
     NOTIFICATIONS = NOTIFICATION
+    LISTS = LIST
     LATE = LATE
     REJECTED = REJECTED
 
@@ -39,10 +48,11 @@ class Output(Enum):
 
 COLUMNS: Mapping[Output, Sequence[str]] = {
     Output.NOTIFICATIONS: NOTIFICATION_COLUMNS,
+    Output.LISTS: LIST_COLUMNS,
     Output.LATE: ("source", "id", "time"),
     Output.REJECTED: ("reason", "original"),
 }
-"""The columns of each output, as far as a batch has them; further columns are those that notifications carry along."""
+"""The columns of each output, as far as a batch has them; further ones are those that are carried along."""
 
 COUNTED = ("events", "matches", "duplicates")
 """The columns of rows that only count, as far as a batch has them."""
@@ -60,6 +70,7 @@ class Batch:
         """How many rows an output has in this batch."""
         return {
             Output.NOTIFICATIONS: self.counts.delivered,
+            Output.LISTS: self.counts.listed,
             Output.LATE: self.counts.late,
             Output.REJECTED: self.counts.rejected,
         }[output]
@@ -91,7 +102,7 @@ def computed(outputs: DataFrame, number: int) -> Iterator[Batch]:
 def _table(outputs: DataFrame, output: Output) -> DataFrame:
     present = outputs.columns
     wanted = [name for name in COLUMNS[output] if name in present]
-    if output is Output.NOTIFICATIONS:
+    if output in (Output.NOTIFICATIONS, Output.LISTS):
         taken = {KIND, *COUNTED, *(name for columns in COLUMNS.values() for name in columns)}
         wanted += [name for name in present if name not in taken]
     rows = outputs.where(F.col(KIND) == output.value)
@@ -105,6 +116,7 @@ def _counts(outputs: DataFrame) -> Counts:
     return Counts(
         **{name: counted.get(name) or 0 for name in COUNTED},
         delivered=found.get(Output.NOTIFICATIONS.value, {}).get("rows", 0),
+        listed=found.get(Output.LISTS.value, {}).get("rows", 0),
         late=found.get(Output.LATE.value, {}).get("rows", 0),
         rejected=found.get(Output.REJECTED.value, {}).get("rows", 0),
     )

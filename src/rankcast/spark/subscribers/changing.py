@@ -22,7 +22,7 @@ from pyspark import TaskContext
 
 from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.errors import InvalidFileError, RankcastError, shown
-from rankcast.model.policies import Policy
+from rankcast.model.policies import Notify, Policy
 from rankcast.model.schema import Schema
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, loaded
 from rankcast.spark.metrics import SubscriberUpdates
@@ -73,8 +73,8 @@ class PinnedAudience:
         if about.frontier != pin.frontier:
             return None
         found: dict[int, list[QueueChange]] = {shard: [] for shard in range(shards)}
-        for queue, time, policy, ranking in folder.changes(pin.version):
-            found[queue % shards].append(QueueChange(queue // shards, time, policy, ranking))
+        for change in folder.changes(pin.version):
+            found[change.queue % shards].append(QueueChange(change.queue // shards, *change[1:]))
         return about.frontier, found
 
     def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
@@ -84,6 +84,10 @@ class PinnedAudience:
         is brought back from all that it was ever told the same beginning.
         """
         return 0, self.current()[1].queues.policies_of(shard, shards)
+
+    def handovers(self, shard: int, shards: int) -> list[Notify]:
+        """Return how the queues of a shard are handed over when they begin, as of version 0."""
+        return self.current()[1].queues.handovers_of(shard, shards)
 
     def _pin(self) -> Pin:
         batch = batch_of_task()

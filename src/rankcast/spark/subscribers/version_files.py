@@ -29,20 +29,28 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rankcast.delivery.stream.queue_changes import read, written
 from rankcast.model.errors import InvalidFileError
-from rankcast.model.policies import ALL_MATCHES, Policy
+from rankcast.model.policies import AT_ONCE, Notify, Policy
 from rankcast.model.subscriptions import SubscriberId
 from rankcast.spark.subscribers.timelines import Period, Timeline
-from rankcast.storage.subscribers.settings import policy_from_document, policy_to_document
 from rankcast.storage.text_files import invalid_file, unreadable
 from rankcast.storage.writing import create, replacing, sync
 
-FORMAT = 1
+FORMAT = 2
 VERSION_DIGITS, PIN_DIGITS = 8, 10
 ABOUT, TIMELINES, CHANGES, AUDIENCE = "version.json", "timelines.parquet", "changes.parquet", "audience"
 
 _TIMELINES = pa.schema([("id", pa.string()), ("start", pa.int64()), ("end", pa.int64()), ("document", pa.string())])
-_CHANGES = pa.schema([("queue", pa.int64()), ("time", pa.int64()), ("policy", pa.string()), ("ranking", pa.string())])
+_CHANGES = pa.schema(
+    [
+        ("queue", pa.int64()),
+        ("time", pa.int64()),
+        ("policy", pa.string()),
+        ("ranking", pa.string()),
+        ("notify", pa.string()),
+    ]
+)
 
 
 class VersionChange(NamedTuple):
@@ -55,6 +63,7 @@ class VersionChange(NamedTuple):
     time: int
     policy: Policy | None
     ranking: str = ""
+    notify: Notify = AT_ONCE
 
 
 class LateChange(NamedTuple):
@@ -110,7 +119,10 @@ class VersionFolder:
             made.mkdir(parents=True)
             periods = [(name, *period) for name, line in timelines.items() for period in line]
             pq.write_table(_table(periods, _TIMELINES), made / TIMELINES)
-            listed = [(queue, time, _policy_text(policy), ranking) for queue, time, policy, ranking in changes]
+            listed = [
+                (queue, time, written(policy, Policy, None), ranking, written(notify, Notify, AT_ONCE))
+                for queue, time, policy, ranking, notify in changes
+            ]
             pq.write_table(_table(listed, _CHANGES), made / CHANGES)
             save_audience(made / AUDIENCE)
             with replacing(made / ABOUT) as stream:
@@ -151,8 +163,8 @@ class VersionFolder:
         table = self._read(number, CHANGES, _CHANGES)
         columns = (column.to_pylist() for column in table.columns)
         return [
-            VersionChange(queue, time, _policy(text), ranking)
-            for queue, time, text, ranking in zip(*columns, strict=True)
+            VersionChange(queue, time, read(policy, Policy, None), ranking, read(notify, Notify, AT_ONCE))
+            for queue, time, policy, ranking, notify in zip(*columns, strict=True)
         ]
 
     def remove(self, number: int) -> None:
@@ -187,20 +199,7 @@ def _table(rows: list[Any], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-_ALL = "{}"
 """The text of the policy that needs no words."""
-
-
-def _policy_text(policy: Policy | None) -> str | None:
-    if policy is None:
-        return None
-    return json.dumps(policy_to_document(policy) or {}, sort_keys=True)
-
-
-def _policy(text: str | None) -> Policy | None:
-    if text is None:
-        return None
-    return ALL_MATCHES if text == _ALL else policy_from_document(json.loads(text))
 
 
 class Pin(NamedTuple):

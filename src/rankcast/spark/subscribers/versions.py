@@ -28,11 +28,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import structs
 
 from rankcast.model.errors import InvalidFileError
-from rankcast.model.policies import Policy
+from rankcast.model.policies import AT_ONCE
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId
 from rankcast.model.times import NEVER, format_time
@@ -187,7 +188,10 @@ class Versions:
             if len(line) == 1 and (line[0].start, line[0].end) == (ALWAYS, NEVER):
                 continue
             people = [self._reader.subscriber(period.document) for period in line]
-            policies = [subscriber.policies for subscriber in people]
+            policies = [
+                {key: (policy, subscriber.handover) for key, policy in subscriber.policies.items()}
+                for subscriber in people
+            ]
             for key in dict.fromkeys(key for own in policies for key in own):
                 steps = dict(schedule(line, [own.get(key) for own in policies]))
                 queue = audience.queue_number((name, key))
@@ -200,7 +204,9 @@ class Versions:
                         rankings[time] = ranking_text(queue, key, audience.queues.names_of(queue), document)
                         steps.setdefault(time, policy)
                 times = sorted(time for time in steps if time >= frontier)
-                yield from (VersionChange(queue, time, steps[time], rankings.get(time, "")) for time in times)
+                for time in times:
+                    new, notify = steps[time] or (None, AT_ONCE)
+                    yield VersionChange(queue, time, new, rankings.get(time, ""), notify)
 
     def _tell(self, about: About, changed: int) -> None:
         updates, late = self.counts.updates + (about.base is not None), self.counts.late_changes + len(about.late)
@@ -245,7 +251,10 @@ class Versions:
                 self.folder.remove(number)
 
 
-def schedule(timeline: Timeline, policies: Sequence[Policy | None]) -> list[tuple[int, Policy | None]]:
+_Terms = TypeVar("_Terms")
+
+
+def schedule(timeline: Timeline, policies: Sequence[_Terms | None]) -> list[tuple[int, _Terms | None]]:
     """Return when a queue begins, changes and ends, given its policy in each period (None: it has no such queue).
 
     >>> from rankcast.model.policies import Continuous
@@ -253,8 +262,9 @@ def schedule(timeline: Timeline, policies: Sequence[Policy | None]) -> list[tupl
     >>> schedule((Period(0, 10, "a"), Period(20, 30, "b")), [Continuous(1), Continuous(2)])
     [(0, Continuous(k=1)), (10, None), (20, Continuous(k=2)), (30, None)]
     """
-    steps: list[tuple[int, Policy | None]] = []
-    current, until = None, ALWAYS
+    steps: list[tuple[int, _Terms | None]] = []
+    current: _Terms | None = None
+    until = ALWAYS
     for period, policy in zip(timeline, policies, strict=True):
         if current is not None and period.start > until:
             steps.append((until, None))
