@@ -63,6 +63,7 @@ def documents(draw) -> dict:
     chosen = {one["id"]: one for one in draw(st.lists(st.sampled_from(SUBSCRIPTIONS), min_size=1))}
     ranks = {"rank_by": draw(st.sampled_from(["max", "min", "mean", "weighted_sum"]))}
     ranks |= draw(st.sampled_from([{}, {}, {"decay": {"half_life": "5s"}}, {"most_specific": True}]))
+    ranks |= draw(st.sampled_from([{}, {}, {"notify": {"every": "4s"}}, {"notify": {"every": "3s"}}]))
     deliver = draw(st.sampled_from(DELIVER))
     if deliver is None or "diversity" not in deliver:
         return {"subscriptions": list(chosen.values()), **ranks, **({} if deliver is None else {"deliver": deliver})}
@@ -135,7 +136,11 @@ class Pipeline:
         about = folder.about(pin.version)
         if not self.shards:
             late = self.lateness // timedelta(microseconds=1)
-            self.shards = [Shard.of(audience.queues.policies_of(one, SHARDS), lateness=late) for one in range(SHARDS)]
+            begun = (
+                (audience.queues.policies_of(at, SHARDS), audience.queues.handovers_of(at, SHARDS))
+                for at in range(SHARDS)
+            )
+            self.shards = [Shard.of(policies, notify=notify, lateness=late) for policies, notify in begun]
         for shard in self.shards:
             shard.reranking = RERANKING
         if about.frontier == pin.frontier and about.number != self.told:
@@ -162,7 +167,7 @@ class Pipeline:
         for shard, own in enumerate(notices):
             for row in notification_rows(own, shard, SHARDS, audience).to_pylist():
                 key = (row["subscriber"], row["subscription"] or "", row["id"], microseconds(row["delivered"]))
-                self.delivered.append((*key, row["rank"], sorted(row["matched"])))
+                self.delivered.append((*key, row["rank"], sorted(row["matched"]), microseconds(row["handed_over"])))
 
 
 @settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
@@ -282,6 +287,7 @@ def _delivered_by_hub(pipeline: Pipeline, events: list[Event]) -> list[tuple]:
                 rank_by=what.rank_by,
                 most_specific=what.most_specific,
                 decay=what.decay,
+                notify=what.notify,
             )
         else:
             hub.add(what)
@@ -294,6 +300,7 @@ def _delivered_by_hub(pipeline: Pipeline, events: list[Event]) -> list[tuple]:
             microseconds(note.time),
             note.rank,
             sorted(note.matched),
+            microseconds(note.handed_over),
         )
         for note in notes
     )

@@ -8,7 +8,8 @@ from decimal import Decimal
 import pytest
 
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidSubscriptionError, InvalidValueError
-from rankcast.model.policies import Continuous, Digest, OnDemand, Sliding
+from rankcast.model.periods import Every
+from rankcast.model.policies import Cap, Continuous, Digest, OnDemand, Sliding
 from rankcast.model.relevance import Decay
 from rankcast.spark.delivery.live_state import PREFIX, base_folder
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
@@ -55,7 +56,8 @@ def test_everything_that_comes_of_events_is_in_one_table(spark):
     assert sum(row.events for row in by_kind["counts"]) == 3
     assert sum(row.matches for row in by_kind["counts"]) == 5
     assert pipeline.transform(events).columns == [
-        *("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered", "tags", "price")
+        *("subscriber", "subscription", "source", "id", "time", "rank", "matched", "delivered", "handed_over"),
+        *("tags", "price"),
     ]
 
 
@@ -100,13 +102,26 @@ def test_subscribers_come_from_a_table_of_the_same_shape(spark):
 
 def test_an_audience_whose_notifications_need_a_hub_can_be_matched_but_not_delivered_to(spark, tmp_path):
     audience = CompiledSubscribers.of(
-        [person("ana", "rent < 800"), person("ben", "rent > 0", notify=Digest(timedelta(1)))]
+        [person("ana", "rent < 800"), person("ben", "rent > 0", deliver=Continuous(1, at_most=Cap(1, timedelta(1))))]
     )
     assert match(_flats(spark, 700), audience).count() == 2
     audience.save(tmp_path / "audience")
     for one in (audience, CompiledSubscribers.load(tmp_path / "audience")):
-        with pytest.raises(InvalidSubscriptionError, match=r"subscriber 'ben': notify: {'every': .*} needs a hub"):
+        with pytest.raises(InvalidSubscriptionError, match="subscriber 'ben': at_most needs a hub"):
             Pipeline(one)
+
+
+def test_a_notification_tells_when_it_is_handed_over_and_lists_are_an_output(spark):
+    people = [
+        person("ana", "rent < 800", notify=Digest(Every("hour"))),
+        person("ben", "rent < 800", deliver=Continuous(1), notify=OnDemand()),
+        person("cleo", "rent > 9000", deliver=Continuous(1), notify=OnDemand()),
+    ]
+    rows = Pipeline(people).outputs(_flats(spark, 700, 600)).collect()
+    told = [(row.subscriber, row.handed_over.minute, row.handed_over > row.time) for row in rows if row.handed_over]
+    assert told == [("ana", 0, True)] * 2
+    (entry,) = (row for row in rows if row.kind == "list")
+    assert (entry.subscriber, entry.place, entry.as_of) == ("ben", 1, entry.time)
 
 
 def test_what_killed_streams_left_in_memory_is_removed_when_a_pipeline_is_made(spark):
@@ -130,8 +145,6 @@ def _later(events):
 
 
 def test_what_cannot_work_is_refused_at_once(spark):
-    with pytest.raises(InvalidSubscriptionError, match=r"subscriber 'ana': notify: 'on_demand' needs a hub"):
-        Pipeline([person("ana", "rent < 1", deliver=Continuous(1), notify=OnDemand())])
     with pytest.raises(DuplicateIdError, match="two subscribers 'ana'"):
         Pipeline([person("ana", "true"), person("ana", "true")])
     with pytest.raises(InvalidValueError, match="shards: 0; expected at least 1"):

@@ -8,7 +8,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from datetime import timedelta
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
@@ -21,10 +22,12 @@ from typer.testing import CliRunner
 from crashing_programs import Program
 from rankcast.cli.main import app
 from rankcast.cli.replay import Replay
+from rankcast.hub import Hub
 from rankcast.model.events import Event
-from rankcast.model.policies import Digest
+from rankcast.model.periods import Every
+from rankcast.model.policies import Digest, OnDemand, Sliding
 from rankcast.model.subscriptions import Subscriber
-from rankcast.model.times import format_time
+from rankcast.model.times import format_time, parse_time
 from rankcast.samples.feeds import DEFAULT_START, feed_named
 from rankcast.spark.subscribers.tables import append_subscribers
 from rankcast.storage.events.files import read_events, write_events
@@ -143,12 +146,42 @@ def test_match_and_a_whole_run_give_one_result_whatever_the_order_of_lines_and_f
 
 def test_who_needs_a_hub_is_set_aside_and_the_others_are_served(spark, inputs, expected, tmp_path):
     people, loaded = tmp_path / "people.yaml", load_subscribers(inputs / "people.yaml")
-    dora = Subscriber("dora", loaded.subscribers[0].subscriptions, notify=Digest(timedelta(hours=1)))
+    dora = Subscriber("dora", loaded.subscribers[0].subscriptions, muted_until=datetime(2030, 1, 1, tzinfo=UTC))
     save_subscribers(people, (*loaded.subscribers, dora), loaded.schema)
     result = run("--events", inputs / "flats.jsonl", "--subscribers", people, "--out", tmp_path / "found")
     assert result.exit_code == 1
-    assert f"{people}: subscriber 'dora': notify: {{'every': '1h'}} needs a hub" in result.stderr
+    assert f"{people}: subscriber 'dora': muted_until needs a hub" in result.stderr
     assert notifications(spark, tmp_path / "found") == expected
+
+
+@pytest.mark.parametrize("out", ["found", "sqlite:///found.db"])
+def test_digests_and_lists_that_are_read_on_demand_are_served(spark, inputs, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    people, loaded = tmp_path / "people.yaml", load_subscribers(inputs / "people.yaml")
+    wanted = next(one.subscriptions for one in loaded.subscribers if len(one.subscriptions) > 1)
+    dora = Subscriber("dora", wanted, notify=Digest(Every("day", at="08:00")), zone="Europe/Lisbon")
+    emil = Subscriber("emil", wanted, deliver=Sliding(3, 50), notify=OnDemand())
+    save_subscribers(people, (dora, emil), loaded.schema)
+    target = tmp_path / "found" if out == "found" else out
+    result = run("--events", inputs / "flats.jsonl", "--subscribers", people, "--out", target)
+    assert "3 entries of lists" in result.stdout
+    hub, notes = Hub([dora, emil], schema=loaded.schema), []
+    events = [event for event in read_events(inputs / "flats.jsonl", loaded.schema) if isinstance(event, Event)]
+    for event in events:
+        notes += hub.publish(event, now=event.time)
+    listed = [note.event.id for note in hub.read("emil", now=events[-1].time)]
+    handed = sorted((note.event.id, note.handed_over) for note in (*notes, *hub.finish()))
+    if out == "found":
+        rows = spark.read.parquet(str(tmp_path / "found" / "notifications")).collect()
+        found = sorted((row.id, row.handed_over.astimezone(UTC)) for row in rows)
+        lists = spark.read.parquet(str(tmp_path / "found" / "lists")).orderBy("place").collect()
+        assert [row.id for row in lists] == listed
+    else:
+        with closing(sqlite3.connect("found.db")) as database:
+            rows = database.execute("select id, handed_over from notifications").fetchall()
+            assert [one for (one,) in database.execute("select id from lists order by place")] == listed
+        found = sorted((name, parse_time(text)) for name, text in rows)
+    assert found == handed
 
 
 def test_a_stream_that_is_run_again_goes_on_and_finishes(spark, inputs, expected, tmp_path):

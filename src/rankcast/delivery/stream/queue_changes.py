@@ -68,13 +68,13 @@ def unpack_changes(packed: Buffer) -> list[QueueChange]:
 def changes_to_arrays(changes: Iterable[QueueChange]) -> dict[str, Array]:
     """Return changes as named arrays. No policy is packed as nothing."""
     listed = list(changes)
-    policies = [written(change.policy, Policy, None) for change in listed]
+    policies = [stated_text(change.policy, Policy, None) for change in listed]
     return {
         "queue": np.array([change.queue for change in listed], np.int64),
         "time": np.array([change.time for change in listed], np.int64),
         **Ragged.of_texts(policies).to_arrays("policy"),
         **Ragged.of_texts(change.ranking for change in listed).to_arrays("ranking"),
-        **Ragged.of_texts(written(change.notify, Notify, AT_ONCE) for change in listed).to_arrays("notify"),
+        **Ragged.of_texts(stated_text(change.notify, Notify, AT_ONCE) for change in listed).to_arrays("notify"),
     }
 
 
@@ -86,7 +86,7 @@ def changes_from_arrays(arrays: Mapping[str, Array]) -> list[QueueChange]:
         check_texts(KIND, column.starts, column.values)
     columns = (arrays["queue"].tolist(), arrays["time"].tolist(), *(column.texts() for column in texts))
     return [
-        QueueChange(queue, time, read(policy, Policy, None), ranking, read(notify, Notify, AT_ONCE))
+        QueueChange(queue, time, stated_from(policy, Policy, None), ranking, stated_from(notify, Notify, AT_ONCE))
         for queue, time, policy, ranking, notify in zip(*columns, strict=True)
     ]
 
@@ -100,12 +100,12 @@ def check_change(change: QueueChange) -> None:
 
 
 @lru_cache
-def written(stated: object, declared: Any, usual: object) -> str:
+def stated_text(stated: object, declared: Any, usual: object) -> str:
     """Return a policy, or a way to notify, as text: what is usual as nothing."""
     return "" if stated == usual else encode(stated, declared).decode()
 
 
-def read(text: str, declared: Any, usual: object) -> Any:
+def stated_from(text: str, declared: Any, usual: object) -> Any:
     """Return what a text says."""
     try:
         return decode(text.encode(), declared, "policy") if text else usual

@@ -29,7 +29,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankcast.delivery.stream.queue_changes import read, written
+from rankcast.delivery.stream.queue_changes import stated_from, stated_text
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.policies import AT_ONCE, Notify, Policy
 from rankcast.model.subscriptions import SubscriberId
@@ -120,7 +120,7 @@ class VersionFolder:
             periods = [(name, *period) for name, line in timelines.items() for period in line]
             pq.write_table(_table(periods, _TIMELINES), made / TIMELINES)
             listed = [
-                (queue, time, written(policy, Policy, None), ranking, written(notify, Notify, AT_ONCE))
+                (queue, time, stated_text(policy, Policy, None), ranking, stated_text(notify, Notify, AT_ONCE))
                 for queue, time, policy, ranking, notify in changes
             ]
             pq.write_table(_table(listed, _CHANGES), made / CHANGES)
@@ -163,7 +163,7 @@ class VersionFolder:
         table = self._read(number, CHANGES, _CHANGES)
         columns = (column.to_pylist() for column in table.columns)
         return [
-            VersionChange(queue, time, read(policy, Policy, None), ranking, read(notify, Notify, AT_ONCE))
+            VersionChange(queue, time, stated_from(policy, Policy, None), ranking, stated_from(notify, Notify, AT_ONCE))
             for queue, time, policy, ranking, notify in zip(*columns, strict=True)
         ]
 
