@@ -218,6 +218,19 @@ def test_a_live_shard_is_changed_in_place_and_moves_when_it_grows(live_folder):
     assert shard.to_bytes() == twin.to_bytes()
 
 
+def test_a_live_shard_that_held_nothing_is_kept_whole_when_it_holds_something(live_folder):
+    shard = Shard.of([Sliding(1, 3)])
+    with live_shard(live_folder, 0) as live:
+        live.kept(shard, b"empty")
+    with live_shard(live_folder, 0) as live:
+        shard = live.taken(b"empty")
+        shard.take(chunk_of([(5 * SECOND, "a", 0, 0.5, 10 * SECOND)], 1))
+        shard.advance(6 * SECOND)
+        live.kept(shard, b"full")
+    with live_shard(live_folder, 0) as live:
+        assert live.taken(b"full").to_bytes() == shard.to_bytes()
+
+
 def test_without_room_nothing_is_kept(live_folder, monkeypatch):
     def no_room(*arguments):
         raise OSError(28, "No space left on device")

@@ -356,7 +356,7 @@ class QueueTable:
         slots, counts = slots[is_valid], np.bincount(owner[is_valid], minlength=len(chosen))
         slots[:, HELD.event] = _plain(slots[:, HELD.event])
         lines[:, LINE.window] = np.where(lines[:, LINE.setting] > 0, LONGEST, lines[:, LINE.k])
-        for word, value in ((LINE.kind, PERIODIC), (LINE.head, 0), (LINE.top, 0), (LINE.next, now)):
+        for word, value in ((LINE.kind, PERIODIC), (LINE.head, 0), (LINE.top, 0), (LINE.next, now), (LINE.ties, 0)):
             lines[:, word] = value
         lines[:, LINE.size] = lines[:, LINE.capacity] = counts
         lines[counts == 0, LINE.next] = NEVER

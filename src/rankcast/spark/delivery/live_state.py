@@ -158,9 +158,9 @@ def live_shard(folder: Path, shard: int) -> Iterator[LiveShard]:
 
 
 def _mapped(path: Path) -> Array:
-    """Return the words of a file as an array that changes the file."""
+    """Return the words of a file as an array that changes the file, and does not own its memory: it grows elsewhere."""
     if not path.stat().st_size:
-        return np.zeros(0, np.int64)
+        return np.zeros(0, np.int64)[:]
     return np.asarray(np.memmap(path, np.int64, "r+"))
 
 
