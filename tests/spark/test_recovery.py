@@ -33,7 +33,7 @@ def uninterrupted(spark, tmp_path_factory) -> Path:
 
 def test_the_uninterrupted_stream_is_worth_comparing_with(uninterrupted: Path) -> None:
     outputs = outputs_of(uninterrupted)
-    assert set(outputs) == {"late", "notifications", "rejected"}
+    assert set(outputs) == {"late", "lists", "notifications", "rejected"}
     assert len(outputs["notifications"]) > 300
     assert len(outputs["rejected"]) == spark_stream_program.FILES
     assert len(outputs["late"]) == spark_stream_program.FILES - 2
