@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.delivery.engine.contents import Contents
+from rankcast.delivery.rules.caps import changed_counts, counted
 from rankcast.delivery.rules.policies import (
     ContinuousQueue,
     PeriodicQueue,
@@ -20,6 +21,7 @@ from rankcast.delivery.rules.policies import (
 from rankcast.delivery.rules.queues import Candidate, finished, step
 from rankcast.delivery.stream.batches import ListBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.handovers import PLAIN, Handover
 from rankcast.delivery.stream.matched_sets import SETS, positions
 from rankcast.delivery.stream.queue_changes import QueueChange, Reranked
 from rankcast.delivery.stream.shards import Shard
@@ -29,6 +31,7 @@ from rankcast.model.periods import Every
 from rankcast.model.policies import (
     AT_ONCE,
     AllMatches,
+    Cap,
     Continuous,
     Digest,
     Diversity,
@@ -38,7 +41,7 @@ from rankcast.model.policies import (
     TieRule,
     TopKWindow,
 )
-from rankcast.model.times import EPOCH, NEVER, microseconds
+from rankcast.model.times import EPOCH, FIRST_INSTANT, NEVER, instant_of, microseconds
 
 
 def ticks(number):
@@ -47,14 +50,25 @@ def ticks(number):
 
 DIVERSITIES = st.none() | st.sampled_from([Diversity(0.5, {}), Diversity(0.3, {"c": 1.0})])
 
-TIES = st.sampled_from(TieRule)
-POLICIES = st.one_of(
-    st.just(AllMatches()),
-    st.builds(Continuous, st.integers(0, 3), ties=TIES),
-    st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(ticks), DIVERSITIES, ties=TIES),
-    st.builds(Sliding, st.integers(0, 3), st.integers(1, 6), DIVERSITIES, ties=TIES),
-    st.builds(TopKWindow, st.integers(0, 3), st.integers(1, 6) | st.integers(1, 9).map(ticks), DIVERSITIES, ties=TIES),
+CAPS = st.builds(
+    Cap, st.integers(1, 2), st.sampled_from([ticks(3), ticks(8), Every("day")]), st.sampled_from([None, "c"])
 )
+BESIDES = {
+    "ties": st.sampled_from(TieRule),
+    "at_most": st.just(()) | st.lists(CAPS, max_size=2, unique_by=lambda cap: (cap.every, cap.per)),
+}
+POLICIES = st.one_of(
+    st.builds(AllMatches, at_most=BESIDES["at_most"]),
+    st.builds(Continuous, st.integers(0, 3), **BESIDES),
+    st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(ticks), DIVERSITIES, **BESIDES),
+    st.builds(Sliding, st.integers(0, 3), st.integers(1, 6), DIVERSITIES, **BESIDES),
+    st.builds(TopKWindow, st.integers(0, 3), st.integers(1, 6) | st.integers(1, 9).map(ticks), DIVERSITIES, **BESIDES),
+)
+
+
+def content_of(time, identity):
+    """What an event is compared and counted by."""
+    return (("c", (time + len(identity.id)) % 3),)
 
 
 @dataclass(frozen=True)
@@ -74,7 +88,7 @@ class Row:
 
     @property
     def content(self):
-        return (("c", (self.time + len(self.identity.id)) % 3),)
+        return content_of(self.time, self.identity)
 
     @property
     def candidate(self):
@@ -82,9 +96,10 @@ class Row:
         return Candidate(self.identity, EPOCH + ticks(self.time), self.score, expires, self.content)
 
 
-WAYS = st.sampled_from(
+NOTIFY = st.sampled_from(
     (AT_ONCE, OnDemand(), Digest(ticks(4)), Digest(ticks(7)), Digest(ticks(1)), Digest(Every("day")))
 )
+WAYS = st.builds(Handover, NOTIFY, st.none() | st.integers(1, 25).map(instant_of))
 MATCHED = st.sampled_from([(), (0,), (1, 3), (18,), (19,), (0, 40), (25, 26)])
 
 
@@ -150,9 +165,11 @@ def told(notices):
 class Definition:
     """What a shard has to deliver, by the step functions and the rules as they are written."""
 
-    def __init__(self, policies, lateness, notify=None):
+    def __init__(self, policies, lateness, ways=None):
         self.lateness = lateness
-        self.notify = dict(enumerate(notify or [AT_ONCE] * len(policies)))
+        self.ways = dict(enumerate(ways or [PLAIN] * len(policies)))
+        self.limits = {at: [(FIRST_INSTANT, policy, self.ways[at])] for at, policy in enumerate(policies)}
+        self.capped = self.muted = 0
         self.queues = {at: new_queue(policy) for at, policy in enumerate(policies)}
         self.taken = {at: [] for at in self.queues}
         self.noted = {at: [] for at in self.queues}
@@ -163,7 +180,24 @@ class Definition:
         for at, queue in self.queues.items():
             if queue is not None:
                 self.note(at, finished(queue)[1])
-        return [one for at in sorted(self.found) for one in sorted(self.found[at], key=lambda told: told[-1])]
+        return [one for at in sorted(self.found) for one in self.handed_over(at)]
+
+    def handed_over(self, at):
+        """What nothing withholds of what falls due; a change comes first at its instant."""
+        steps = [(time, 0, (policy, way)) for time, policy, way in self.limits[at]]
+        steps += [(told[-1], 1, told) for told in self.found[at]]
+        counts, way = (), PLAIN
+        for now, is_told, what in sorted(steps, key=lambda step: step[:2]):
+            if not is_told:
+                policy, way = what
+                counts = () if policy is None else changed_counts(counts, policy.at_most)
+            elif way.muted_until is not None and instant_of(now) < way.muted_until:
+                self.muted += 1
+            elif (after := counted(counts, dict(content_of(what[3], what[2])), instant_of(now))) is None:
+                self.capped += 1
+            else:
+                counts = after
+                yield what
 
     def replay(self, stream, changes=()):
         once = {}
@@ -223,7 +257,8 @@ class Definition:
         self.taken.setdefault(change.queue, [])
         self.noted.setdefault(change.queue, [])
         self.found.setdefault(change.queue, [])
-        self.notify[change.queue] = change.notify
+        self.ways[change.queue] = change.handover
+        self.limits.setdefault(change.queue, []).append((change.time, change.policy, change.handover))
         if change.policy is None:
             self.queues[change.queue] = None
             self.found[change.queue] = [told for told in self.found[change.queue] if told[-1] < change.time]
@@ -236,8 +271,8 @@ class Definition:
         for one in delivered:
             time = microseconds(one.candidate.time)
             row = next(row for row in self.taken[at] if row.identity == one.candidate.identity and row.time == time)
-            handed = microseconds(handed_over(self.notify[at], self.queues[at].policy, one.time))
-            if self.notify[at] != OnDemand():
+            handed = microseconds(handed_over(self.ways[at].notify, self.queues[at].policy, one.time))
+            if self.ways[at].notify != OnDemand():
                 delivered = microseconds(one.time)
                 self.found[at].append((at, delivered, row.identity, time, row.score, row.matched, handed))
 
@@ -246,7 +281,7 @@ class Definition:
         return {
             at: [(one.identity, microseconds(one.time), one.score) for one in current(queue, EPOCH + ticks(now))]
             for at, queue in self.queues.items()
-            if queue is not None and self.notify[at] == OnDemand()
+            if queue is not None and self.ways[at].notify == OnDemand()
         }
 
 
@@ -325,27 +360,30 @@ def test_watermarks_only_bring_deliveries_forward_and_late_rows_change_nothing(r
 
 
 @given(run=runs(), random=st.randoms(use_true_random=False), lateness=st.integers(0, 12), data=st.data())
-def test_what_is_for_a_digest_is_handed_over_when_that_is_over(run, random, lateness, data):
+def test_what_falls_due_is_handed_over_when_that_is_over_unless_it_is_withheld(run, random, lateness, data):
     policies, stream = run
-    notify = data.draw(st.lists(WAYS, min_size=len(policies), max_size=len(policies)))
-    shard, found = Shard.of(policies, lateness=lateness, notify=notify), []
+    ways = data.draw(st.lists(WAYS, min_size=len(policies), max_size=len(policies)))
+    shard, found, withheld = Shard.of(policies, lateness=lateness, handovers=ways), [], [0, 0]
     shard.take(chunk_of(stream))
     for watermark in sorted(random.choices(range(28), k=5)):
         due, notices = shard.next_watermark, told(shard.advance(watermark))
         assert all(one[-1] < watermark for one in notices)
         assert not notices or due <= watermark
         found += notices
+        withheld = [withheld[0] + shard.capped, withheld[1] + shard.muted]
         shard = Shard.from_bytes(shard.to_bytes())
     found += told(shard.finish())
-    assert sorted(found, key=lambda one: one[0]) == Definition(policies, lateness, notify).deliveries(stream)
+    definition = Definition(policies, lateness, ways)
+    assert sorted(found, key=lambda one: one[0]) == definition.deliveries(stream)
+    assert withheld == [definition.capped - shard.capped, definition.muted - shard.muted]
 
 
 @given(run=runs(), random=st.randoms(use_true_random=False), lateness=st.integers(0, 12), data=st.data())
 def test_lists_are_what_the_steps_say_is_current_and_told_when_they_have_changed(run, random, lateness, data):
     policies, stream = run
-    notify = data.draw(st.lists(WAYS, min_size=len(policies), max_size=len(policies)))
-    shard = Shard.of(policies, lateness=lateness, notify=notify)
-    known = {at: [] for at, way in enumerate(notify) if way == OnDemand()}
+    ways = data.draw(st.lists(WAYS, min_size=len(policies), max_size=len(policies)))
+    shard = Shard.of(policies, lateness=lateness, handovers=ways)
+    known = {at: [] for at, way in enumerate(ways) if way.notify == OnDemand()}
     shard.take(chunk_of(stream))
     assert shard.lists() is None
     for watermark in sorted(random.choices(range(28), k=5)):
@@ -359,7 +397,7 @@ def test_lists_are_what_the_steps_say_is_current_and_told_when_they_have_changed
                 told_anew[at].append((identity, time, score))
             assert all(known[at] != entries for at, entries in told_anew.items())
             known |= told_anew
-        expected = Definition(policies, lateness, notify)
+        expected = Definition(policies, lateness, ways)
         counting = expected.counting(stream)
         expected.replay([row for row in stream if row.time < watermark and row.time in counting[row.identity]])
         assert known == expected.lists(watermark - 1)

@@ -49,6 +49,7 @@ DELIVER = [
     {"policy": "periodic", "k": 2, "period": "4s", "diversity": {"sigma": 0.2, "weights": {"y": 1.0}}},
     None,
 ]
+AT_MOST = [{"count": 1, "every": "3s"}, [{"count": 2, "every": "5s"}, {"count": 1, "every": "9s", "per": "y"}]]
 SUBSCRIPTIONS = [
     {"id": "low", "filter": "x < 6", "rank": 0.7},
     {"id": "low", "filter": "x < 4", "rank": 0.2, "weight": 0.5},
@@ -64,7 +65,10 @@ def documents(draw) -> dict:
     ranks = {"rank_by": draw(st.sampled_from(["max", "min", "mean", "weighted_sum"]))}
     ranks |= draw(st.sampled_from([{}, {}, {"decay": {"half_life": "5s"}}, {"most_specific": True}]))
     ranks |= draw(st.sampled_from([{}, {}, {"notify": {"every": "4s"}}, {"notify": {"every": "3s"}}]))
+    ranks |= draw(st.sampled_from([{}, {}, {"muted_until": str(NOON + 5 * SECOND)}]))
     deliver = draw(st.sampled_from(DELIVER))
+    if deliver is not None:
+        deliver |= draw(st.sampled_from([{}, *({"at_most": at_most} for at_most in AT_MOST)]))
     if deliver is None or "diversity" not in deliver:
         return {"subscriptions": list(chosen.values()), **ranks, **({} if deliver is None else {"deliver": deliver})}
     return {"subscriptions": list(chosen.values()), "deliver": deliver}  # a diverse selection wants ranks up to 1
@@ -140,7 +144,7 @@ class Pipeline:
                 (audience.queues.policies_of(at, SHARDS), audience.queues.handovers_of(at, SHARDS))
                 for at in range(SHARDS)
             )
-            self.shards = [Shard.of(policies, notify=notify, lateness=late) for policies, notify in begun]
+            self.shards = [Shard.of(policies, handovers=ways, lateness=late) for policies, ways in begun]
         for shard in self.shards:
             shard.reranking = RERANKING
         if about.frontier == pin.frontier and about.number != self.told:
@@ -280,15 +284,7 @@ def _delivered_by_hub(pipeline: Pipeline, events: list[Event]) -> list[tuple]:
                 hub.unsubscribe(name)
         elif known:
             _hold_what_periods_may_deliver(hub, name)
-            hub.update(
-                name,
-                subscriptions=what.subscriptions,
-                deliver=what.deliver,
-                rank_by=what.rank_by,
-                most_specific=what.most_specific,
-                decay=what.decay,
-                notify=what.notify,
-            )
+            hub.update(what)
         else:
             hub.add(what)
     notes += hub.finish()

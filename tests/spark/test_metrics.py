@@ -42,6 +42,8 @@ def test_a_report_of_spark_and_the_counts_of_the_sink_are_one_record():
         "rejected": 10,
         "duplicates": 0,
         "listed": 0,
+        "capped": 0,
+        "muted": 0,
         "seconds": 0.5,
         "rows_per_second": 2000.0,
         "state_bytes": 2_000_000,

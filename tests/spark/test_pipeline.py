@@ -7,13 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidSubscriptionError, InvalidValueError
+from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidValueError
 from rankcast.model.periods import Every
-from rankcast.model.policies import Cap, Continuous, Digest, OnDemand, Sliding
+from rankcast.model.policies import Continuous, Digest, OnDemand, Sliding
 from rankcast.model.relevance import Decay
 from rankcast.spark.delivery.live_state import PREFIX, base_folder
-from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.stage import match
 from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
 from spark.builders import NOON, person
@@ -98,17 +96,6 @@ def test_subscribers_come_from_a_table_of_the_same_shape(spark):
     assert pipeline._audience.queues.keys == [("ana", None), ("cleo", None)]
     assert pipeline._audience.queues.policy_of(0) == Sliding(2, 10)
     assert [problem.message[:16] for problem in pipeline.problems] == ["subscriber 'ben'"]
-
-
-def test_an_audience_whose_notifications_need_a_hub_can_be_matched_but_not_delivered_to(spark, tmp_path):
-    audience = CompiledSubscribers.of(
-        [person("ana", "rent < 800"), person("ben", "rent > 0", deliver=Continuous(1, at_most=Cap(1, timedelta(1))))]
-    )
-    assert match(_flats(spark, 700), audience).count() == 2
-    audience.save(tmp_path / "audience")
-    for one in (audience, CompiledSubscribers.load(tmp_path / "audience")):
-        with pytest.raises(InvalidSubscriptionError, match="subscriber 'ben': at_most needs a hub"):
-            Pipeline(one)
 
 
 def test_a_notification_tells_when_it_is_handed_over_and_lists_are_an_output(spark):

@@ -28,20 +28,11 @@ from rankcast.testing.spark_engine import SparkEngine, deliveries_of
 from spark.stages import READER, InMemory
 
 
-def _unlimited(one):
-    """The same subscriber without caps, which only hubs and brokers know so far."""
-    owned = (
-        structs.replace(own, deliver=own.deliver and replace(own.deliver, at_most=())) for own in one.subscriptions
-    )
-    plain = replace(one.deliver, at_most=())
-    return structs.replace(one, subscriptions=tuple(owned), deliver=plain, muted_until=None)
-
-
 def _read_at_last(case):
     """The same with lists read after the last event, and events of one time in the order in which shards take them."""
     events = sorted(case.events, key=lambda event: (event.time, event.source, event.id))
     reads = () if not events else (events[-1].time,)
-    return Case(tuple(map(_unlimited, case.subscribers)), tuple(events), reads)
+    return Case(case.subscribers, tuple(events), reads)
 
 
 class Cases(list):
@@ -52,11 +43,7 @@ class Cases(list):
 
     def joined(self):
         """One case with everybody and everything; ids tell whose they were."""
-        people = [
-            structs.replace(_unlimited(one), id=f"{at}/{one.id}")
-            for at, case in enumerate(self)
-            for one in case.subscribers
-        ]
+        people = [structs.replace(one, id=f"{at}/{one.id}") for at, case in enumerate(self) for one in case.subscribers]
         events = [replace(one, id=f"{at}/{one.id}") for at, case in enumerate(self) for one in case.events]
         return _read_at_last(Case(tuple(people), tuple(events)))
 
@@ -85,11 +72,7 @@ def test_streams(spark, many, batches, partitions, shards, displaced, seed):
     check(engine, many.joined())
 
 
-def _all_unlimited(found):
-    return replace(found, subscribers=tuple(map(_unlimited, found.subscribers)))
-
-
-SEVERAL = arrivals(several=6).map(_all_unlimited)
+SEVERAL = arrivals(several=6)
 
 
 @RICH
@@ -165,7 +148,7 @@ def test_the_stages_deliver_what_the_definitions_say(case, shards, size):
 
 
 @settings(max_examples=60)
-@given(arrivals().map(_all_unlimited), st.integers(1, 4), st.integers(1, 20))
+@given(arrivals(), st.integers(1, 4), st.integers(1, 20))
 def test_of_events_that_come_again_the_first_counts_for_everybody(arrived, shards, size):
     check_arrivals(InProcess(shards, size), arrived)
 

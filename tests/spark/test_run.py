@@ -3,13 +3,14 @@
 import csv
 import json
 import os
+import re
 import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, timedelta
 from pathlib import Path
 from random import Random
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner
 
 from crashing_programs import Program
@@ -25,7 +27,7 @@ from rankcast.cli.replay import Replay
 from rankcast.hub import Hub
 from rankcast.model.events import Event
 from rankcast.model.periods import Every
-from rankcast.model.policies import Digest, OnDemand, Sliding
+from rankcast.model.policies import AllMatches, Cap, Digest, OnDemand, Sliding
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import format_time, parse_time
 from rankcast.samples.feeds import DEFAULT_START, feed_named
@@ -144,14 +146,16 @@ def test_match_and_a_whole_run_give_one_result_whatever_the_order_of_lines_and_f
     assert found.count(found[0]) == len(found)
 
 
-def test_who_needs_a_hub_is_set_aside_and_the_others_are_served(spark, inputs, expected, tmp_path):
+def test_caps_and_muting_withhold_what_they_withhold_in_a_hub(spark, inputs, tmp_path):
     people, loaded = tmp_path / "people.yaml", load_subscribers(inputs / "people.yaml")
-    dora = Subscriber("dora", loaded.subscribers[0].subscriptions, muted_until=datetime(2030, 1, 1, tzinfo=UTC))
-    save_subscribers(people, (*loaded.subscribers, dora), loaded.schema)
+    five, some = Cap(5, Every("day"), per="city"), loaded.subscribers[0].subscriptions
+    calm = [structs.replace(one, deliver=AllMatches(at_most=five)) for one in loaded.subscribers]
+    dora = Subscriber("dora", some, muted_until=DEFAULT_START + timedelta(hours=1))
+    save_subscribers(people, (*calm, dora), loaded.schema)
     result = run("--events", inputs / "flats.jsonl", "--subscribers", people, "--out", tmp_path / "found")
-    assert result.exit_code == 1
-    assert f"{people}: subscriber 'dora': muted_until needs a hub" in result.stderr
-    assert notifications(spark, tmp_path / "found") == expected
+    assert result.exit_code == 0, result.output
+    assert notifications(spark, tmp_path / "found") == delivered_by_hub(inputs, people)
+    assert re.search(r" delivered, [1-9][\d,]* capped, [1-9][\d,]* muted, 0 late", result.stdout)
 
 
 @pytest.mark.parametrize("out", ["found", "sqlite:///found.db"])

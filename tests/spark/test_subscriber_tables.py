@@ -78,7 +78,6 @@ def test_a_row_without_a_document_says_that_the_subscriber_is_not_there() -> Non
         ({"id": "ana", **CHEAP, "sequence": 1.5}, "sequence: 1.5 is not a whole number from 0 to 2^63-1"),
         ({"id": "ana", **CHEAP, "delivr": 1}, "subscriber 'ana': unknown key 'delivr'; did you mean 'deliver'?"),
         ({"id": "ana", "subscriptions": [{"filter": "rent <"}]}, "subscriber 'ana', subscription '1': filter: column"),
-        ({"id": "ana", **CHEAP, "muted_until": "2030-01-01"}, "subscriber 'ana': muted_until needs a hub"),
         ({"id": "ana", "document": '{"subscriptions": 5}'}, "subscriber 'ana', subscriptions: 5 is not a list"),
     ],
 )

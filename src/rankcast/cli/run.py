@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -34,10 +34,9 @@ from rankcast.cli.main import INTERRUPTED
 from rankcast.cli.output.notifications import COLUMNS
 from rankcast.cli.output.streams import Problems, complain, write_json
 from rankcast.cli.output.terminal import console, shown_time, table
-from rankcast.model.errors import Problem, RankcastError, counted
+from rankcast.model.errors import RankcastError, counted
 from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import format_time
-from rankcast.spark.matching.compiled_subscribers import needs_hub
 from rankcast.spark.metrics import BatchMetrics, JsonLines, Metrics, QueryProgress
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import reason_of, spark_session
@@ -113,7 +112,7 @@ def run_pipeline(run: Run) -> int:
         raise typer.BadParameter("a stream into a database needs --checkpoint DIR, to be resumed from")
     if run.is_changing and not run.stream:
         raise typer.BadParameter("a folder of subscribers that change goes with --stream or --available-now")
-    loaded = SubscriberFile((), None, ()) if run.is_changing else _for_spark(load_subscribers(run.subscribers), run)
+    loaded = SubscriberFile((), None, ()) if run.is_changing else load_subscribers(run.subscribers)
     problems = Problems(loaded.problems)
     problems.close()
     progress = QueryProgress()
@@ -123,14 +122,6 @@ def run_pipeline(run: Run) -> int:
     if not run.as_json and run.out != CONSOLE:
         _show_summary(run, progress, perf_counter() - started)
     return code or (1 if problems.errors else 0)
-
-
-def _for_spark(loaded: SubscriberFile, run: Run) -> SubscriberFile:
-    """Set aside the subscribers whom only a hub can serve, each with a problem."""
-    reasons = [needs_hub(subscriber) for subscriber in loaded.subscribers]
-    served = tuple(subscriber for subscriber, reason in zip(loaded.subscribers, reasons, strict=True) if reason is None)
-    left_out = (Problem(str(run.subscribers), None, reason) for reason in reasons if reason is not None)
-    return replace(loaded, subscribers=served, problems=(*loaded.problems, *left_out))
 
 
 @contextmanager
@@ -309,6 +300,7 @@ def _show_summary(run: Run, progress: QueryProgress, seconds: float) -> None:
         counted(counts.matches, "match", "matches"),
         f"{counts.delivered:,} delivered",
         *([counted(counts.listed, "entry of lists", "entries of lists")] if counts.listed else []),
+        *(f"{number:,} {what}" for number, what in ((counts.capped, "capped"), (counts.muted, "muted")) if number),
         f"{counts.late:,} late",
         f"{counts.rejected:,} rejected",
     ]

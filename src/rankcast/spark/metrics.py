@@ -44,6 +44,7 @@ class Counts:
     `events` were good rows and `matches` are their matches, one for each queue. `delivered` are notifications, which
     may speak of events of earlier batches. `late` are events that came after the allowed lateness, `duplicates` events
     that came again, as far as a batch shows it. `listed` are the rows of lists, read on demand, that have changed.
+    `capped` and `muted` are deliveries that were never handed over.
     """
 
     events: int = 0
@@ -53,6 +54,8 @@ class Counts:
     rejected: int = 0
     duplicates: int = 0
     listed: int = 0
+    capped: int = 0
+    muted: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(**{name: value + getattr(other, name) for name, value in asdict(self).items()})

@@ -26,13 +26,13 @@ from typing import TypeAlias
 from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 
-from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError, Problem
+from rankcast.model.errors import InvalidValueError, Problem
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, unique_subscribers
 from rankcast.spark.delivery.live_state import clean
 from rankcast.spark.delivery.stage import INPUT_SCHEMA
 from rankcast.spark.delivery.unpacked_rows import check_carried, notifications_of, outputs_of
-from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, needs_hub
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packing import PackTask
 from rankcast.spark.matching.shipping import AudienceSource, give_back, shipped
 from rankcast.spark.matching.top_subscribers import TopSubscribers
@@ -92,8 +92,6 @@ class Pipeline:
 
     def _take(self, subscribers: Subscribers) -> None:
         if isinstance(subscribers, CompiledSubscribers):
-            if subscribers.needs_hub is not None:
-                raise InvalidSubscriptionError(subscribers.needs_hub)
             self._audience = subscribers
         elif isinstance(subscribers, ChangingSubscribers):
             self._source = subscribers.source
@@ -110,8 +108,6 @@ class Pipeline:
 
     def _checked(self, subscriber: Subscriber) -> Subscriber:
         """Return a subscriber under the schema; raise when a filter or a relevance does not fit it."""
-        if (unfit := needs_hub(subscriber)) is not None:
-            raise InvalidSubscriptionError(unfit)
         if self.schema is None:
             return subscriber
         owned = tuple(subscription.under(self.schema) for subscription in subscriber.subscriptions)

@@ -24,8 +24,9 @@ from pyspark.sql import SparkSession
 
 from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.handovers import PLAIN, Handover
 from rankcast.delivery.stream.shards import Shard
-from rankcast.model.policies import AT_ONCE, Notify, Policy, Sliding
+from rankcast.model.policies import Policy, Sliding
 from rankcast.model.times import NEVER
 from rankcast.spark.delivery.stage import INPUT_SCHEMA, deliver_packed
 from rankcast.spark.delivery.state import MessageKind
@@ -58,9 +59,9 @@ class DeliveryWork:
         """Return the policies of a shard's queues."""
         return 0, [self.policy] * len(range(shard, self.queues, shards))
 
-    def handovers(self, shard: int, shards: int) -> Sequence[Notify]:
+    def handovers(self, shard: int, shards: int) -> Sequence[Handover]:
         """Return that all of them are handed over at once."""
-        return [AT_ONCE] * len(range(shard, self.queues, shards))
+        return [PLAIN] * len(range(shard, self.queues, shards))
 
     def chunks(self, batch: int) -> Iterator[tuple[int, MatchBatch]]:
         """Return the chunks of a batch by shard, always the same for its number."""

@@ -122,6 +122,10 @@ class CapTable:
         """Whether there are caps."""
         return len(self._lines) > 0
 
+    def has(self, queue: int) -> bool:
+        """Whether a queue has caps."""
+        return bool(self._starts[queue] < self._starts[queue + 1])
+
     def grow(self, queues: int) -> None:
         """Add queues without caps."""
         self._queues += queues

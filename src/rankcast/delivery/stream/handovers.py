@@ -1,21 +1,42 @@
 """How what the queues of a shard deliver is handed over: at once, in digests, or never, because it is read on demand.
 
 What is for a digest waits in the shard until the digest's instant is over, so that who leaves before it gets none of
-it. Cost: a pass over the deliveries of queues with digests, and one step of a calendar for each instant among them.
+it. Nothing is handed over before the instant until which a subscriber is muted. Cost: a pass over the deliveries of
+queues with digests, and one step of a calendar for each instant among them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
+from msgspec import Struct
 
 from rankcast.arrays import Array
 from rankcast.delivery.rules.policies import handed_over_ticks
 from rankcast.language.lossless import from_plain, to_plain
 from rankcast.model.errors import InvalidValueError, RankcastError
 from rankcast.model.policies import AT_ONCE, AtOnce, Digest, Notify, OnDemand
+from rankcast.model.subscriptions import Subscriber
+from rankcast.model.times import FIRST_INSTANT, microseconds
+
+
+class Handover(Struct, frozen=True, omit_defaults=True):
+    """How the deliveries of a queue are handed over: when, and from when on."""
+
+    notify: Notify = AT_ONCE
+    muted_until: datetime | None = None
+
+    @classmethod
+    def of(cls, subscriber: Subscriber) -> Handover:
+        """Return that of a subscriber's queues."""
+        return cls(subscriber.handover, subscriber.muted_until)
+
+
+PLAIN = Handover()
+"""At once and always."""
 
 
 @dataclass(slots=True)
@@ -23,24 +44,24 @@ class Handovers:
     """The ways in which queues are handed over, and the number of each queue's; the first way is at once."""
 
     number: Array
-    ways: list[Notify] = field(default_factory=lambda: [AT_ONCE])
+    ways: list[Handover] = field(default_factory=lambda: [PLAIN])
 
     @classmethod
-    def of(cls, notify: Iterable[Notify]) -> Handovers:
+    def of(cls, handovers: Iterable[Handover]) -> Handovers:
         """Return those of queues, in their order."""
         made = cls(np.zeros(0, np.int32))
-        made.number = np.array([made._number(way) for way in notify], np.int32)
+        made.number = np.array([made._number(way) for way in handovers], np.int32)
         return made
 
-    def _number(self, way: Notify) -> int:
+    def _number(self, way: Handover) -> int:
         if way not in self.ways:
             self.ways.append(way)
         return self.ways.index(way)
 
-    def __getitem__(self, queue: int) -> Notify:
+    def __getitem__(self, queue: int) -> Handover:
         return self.ways[int(self.number[queue])]
 
-    def __setitem__(self, queue: int, way: Notify) -> None:
+    def __setitem__(self, queue: int, way: Handover) -> None:
         self.number[queue] = self._number(way)
 
     def grow(self, queues: int) -> None:
@@ -49,30 +70,36 @@ class Handovers:
 
     def are(self, kind: type[AtOnce | Digest | OnDemand]) -> Array:
         """Return which queues are handed over in this way."""
-        chosen: Array = np.isin(self.number, [at for at, way in enumerate(self.ways) if isinstance(way, kind)])
+        chosen: Array = np.isin(self.number, [at for at, way in enumerate(self.ways) if isinstance(way.notify, kind)])
         return chosen
+
+    def are_muted(self, queue: Array, instants: Array) -> Array:
+        """Return which deliveries of these queues fall due while their subscribers are muted."""
+        ends = [FIRST_INSTANT if way.muted_until is None else microseconds(way.muted_until) for way in self.ways]
+        muted: Array = instants < np.array(ends, np.int64)[self.number[queue]]
+        return muted
 
     def instants(self, queue: Array, is_period: Array, time: Array) -> Array:
         """Return when deliveries are handed over, given their queues, which of these have periods, and their times."""
         number = self.number[queue]
         found: Array = time if not number.any() else time.copy()
         for at, way in enumerate(self.ways):
-            for of_period in (False, True):
-                rows = np.flatnonzero((number == at) & (is_period == of_period)) if isinstance(way, Digest) else ()
+            for of_period in (False, True) if isinstance(way.notify, Digest) else ():
+                rows = np.flatnonzero((number == at) & (is_period == of_period))
                 if len(rows):
                     delivered, places = np.unique(time[rows], return_inverse=True)
-                    handed = [handed_over_ticks(way, of_period, instant) for instant in delivered.tolist()]
+                    handed = [handed_over_ticks(way.notify, of_period, instant) for instant in delivered.tolist()]
                     found[rows] = np.array(handed, np.int64)[places]
         return found
 
     def to_plain(self) -> list[object]:
         """Return the ways as plain data."""
-        return [to_plain(way, Notify) for way in self.ways]
+        return [to_plain(way, Handover) for way in self.ways]
 
     @classmethod
     def from_plain(cls, number: Array, ways: list[object]) -> Handovers:
         """Return what plain data says; raise InvalidValueError for ways that are none."""
         try:
-            return cls(number, [from_plain(way, Notify, "handover") for way in ways])
+            return cls(number, [from_plain(way, Handover, "handover") for way in ways])
         except RankcastError as error:
             raise InvalidValueError(f"shard: {error}") from None

@@ -21,12 +21,13 @@ from rankcast.arrays import Array
 from rankcast.containers.container import Buffer, pack, unpack
 from rankcast.containers.expectations import Column, Columns, Range, check, check_texts
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.handovers import PLAIN, Handover
 from rankcast.language.lossless import decode, encode
 from rankcast.model.errors import InvalidValueError, RankcastError
-from rankcast.model.policies import AT_ONCE, Notify, Policy
+from rankcast.model.policies import Policy
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT
 
-KIND, VERSION = "queue changes", 3
+KIND, VERSION = "queue changes", 4
 
 CHANGES: Columns = {
     "queue": Column(np.int64, "changes", Range()),
@@ -35,8 +36,8 @@ CHANGES: Columns = {
     "policy": Column(np.uint8, "bytes of policies"),
     "ranking.starts": Column(np.int64, "changes", starts="bytes of rankings"),
     "ranking": Column(np.uint8, "bytes of rankings"),
-    "notify.starts": Column(np.int64, "changes", starts="bytes of ways to notify"),
-    "notify": Column(np.uint8, "bytes of ways to notify"),
+    "handover.starts": Column(np.int64, "changes", starts="bytes of handovers"),
+    "handover": Column(np.uint8, "bytes of handovers"),
 }
 """What is expected of the arrays of changes."""
 
@@ -44,15 +45,14 @@ CHANGES: Columns = {
 class QueueChange(NamedTuple):
     """From a time on (microseconds since 1970), a queue of the shard has a policy; with None it is gone.
 
-    `ranking` says how the events that it holds are ranked from then on (`Reranking`); empty: as they are. `notify` says
-    how it is handed over.
+    `ranking` says how the events that it holds are ranked from then on (`Reranking`); empty: as they are.
     """
 
     queue: int
     time: int
     policy: Policy | None
     ranking: str = ""
-    notify: Notify = AT_ONCE
+    handover: Handover = PLAIN
 
 
 def pack_changes(changes: Iterable[QueueChange]) -> bytes:
@@ -74,20 +74,20 @@ def changes_to_arrays(changes: Iterable[QueueChange]) -> dict[str, Array]:
         "time": np.array([change.time for change in listed], np.int64),
         **Ragged.of_texts(policies).to_arrays("policy"),
         **Ragged.of_texts(change.ranking for change in listed).to_arrays("ranking"),
-        **Ragged.of_texts(stated_text(change.notify, Notify, AT_ONCE) for change in listed).to_arrays("notify"),
+        **Ragged.of_texts(stated_text(change.handover, Handover, PLAIN) for change in listed).to_arrays("handover"),
     }
 
 
 def changes_from_arrays(arrays: Mapping[str, Array]) -> list[QueueChange]:
     """Return the changes of named arrays."""
     check(KIND, arrays, CHANGES)
-    texts = [Ragged.from_arrays(name, arrays) for name in ("policy", "ranking", "notify")]
+    texts = [Ragged.from_arrays(name, arrays) for name in ("policy", "ranking", "handover")]
     for column in texts:
         check_texts(KIND, column.starts, column.values)
     columns = (arrays["queue"].tolist(), arrays["time"].tolist(), *(column.texts() for column in texts))
     return [
-        QueueChange(queue, time, stated_from(policy, Policy, None), ranking, stated_from(notify, Notify, AT_ONCE))
-        for queue, time, policy, ranking, notify in zip(*columns, strict=True)
+        QueueChange(queue, time, stated_from(policy, Policy, None), ranking, stated_from(handover, Handover, PLAIN))
+        for queue, time, policy, ranking, handover in zip(*columns, strict=True)
     ]
 
 
@@ -101,7 +101,7 @@ def check_change(change: QueueChange) -> None:
 
 @lru_cache
 def stated_text(stated: object, declared: Any, usual: object) -> str:
-    """Return a policy, or a way to notify, as text: what is usual as nothing."""
+    """Return a policy, or a handover, as text: what is usual as nothing."""
     return "" if stated == usual else encode(stated, declared).decode()
 
 

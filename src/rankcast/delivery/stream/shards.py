@@ -20,6 +20,7 @@ often the watermark moved: an engine that waits gives the result of one that see
 - Changes of queues act in event time (`queue_changes`), and come first at their instant; a change before the watermark
   acts at the watermark. So nothing is done that is due at the watermark itself, such as the end of a period.
 - What is for a digest (`handovers`) waits until the watermark is past that; who has gone by then gets none of it.
+- Caps and subscribers who are muted withhold what falls due (`withheld`); a change of either acts at its time.
 - `to_bytes` packs all state, waiting rows included; what `from_bytes` returns goes on as if nothing had happened. It
   refuses bytes of another kind, damaged or contradicting themselves. They have, as arrays:
 
@@ -28,6 +29,7 @@ often the watermark moved: an engine that waits gives the result of one that see
       waiting.*     rows that wait, all that are written down together
       dense0.* ...  rows that wait and are not written down, each part as a match batch
       changes.*     changes of queues that are still to come
+      caps.*        what has counted in the caps of queues, if there are any
       gathered.*    deliveries that wait for their digest
 
 Cost: a counting sort of what is released, one kernel call for the queues; no Python per row. Rows that repeat an
@@ -47,6 +49,7 @@ from msgspec import structs
 from rankcast.arrays import Array
 from rankcast.containers.container import pack, prefixed, under, unpack
 from rankcast.containers.expectations import Column, Columns, Range, below, check, fail_where
+from rankcast.delivery.engine.caps import CapTable
 from rankcast.delivery.engine.contents import Contents
 from rankcast.delivery.engine.layout import GONE, HELD, LINE, PERIODIC
 from rankcast.delivery.engine.queue_table import ArrivalRows, Deliveries, Live, QueueTable
@@ -54,7 +57,7 @@ from rankcast.delivery.rules.policies import changed_queue
 from rankcast.delivery.rules.queues import Candidate
 from rankcast.delivery.stream.batches import SET_COLUMNS, DeliveryBatch, ListBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
-from rankcast.delivery.stream.handovers import Handovers
+from rankcast.delivery.stream.handovers import PLAIN, Handover, Handovers
 from rankcast.delivery.stream.kernels import first_due, mark_held, recognised, rows_in_order, without_repeats
 from rankcast.delivery.stream.known_events import NONE, KnownEvents, RecentArrivals, recalled, repeats_known
 from rankcast.delivery.stream.matched_sets import CODE_BITS, CODES, SETS, MatchedSets
@@ -68,10 +71,10 @@ from rankcast.delivery.stream.queue_changes import (
 from rankcast.delivery.stream.unfiltered import NO_ROWS, MatchRows
 from rankcast.delivery.stream.waiting_rows import PendingRows, release_steps, rounds_of
 from rankcast.model.errors import InvalidEventError, InvalidValueError
-from rankcast.model.policies import ALL_MATCHES, AT_ONCE, Notify, OnDemand, Policy, diversity_of
+from rankcast.model.policies import ALL_MATCHES, OnDemand, Policy, attributes_counted, diversity_of
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER, instant_of
 
-KIND, VERSION = "shard", 4
+KIND, VERSION = "shard", 5
 
 _NO_NUMBERS = np.zeros(0, np.int64)
 NO_ARRIVALS = ArrivalRows(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, np.zeros(0))
@@ -111,10 +114,11 @@ class _Delivered:
     """What is delivered while time passes.
 
     A notice says what an event was when it was delivered, and when it is handed over. So where a queue changes that,
-    notices are made first of what it has delivered by then.
+    notices are made first of what it has delivered by then; `handed_over` are those that have left caps behind.
     """
 
     found: list[Deliveries] = dataclasses.field(default_factory=list)
+    handed_over: list[DeliveryBatch] = dataclasses.field(default_factory=list)
 
     def taken(self, queues: Array) -> Deliveries | None:
         """Give up the deliveries of some queues that no notices were made of; None when there are none."""
@@ -139,9 +143,10 @@ class Shard:
     (0, ['a'])
     """
 
-    def __init__(self, queues: QueueTable, recall: Array, lateness: int, handovers: Handovers) -> None:
+    def __init__(self, queues: QueueTable, recall: Array, lateness: int, handovers: Handovers, caps: CapTable) -> None:
         self._queues = queues
         self._handovers = handovers
+        self._caps = caps
         self._gathered = NO_NOTICES
         self._listed = np.zeros(len(recall), np.int64)
         self._recall = recall
@@ -159,22 +164,24 @@ class Shard:
         """What ranks again what queues hold, where a change asks for that; without it ranks stay what they are."""
         self.repeated = 0
         """How many repetitions were ignored since the shard was made or brought back."""
+        self.capped, self.muted = 0, 0
+        """How many deliveries were withheld since then."""
 
     @classmethod
     def of(
-        cls, policies: Iterable[Policy], *, notify: Iterable[Notify] = (), lateness: int = 0, version: int = 0
+        cls, policies: Iterable[Policy], *, handovers: Iterable[Handover] = (), lateness: int = 0, version: int = 0
     ) -> Self:
         """Return a shard whose queues have seen nothing; the lateness is in microseconds.
 
-        `notify` says how each queue is handed over; without it, all at once. `version` is the caller's: which version
-        of the subscribers the queues are of.
+        `handovers` says how each queue is handed over; without it, all at once and always. `version` is the caller's:
+        which version of the subscribers the queues are of.
         """
         listed = list(policies)
         if lateness < 0:
             raise InvalidValueError(f"lateness: {lateness} microseconds; expected at least 0")
         recall = np.array([recalled(policy, lateness) for policy in listed], np.int64)
-        handovers = Handovers.of(list(notify) or [AT_ONCE] * len(listed))
-        made = cls(QueueTable.of(listed), recall, lateness, handovers)
+        ways = Handovers.of(list(handovers) or [PLAIN] * len(listed))
+        made = cls(QueueTable.of(listed), recall, lateness, ways, CapTable.of(listed))
         made.version = version
         return made
 
@@ -336,6 +343,7 @@ class Shard:
             **(prefixed("gathered.", self._gathered.to_arrays()) if len(self._gathered) else {}),
             **({"handover": self._handovers.number} if self._handovers.number.any() else {}),
             **({"listed": self._listed} if self._listed.any() else {}),
+            **(prefixed("caps.", self._caps.to_arrays(self._watermark)) if self._caps else {}),
             **queues,
         }
         for at, part in enumerate(dense):
@@ -354,7 +362,9 @@ class Shard:
         batches = [MatchBatch.from_arrays(under(f"{name}.", arrays) | sets) for name in _parts(about.dense, arrays)]
         none = np.zeros(len(table), np.int64)
         handovers = Handovers.from_plain(arrays.get("handover", none.astype(np.int32)), about.handovers)
-        made = cls(table, arrays["recall"], about.lateness, handovers)
+        counted = under("caps.", arrays)
+        caps = CapTable.from_arrays(counted, len(table)) if counted else CapTable(len(table))
+        made = cls(table, arrays["recall"], about.lateness, handovers, caps)
         made._listed = arrays.get("listed", none)
         if gathered := under("gathered.", arrays):
             made._gathered = DeliveryBatch.from_arrays(gathered)
@@ -500,17 +510,28 @@ class Shard:
             own = [change for change in changes if change.time == time]
             chosen = np.array([change.queue for change in own], np.int64)
             delivered.found.append(self._queues.advance_before(time, contents, chosen))
-            ways = [(change, {change.notify, self._handovers[change.queue]}) for change in own]
-            self._notice([change.queue for change, way in ways if change.ranking or way != {AT_ONCE}], delivered)
+            ways = [(change, {change.handover, self._handovers[change.queue]}) for change in own]
+            limited = [change.queue for change in own if self._limits(change)]
+            plain = {change.queue for change, way in ways if way == {PLAIN} and not change.ranking}
+            self._notice([queue for queue in chosen.tolist() if queue not in plain.difference(limited)], delivered)
+            if limited:
+                delivered.handed_over.append(self._handed_over(time, np.array(limited, np.int64)))
             for change in own:
                 self._gone[change.queue] = change.policy is None
-                self._handovers[change.queue] = change.notify
+                self._handovers[change.queue] = change.handover
+                self._caps.change(change.queue, change.policy)
                 if change.policy is None:
                     self._queues.clear(change.queue)
                     is_void = (self._gathered.queue == change.queue) & (self._gathered.instants >= time)
                     self._gathered = self._gathered.chosen(np.flatnonzero(~is_void))
                 else:
                     self._change(change, change.policy)
+
+    def _limits(self, change: QueueChange) -> bool:
+        """Whether something may be withheld of what a queue delivers before a change, or after it."""
+        ways = change.handover, self._handovers[change.queue]
+        is_capped = self._caps.has(change.queue) or (change.policy is not None and bool(change.policy.at_most))
+        return is_capped or any(way.muted_until is not None for way in ways)
 
     def _change(self, change: QueueChange, policy: Policy) -> None:
         """Let a queue go on under another policy, with what it holds ranked again if the change says how."""
@@ -519,6 +540,13 @@ class Shard:
         queue = changed_queue(self._queues.get(change.queue), policy, now, reranked)
         self._queues.put(change.queue, queue, policy)
         self._recall[change.queue] = recalled(policy, self._lateness)
+        waiting = np.flatnonzero(self._gathered.queue == change.queue)
+        if change.ranking and self.reranking is not None and attributes_counted(policy) and len(waiting):
+            rows = self._gathered.chosen(waiting)
+            events = self.reranking.ranked(change.ranking, policy, rows.events).events
+            counted = dataclasses.replace(rows.events, attributes=events.attributes, values=events.values)
+            others = self._gathered.chosen(np.flatnonzero(self._gathered.queue != change.queue))
+            self._gathered = DeliveryBatch.joined([others, dataclasses.replace(rows, events=counted)])
 
     def _reranked(self, change: QueueChange, policy: Policy) -> Callable[[Candidate], Candidate | None] | None:
         """Return how each event that a queue holds is ranked from now on, worked out for all of them together."""
@@ -553,6 +581,7 @@ class Shard:
         policies = [ALL_MATCHES] * (change.queue - len(self)) + [change.policy or ALL_MATCHES]
         self._queues.grow(policies)
         self._handovers.grow(len(policies))
+        self._caps.grow(len(self))
         self._listed = np.concatenate([self._listed, np.zeros(len(policies), np.int64)])
         self._recall = np.concatenate([self._recall, [recalled(policy, self._lateness) for policy in policies]])
         self._gone = np.concatenate([self._gone, np.array([*[True] * (len(policies) - 1), False])])
@@ -575,14 +604,35 @@ class Shard:
     def _settled(self, delivered: _Delivered) -> DeliveryBatch:
         """Return the notices of a release and forget what is no longer needed, once it has become much."""
         notices = self._notices(delivered.found)
-        if len(self._gathered) or notices.handed_over is not None:
-            notices = DeliveryBatch.joined([self._gathered, notices])
-            order = np.lexsort((notices.instants, notices.queue))
-            is_due = notices.instants[order] < self._watermark
-            notices, self._gathered = notices.chosen(order[is_due]), notices.chosen(order[~is_due])
+        if len(self._gathered) or notices.handed_over is not None or self._caps:
+            self._gathered = DeliveryBatch.joined([self._gathered, notices])
+            notices = self._handed_over(self._watermark)
+        if delivered.handed_over:
+            notices = DeliveryBatch.joined([*delivered.handed_over, notices])
         if len(self._known) > 2 * self._needed + FEWEST_KNOWN:
             self._forget()
         return notices
+
+    def _handed_over(self, before: int, queues: Array | None = None) -> DeliveryBatch:
+        """Hand over what is due before an instant, of some queues or of all, as far as nothing withholds it."""
+        notices = self._gathered
+        order = np.lexsort((notices.instants, notices.queue))
+        is_due = notices.instants[order] < before
+        if queues is not None:
+            is_due &= np.isin(notices.queue[order], queues)
+        due, self._gathered = notices.chosen(order[is_due]), notices.chosen(order[~is_due])
+        is_muted = self._handovers.are_muted(due.queue, due.instants)
+        if is_muted.any():
+            self.muted += int(is_muted.sum())
+            due = due.chosen(np.flatnonzero(~is_muted))
+        if not self._caps:
+            return due
+        attributes, values = due.events.attributes, due.events.values
+        contents = Contents(_NO_NUMBERS, attributes.starts, attributes.values, values.values)
+        event = due.event.astype(np.int64)
+        is_capped = self._caps.hand_over(due.queue.astype(np.int64), due.instants, event, contents)
+        self.capped += int(is_capped.sum())
+        return due.chosen(np.flatnonzero(~is_capped)) if is_capped.any() else due
 
     def _notice(self, queues: list[int], delivered: _Delivered) -> None:
         """Make the notices of what some queues have delivered, before they change."""

@@ -32,7 +32,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from rankcast.arrays import Array
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
-from rankcast.model.errors import InvalidEventError, InvalidSubscriptionError, UnknownIdError, shown
+from rankcast.model.errors import InvalidEventError, UnknownIdError, shown
 from rankcast.ranking.batch import RankedRows
 from rankcast.spark.delivery.live_state import clean
 from rankcast.spark.delivery.stage import INPUT_SCHEMA
@@ -88,8 +88,6 @@ def deliver_outputs(
     """
     if isinstance(audience, CompiledSubscribers) and audience.queues.wanted_content and CONTENT not in matches.columns:
         raise InvalidEventError(NO_CONTENT)
-    if isinstance(audience, CompiledSubscribers) and audience.needs_hub is not None:
-        raise InvalidSubscriptionError(audience.needs_hub)
     clean()
     chosen = _columns(matches, carry)
     source = audience.source if isinstance(audience, ChangingSubscribers) else source_of(audience, matches.sparkSession)

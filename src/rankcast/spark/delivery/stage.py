@@ -53,9 +53,10 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from rankcast.delivery.stream.batches import MatchBatch
+from rankcast.delivery.stream.handovers import Handover
 from rankcast.delivery.stream.shards import Shard
 from rankcast.model.errors import InvalidValueError
-from rankcast.model.policies import Notify, Policy
+from rankcast.model.policies import Policy
 from rankcast.model.times import TICK
 from rankcast.spark.delivery.live_state import live_shard, query_folder
 from rankcast.spark.delivery.state import (
@@ -106,7 +107,7 @@ class QueuePolicies(Protocol):
     def policies(self, shard: int, shards: int) -> tuple[int, Sequence[Policy]]:
         """Return the version of the subscribers and, in the order of their numbers there, the policies of queues."""
 
-    def handovers(self, shard: int, shards: int) -> Sequence[Notify]:
+    def handovers(self, shard: int, shards: int) -> Sequence[Handover]:
         """Return how these queues are handed over."""
 
 
@@ -142,7 +143,7 @@ def has_watermark(frame: DataFrame) -> bool:
 
 def _new_shard(queues: QueuePolicies, shard: int, shards: int, lateness: int) -> Shard:
     version, policies = queues.policies(shard, shards)
-    return Shard.of(policies, notify=queues.handovers(shard, shards), lateness=lateness, version=version)
+    return Shard.of(policies, handovers=queues.handovers(shard, shards), lateness=lateness, version=version)
 
 
 class Delivery(StatefulProcessor):
@@ -249,8 +250,9 @@ def packed_rows(outcome: ShardAnswer, shard: int) -> Iterator[tuple[int, bytes]]
     if len(outcome.late):
         yield int(MessageKind.LATE), MatchBatch.of_events(outcome.late).to_bytes()
     repeated = outcome.repeated_late + (outcome.repeated if shard == 0 else 0)  # all shards ignore the same ones
-    if repeated:
-        yield int(MessageKind.COUNTS), json.dumps({"duplicates": repeated}).encode()
+    counts = {"duplicates": repeated, "capped": outcome.capped, "muted": outcome.muted}
+    if any(counts.values()):
+        yield int(MessageKind.COUNTS), json.dumps(counts).encode()
 
 
 def _output(shard: int, kind: int, data: bytes) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ it, or not at all.
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -80,7 +81,8 @@ class ShardAnswer:
     """What a shard answers to an input.
 
     `repeated` says how many repetitions of events it ignored, as every shard does; `repeated_late` how many that would
-    have been its to report as late. `lists` are those that are read on demand, as far as they have changed.
+    have been its to report as late. `lists` are those that are read on demand, as far as they have changed. `capped`
+    and `muted` count deliveries that are never handed over.
     """
 
     notices: tuple[DeliveryBatch, ...]
@@ -88,6 +90,8 @@ class ShardAnswer:
     repeated: int = 0
     repeated_late: int = 0
     lists: ListBatch | None = None
+    capped: int = 0
+    muted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class ShardInput:
 
     def apply(self, shard: Shard) -> ShardAnswer:
         """Give a shard its input: time passes first, queues change, rows come, and time passes or is at its end."""
-        before, shard.reranking = shard.repeated, RERANKING
+        before, shard.reranking = (shard.repeated, shard.capped, shard.muted), RERANKING
         notices = [shard.advance(self.watermark)] if self.watermark > shard.watermark else []
         by_kind: dict[int, list[bytes]] = {MessageKind.CHUNK: [], MessageKind.CHANGES: [], MessageKind.END: []}
         for kind, data in self.rows:
@@ -127,7 +131,8 @@ class ShardInput:
             notices.append(shard.advance((newest - shard.lateness) // MILLISECOND * MILLISECOND))
         notified = tuple(batch for batch in notices if len(batch))
         lists = lists if by_kind[MessageKind.END] else shard.lists()
-        return ShardAnswer(notified, reported, shard.repeated - before, len(late) - len(reported), lists)
+        repeated, capped, muted = map(operator.sub, (shard.repeated, shard.capped, shard.muted), before)
+        return ShardAnswer(notified, reported, repeated, len(late) - len(reported), lists, capped, muted)
 
     def to_bytes(self) -> bytes:
         """Return the input, packed."""

@@ -57,6 +57,8 @@ _UNPACKED = pa.schema(
         ("events", pa.int64()),
         ("matches", pa.int64()),
         ("duplicates", pa.int64()),
+        ("capped", pa.int64()),
+        ("muted", pa.int64()),
         (CARRIED, pa.string()),
     ]
 )

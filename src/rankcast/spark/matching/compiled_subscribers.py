@@ -40,15 +40,16 @@ from rankcast.containers.container import Container, prefixed, under
 from rankcast.containers.expectations import Column, Columns, Range, below, check, check_texts, fail_where
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.delivery.stream.event_tables import Ragged
+from rankcast.delivery.stream.handovers import Handover
 from rankcast.language.lossless import from_plain, to_plain
 from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index, Reader
 from rankcast.model.errors import InvalidMessageError, InvalidValueError, UnknownIdError, shown
-from rankcast.model.policies import Notify, Policy
+from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.batch_table import COSINE, NONE, RANK_COLUMNS, RankingTable, RankTable
 from rankcast.storage.index_files import index_from_arrays, index_to_arrays, load_arrays, save_arrays
-from rankcast.storage.subscribers.settings import notify_to_document, policy_to_document
+from rankcast.storage.subscribers.settings import policy_to_document
 from rankcast.storage.text_files import invalid_file
 
 KIND, VERSION = "audience", 3
@@ -82,7 +83,7 @@ class CompiledQueues:
     policies: tuple[Policy, ...]
     """The different policies, by the numbers in `policy`."""
     handover: Array
-    handovers: tuple[Notify, ...]
+    handovers: tuple[Handover, ...]
     """The different ways to be notified, by the numbers in `handover`."""
     name_start: Array
     name: Ragged
@@ -104,7 +105,7 @@ class CompiledQueues:
         queue: list[int] = []
         position: list[int] = []
         for subscriber in subscribers:
-            policies, way = subscriber.policies, ways.setdefault(subscriber.handover, len(ways))
+            policies, way = subscriber.policies, ways.setdefault(Handover.of(subscriber), len(ways))
             for own, wanted in policies.items():
                 known.setdefault(wanted, len(known))
                 if keys.setdefault(QueueKey(subscriber.id, own), len(keys)) == len(names):
@@ -131,7 +132,7 @@ class CompiledQueues:
         """Return the policies of the queues of a shard: those whose number is `shard` modulo `shards`, in order."""
         return [self.policies[number] for number in self.policy[shard::shards].tolist()]
 
-    def handovers_of(self, shard: int, shards: int) -> list[Notify]:
+    def handovers_of(self, shard: int, shards: int) -> list[Handover]:
         """Return how the queues of a shard are handed over, in order."""
         return [self.handovers[number] for number in self.handover[shard::shards].tolist()]
 
@@ -170,7 +171,7 @@ class CompiledQueues:
     def fingerprint(self) -> int:
         """A number below 0 that other queues (keys, order, policies, ways, names) do not have: 62 bits of a digest."""
         policies = [policy_to_document(self.policy_of(queue)) for queue in range(len(self))]
-        ways = [notify_to_document(way) for way in self.handovers_of(0, 1)]
+        ways = [to_plain(way, Handover) for way in self.handovers_of(0, 1)]
         digest = hashlib.sha256(json.dumps([policies, ways]).encode())
         for texts in (self.subscriber, self.subscription, self.name):
             digest.update(texts.starts.tobytes())
@@ -205,8 +206,6 @@ class CompiledSubscribers:
     position: Array
     """By subscription number: the position of its name within its queue."""
     queues: CompiledQueues
-    needs_hub: str | None = None
-    """Why these subscribers can be matched but not notified by a pipeline, if that is so."""
     apart: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     """Subscriptions that every event matches, which are not in the index; see `takes_everything`."""
 
@@ -227,8 +226,7 @@ class CompiledSubscribers:
         left_out = set(kept_out.tolist())
         entries = [entry for entry in _entries(subscribers) if entry.number not in left_out]
         ranking = RankingTable.of(subscribers, queue.tolist())
-        unfit = next(filter(None, map(needs_hub, subscribers)), None)
-        return CompiledSubscribers(Index(entries), ranking, position, queues, unfit, kept_out)
+        return CompiledSubscribers(Index(entries), ranking, position, queues, kept_out)
 
     @property
     def subscribers(self) -> int:
@@ -313,8 +311,7 @@ class CompiledSubscribers:
             "numbers": self.ranking.numbers,
             "vectors": self.ranking.vectors,
             "policies": [to_plain(policy, Policy) for policy in queues.policies],
-            "handovers": [to_plain(way, Notify) for way in queues.handovers],
-            "needs_hub": self.needs_hub,
+            "handovers": [to_plain(way, Handover) for way in queues.handovers],
             "mark": secrets.token_hex(16),
         }
         save_arrays(folder / FILE, KIND, VERSION, arrays | segments, metadata)
@@ -337,7 +334,6 @@ class _About(msgspec.Struct):
     vectors: tuple[str, ...]
     policies: list[Any]
     handovers: list[Any]
-    needs_hub: str | None
 
 
 COLUMNS: Columns = {
@@ -359,7 +355,7 @@ COLUMNS: Columns = {
 def _from_arrays(saved: Container) -> CompiledSubscribers:
     arrays, about = saved.arrays, saved.about(_About)
     policies = tuple(from_plain(plain, Policy, "policy") for plain in about.policies)
-    handovers = tuple(from_plain(plain, Notify, "notify") for plain in about.handovers)
+    handovers = tuple(from_plain(plain, Handover, "handover") for plain in about.handovers)
     sizes = check(KIND, arrays, COLUMNS, {"policies": len(policies), "handovers": len(handovers)})
     texts = {name: Ragged.from_arrays(name, arrays) for name in ("subscriber", "subscription", "name")}
     for name, column in texts.items():
@@ -387,7 +383,6 @@ def _from_arrays(saved: Container) -> CompiledSubscribers:
         RankingTable(table, about.numbers, about.vectors),
         arrays["position"],
         queues,
-        about.needs_hub,
         arrays["apart"],
     )
 
@@ -412,14 +407,6 @@ def loaded(folder: Path) -> CompiledSubscribers:
     while len(_kept) > KEPT:
         del _kept[next(iter(_kept))]
     return found
-
-
-def needs_hub(subscriber: Subscriber) -> str | None:
-    """Return why a subscriber cannot be notified by a pipeline; None when it can."""
-    if any(policy.at_most for policy in subscriber.policies.values()) or subscriber.muted_until is not None:
-        what = "muted_until" if subscriber.muted_until is not None else "at_most"
-        return f"subscriber {shown(subscriber.id)}: {what} needs a hub; on Spark everything delivered is put out"
-    return None
 
 
 def takes_everything(subscriber: Subscriber, own: Subscription) -> bool:

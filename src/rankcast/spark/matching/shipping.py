@@ -20,9 +20,10 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from rankcast.delivery.stream.handovers import Handover
 from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.errors import InvalidFileError
-from rankcast.model.policies import Notify, Policy
+from rankcast.model.policies import Policy
 from rankcast.spark.matching.compiled_subscribers import FILE, KIND, VERSION, CompiledSubscribers, loaded
 from rankcast.storage.index_files import load_arrays
 from rankcast.storage.writing import replacing
@@ -41,7 +42,7 @@ class AudienceSource(Protocol):
     def policies(self, shard: int, shards: int) -> tuple[int, list[Policy]]:
         """Return the policies with which the queues of a shard begin, and the version of that."""
 
-    def handovers(self, shard: int, shards: int) -> list[Notify]:
+    def handovers(self, shard: int, shards: int) -> list[Handover]:
         """Return how the queues of a shard are handed over when they begin."""
 
     def changes(self, shards: int) -> tuple[int, dict[int, list[QueueChange]]] | None:
@@ -73,7 +74,7 @@ class SavedAudience:
         version, audience = self.current()
         return version, audience.queues.policies_of(shard, shards)
 
-    def handovers(self, shard: int, shards: int) -> list[Notify]:
+    def handovers(self, shard: int, shards: int) -> list[Handover]:
         """Return how the queues of a shard are handed over."""
         return self.current()[1].queues.handovers_of(shard, shards)
 

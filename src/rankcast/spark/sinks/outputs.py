@@ -54,7 +54,7 @@ COLUMNS: Mapping[Output, Sequence[str]] = {
 }
 """The columns of each output, as far as a batch has them; further ones are those that are carried along."""
 
-COUNTED = ("events", "matches", "duplicates")
+COUNTED = ("events", "matches", "duplicates", "capped", "muted")
 """The columns of rows that only count, as far as a batch has them."""
 
 

@@ -20,9 +20,10 @@ from urllib.parse import unquote, urlparse
 
 from pyspark import TaskContext
 
+from rankcast.delivery.stream.handovers import Handover
 from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.model.errors import InvalidFileError, RankcastError, shown
-from rankcast.model.policies import Notify, Policy
+from rankcast.model.policies import Policy
 from rankcast.model.schema import Schema
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, loaded
 from rankcast.spark.metrics import SubscriberUpdates
@@ -85,7 +86,7 @@ class PinnedAudience:
         """
         return 0, self.current()[1].queues.policies_of(shard, shards)
 
-    def handovers(self, shard: int, shards: int) -> list[Notify]:
+    def handovers(self, shard: int, shards: int) -> list[Handover]:
         """Return how the queues of a shard are handed over when they begin, as of version 0."""
         return self.current()[1].queues.handovers_of(shard, shards)
 

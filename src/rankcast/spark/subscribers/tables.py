@@ -37,7 +37,6 @@ from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId, check_id
 from rankcast.model.times import EXPECTED_TIME, NEVER, format_time, microseconds, parse_time
 from rankcast.model.values import checked_value
-from rankcast.spark.matching.compiled_subscribers import needs_hub
 from rankcast.spark.subscribers.timelines import ALWAYS, Revision, Timeline, moment, timeline_of
 from rankcast.storage.documents import DocumentFormat, parse_document
 from rankcast.storage.subscribers.files import (
@@ -308,8 +307,7 @@ class RowReader:
         problems: list[Problem] = []
         try:
             found = subscribers_from_document(self._document(texts))
-            is_fit = not any(map(needs_hub, found.subscribers))
-            if len(found.subscribers) == len(texts) and not found.problems and is_fit:
+            if len(found.subscribers) == len(texts) and not found.problems:
                 self.subscribers.update(zip(texts, found.subscribers, strict=True))
                 return []
         except InvalidFileError:
@@ -321,7 +319,6 @@ class RowReader:
                 problems += (Problem(row.file, row.line, problem.message) for problem in error.problems)
                 continue
             problems += (Problem(row.file, row.line, found.message, found.warning) for found in alone.problems)
-            problems += (Problem(row.file, row.line, unfit) for unfit in map(needs_hub, alone.subscribers) if unfit)
             self.subscribers.update(zip([text], alone.subscribers, strict=False))
         return problems
 

@@ -29,15 +29,16 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rankcast.delivery.stream.handovers import PLAIN, Handover
 from rankcast.delivery.stream.queue_changes import stated_from, stated_text
 from rankcast.model.errors import InvalidFileError
-from rankcast.model.policies import AT_ONCE, Notify, Policy
+from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import SubscriberId
 from rankcast.spark.subscribers.timelines import Period, Timeline
 from rankcast.storage.text_files import invalid_file, unreadable
 from rankcast.storage.writing import create, replacing, sync
 
-FORMAT = 2
+FORMAT = 3
 VERSION_DIGITS, PIN_DIGITS = 8, 10
 ABOUT, TIMELINES, CHANGES, AUDIENCE = "version.json", "timelines.parquet", "changes.parquet", "audience"
 
@@ -48,7 +49,7 @@ _CHANGES = pa.schema(
         ("time", pa.int64()),
         ("policy", pa.string()),
         ("ranking", pa.string()),
-        ("notify", pa.string()),
+        ("handover", pa.string()),
     ]
 )
 
@@ -63,7 +64,7 @@ class VersionChange(NamedTuple):
     time: int
     policy: Policy | None
     ranking: str = ""
-    notify: Notify = AT_ONCE
+    handover: Handover = PLAIN
 
 
 class LateChange(NamedTuple):
@@ -120,8 +121,8 @@ class VersionFolder:
             periods = [(name, *period) for name, line in timelines.items() for period in line]
             pq.write_table(_table(periods, _TIMELINES), made / TIMELINES)
             listed = [
-                (queue, time, stated_text(policy, Policy, None), ranking, stated_text(notify, Notify, AT_ONCE))
-                for queue, time, policy, ranking, notify in changes
+                (queue, time, stated_text(policy, Policy, None), ranking, stated_text(handover, Handover, PLAIN))
+                for queue, time, policy, ranking, handover in changes
             ]
             pq.write_table(_table(listed, _CHANGES), made / CHANGES)
             save_audience(made / AUDIENCE)
@@ -163,8 +164,10 @@ class VersionFolder:
         table = self._read(number, CHANGES, _CHANGES)
         columns = (column.to_pylist() for column in table.columns)
         return [
-            VersionChange(queue, time, stated_from(policy, Policy, None), ranking, stated_from(notify, Notify, AT_ONCE))
-            for queue, time, policy, ranking, notify in zip(*columns, strict=True)
+            VersionChange(
+                queue, time, stated_from(policy, Policy, None), ranking, stated_from(handover, Handover, PLAIN)
+            )
+            for queue, time, policy, ranking, handover in zip(*columns, strict=True)
         ]
 
     def remove(self, number: int) -> None:

@@ -32,8 +32,8 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from rankcast.delivery.stream.handovers import PLAIN, Handover
 from rankcast.model.errors import InvalidFileError
-from rankcast.model.policies import AT_ONCE
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, SubscriberId
 from rankcast.model.times import NEVER, format_time
@@ -189,7 +189,7 @@ class Versions:
                 continue
             people = [self._reader.subscriber(period.document) for period in line]
             policies = [
-                {key: (policy, subscriber.handover) for key, policy in subscriber.policies.items()}
+                {key: (policy, Handover.of(subscriber)) for key, policy in subscriber.policies.items()}
                 for subscriber in people
             ]
             for key in dict.fromkeys(key for own in policies for key in own):
@@ -205,8 +205,8 @@ class Versions:
                         steps.setdefault(time, policy)
                 times = sorted(time for time in steps if time >= frontier)
                 for time in times:
-                    new, notify = steps[time] or (None, AT_ONCE)
-                    yield VersionChange(queue, time, new, rankings.get(time, ""), notify)
+                    new, handover = steps[time] or (None, PLAIN)
+                    yield VersionChange(queue, time, new, rankings.get(time, ""), handover)
 
     def _tell(self, about: About, changed: int) -> None:
         updates, late = self.counts.updates + (about.base is not None), self.counts.late_changes + len(about.late)
