@@ -18,8 +18,8 @@ from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import SubscriptionKey
-from rankcast.overlay.messages import Interest, ScoreCount
 from rankcast.overlay.broker_choice import Fit, best_broker, fit
+from rankcast.overlay.messages import Interest, ScoreCount
 from rankcast.overlay.routing.audiences import best_scores, chance, choose, levels, members, quotas, shares
 from rankcast.overlay.routing.interests import Record
 
