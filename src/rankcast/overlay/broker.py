@@ -124,7 +124,7 @@ class Broker:
             raise UnknownIdError(f"there is no neighbour at {shown(link)}")
         neighbour.is_up, neighbour.heard = False, min(neighbour.heard, now)
         neighbour.outbox.silence()
-        return self._without(frozenset({link}), self.publishing.unfinished, now)
+        return self._go_on_without(frozenset({link}), self.publishing.unfinished, now)
 
     def receive(self, data: bytes, link: str, now: datetime) -> list[Effect]:
         """Take a message in as bytes."""
@@ -149,14 +149,14 @@ class Broker:
     def tick(self, now: datetime) -> list[Effect]:
         """Let time pass: leases end, silent neighbours are lost, heartbeats go out, queues deliver."""
         effects: list[Effect] = []
-        for leased in self.leases.ends.ended(now):
+        for leased in self.leases.ends.take_ended(now):
             effects += self._end(leased)
         for link, neighbour in self.neighbours.items():
             if now - neighbour.heard > self.settings.link_lease:
                 effects += self._lose(link, neighbour, now)
             if neighbour.is_up and neighbour.beat <= now:
                 effects += self._beat(link, neighbour, now)
-        effects += self._without(None, self.count_ends.ended(now), now)
+        effects += self._go_on_without(None, self.count_ends.take_ended(now), now)
         return effects + list(self.subscribers.due(now))
 
     def finish(self) -> list[Effect]:
@@ -259,7 +259,7 @@ class Broker:
         connect = neighbour.inbox.ask()
         self.routing.begin(link)
         effects = self._send(self.routing.sweep(link))
-        effects += self._without(frozenset({link}), self.publishing.unfinished, now)
+        effects += self._go_on_without(frozenset({link}), self.publishing.unfinished, now)
         return [*effects, Send(link, connect)] if neighbour.is_up else effects
 
     # Clients
@@ -390,7 +390,7 @@ class Broker:
                 self.count_ends.put(Identity(message.source, message.id), now + 2 * self.settings.count_time)
         return effects
 
-    def _without(self, links: frozenset[str] | None, events: Iterable[Identity], now: datetime) -> list[Effect]:
+    def _go_on_without(self, links: frozenset[str] | None, events: Iterable[Identity], now: datetime) -> list[Effect]:
         """Go on with events without the counts of some links, or of all that have not answered."""
         effects: list[Effect] = []
         for identity in list(events):

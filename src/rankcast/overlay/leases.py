@@ -64,7 +64,7 @@ class Deadlines(Generic[Key]):
     >>> from datetime import UTC
     >>> deadlines, event = Deadlines(), ("/flats", "1")
     >>> deadlines.put(event, datetime(2026, 1, 1, tzinfo=UTC))
-    >>> deadlines.ended(datetime(2026, 1, 2, tzinfo=UTC)), deadlines.next
+    >>> deadlines.take_ended(datetime(2026, 1, 2, tzinfo=UTC)), deadlines.next
     ([('/flats', '1')], None)
     """
 
@@ -99,7 +99,7 @@ class Deadlines(Generic[Key]):
         del self._ends[key]
         return key
 
-    def ended(self, now: datetime) -> list[Key]:
+    def take_ended(self, now: datetime) -> list[Key]:
         """Return that whose end has come, in the order of the ends, and wait for it no more."""
         found: list[Key] = []
         while (end := self.next) is not None and end <= now:

@@ -75,7 +75,7 @@ class HeldEvents:
 
     def add(self, event: Event, time: int) -> tuple[int, Mapping[int, int]]:
         """Return the number of an event, whose time this is, and those that others have instead of those they had."""
-        renumbered = self._numbered_again() if self._next > LIMIT - GAP or self._last < GAP else NO_CHANGE
+        renumbered = self._renumber_all() if self._next > LIMIT - GAP or self._last < GAP else NO_CHANGE
         identity = event.identity
         if time in self._by_time:
             number, moved = self._add_to_others(identity, time)
@@ -118,7 +118,7 @@ class HeldEvents:
         middle = (low + high) // 2
         return next((number for number in range(middle, high) if low < number and number not in self.events), -1)
 
-    def _numbered_again(self) -> Mapping[int, int]:
+    def _renumber_all(self) -> Mapping[int, int]:
         """Give all events new numbers, as if they had come one after the other."""
         self._next = self._last = MIDDLE
         return self._renumber(self._by_time)

@@ -303,7 +303,7 @@ class Serving:
                 self._sweep_on()
             return served
         time = moment if event.time is None or event.time is now else microseconds(event.time)
-        number = self._numbered(event, time)
+        number = self._take_in(event, time)
         rows = self._ranking.rows(event, numbers, number << CODE_BITS, time, by_kernel=self._is_columnar)
         if self._events.have_repetitions:
             earlier = set(self._events.numbers(event.identity)) - {number}
@@ -442,10 +442,10 @@ class Serving:
             return made
         handed: list[Notification] = []
         for queue, word, note in zip(queues, words, made, strict=True):
-            handed += self._handed_over(queue, word, note) if queue in special else (note,)
+            handed += self._hand_over(queue, word, note) if queue in special else (note,)
         return handed
 
-    def _handed_over(self, number: int, word: int, note: Notification) -> list[Notification]:
+    def _hand_over(self, number: int, word: int, note: Notification) -> list[Notification]:
         """Return what is handed over now of the notification of a queue that is special."""
         queue = self._served[number]
         assert queue is not None
@@ -531,7 +531,7 @@ class Serving:
         time = event.time or now
         score = queue.owner.preferences.score(ranked.rank, time)
         content = content_for(queue.policy, event.attributes)
-        number = self._numbered(event, microseconds(time))
+        number = self._take_in(event, microseconds(time))
         candidate = Candidate(number << CODE_BITS, time, score, queue.expires(event, ranked, time), content)
         found = outlook(self._queue(queue), candidate, now)
         self._events.discard((number,))
@@ -577,22 +577,22 @@ class Serving:
         positions = {one.id: at for at, one in enumerate(queue.owner.subscriber.subscriptions)}
         held = list(zip(kept.queue.held, kept.held, strict=True))
         for candidate, own in held:  # all of them first: one that comes in may give others new numbers
-            self._number(own.event, microseconds(candidate.time))
+            self._take_in_once(own.event, microseconds(candidate.time))
         words: dict[Identity | int, int] = {}
         for candidate, own in held:
-            number = self._number(own.event, microseconds(candidate.time))
+            number = self._take_in_once(own.event, microseconds(candidate.time))
             code = self._codes.number(tuple(sorted(positions[name] for name in own.matched)))
             words[candidate.identity] = number << CODE_BITS | code
         self._queues.put(queue.number, renamed_queue(kept.queue, words.__getitem__), queue.policy)
 
-    def _number(self, event: Event, time: int) -> int:
+    def _take_in_once(self, event: Event, time: int) -> int:
         """Return the number of an event that was kept: the same for all queues that hold it."""
         for number in self._events.numbers(event.identity):
             if self._events.events[number] == event:
                 return number
-        return self._numbered(event, time)
+        return self._take_in(event, time)
 
-    def _numbered(self, event: Event, time: int) -> int:
+    def _take_in(self, event: Event, time: int) -> int:
         """Take an event in; return its number."""
         number, renumbered = self._events.add(event, time)
         if renumbered:
