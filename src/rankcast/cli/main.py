@@ -243,6 +243,7 @@ def run(
         str,
         typer.Option("--out", "-o", metavar="PATH", help="Folder; sqlite:///FILE; postgresql://...; - shows them."),
     ],
+    advertisements: AdvertisementFile = None,
     stream: Annotated[bool, typer.Option("--stream", help="Go on with what comes later, until Ctrl-C.")] = False,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Stream what is there, and end; run again for what came since.")
@@ -277,6 +278,9 @@ def run(
     Writes notifications, late events and rejected rows, each exactly once: to folders of Parquet or JSON below --out,
     or to tables of a database. A stream that was stopped goes on where it stopped when the same command is run again.
     Rows that are no events are written to `rejected` with the reason; the exit code is 0 nevertheless.
+
+    What the subscriber file or --advertisements advertise holds as in `rankcast match`: an event of a source with a k
+    reaches its k best subscribers, the same ones; one that is not what its source advertises is rejected.
     """
     from rankcast.cli.run import Run, run_pipeline
     from rankcast.storage.durations import parse_duration
@@ -310,6 +314,7 @@ def run(
         options={key: value for key, _, value in pairs},
         as_json=json,
         now=_arrival(now),
+        advertisements=advertisements,
     )
     raise typer.Exit(run_pipeline(asked))
 

@@ -18,7 +18,6 @@ from rankcast.spark.delivery.unpacked_rows import notification_rows
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packing import UnfilteredRanks, chunks_of
 from rankcast.spark.matching.stage import rank_events
-from rankcast.spark.matching.top_subscribers import draws
 from rankcast.spark.sources.event_reader import OpenEvents
 
 
@@ -40,4 +39,3 @@ def warm_up(*, deliver: bool = True) -> None:
         for chunk in chunks:
             shard.take(MatchBatch.from_bytes(chunk))
         notification_rows(shard.finish(), 0, 1, audience)
-        draws(0, table.source, table.id, audience.queues.subscriber, rows.event, rows.queue)

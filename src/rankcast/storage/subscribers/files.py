@@ -333,9 +333,9 @@ def _second(subscriptions: Iterable[Subscription]) -> int:
 
 
 def load_advertisements(path: str | os.PathLike[str] | None, known: SubscriberFile) -> Advertisements:
-    """Return what a subscriber file advertises, and what a file of its own does."""
+    """Return what a subscriber file advertises, and what a file of its own does, under the subscribers' schema."""
     found = () if path is None else load_subscribers(path).advertisements
-    return Advertisements((*known.advertisements, *found))
+    return Advertisements((*known.advertisements, *found)).under(known.schema)
 
 
 def admitted(items: Iterable[Event | Problem], advertisements: Advertisements, file: str) -> Iterator[Event | Problem]:
