@@ -514,17 +514,21 @@ def simulate(
     ] = None,
     seed: Annotated[int | None, seed_option("events, with --plan: 1 unless told")] = None,
     plot: Annotated[Path | None, picture_option("the network with its loads")] = None,
-    limit: Annotated[int, rows_option("the table of brokers")] = 10,
+    limit: Annotated[int, rows_option("each table")] = 10,
+    now: Arrival = None,
     json: AsOneDocument = False,
 ) -> None:
     """Simulate a network of brokers: what it sends, what each broker must know, and what is delivered.
 
-    The file names a topology, a routing strategy, how many subscribers there are and how many events are published.
-    With --plan, a placement runs instead, and the traffic into each broker is held against the planned one; the exit
-    code is 1 when they differ by more than chance explains.
+    The file names a topology and a routing strategy; then how many subscribers there are and how many events are
+    published, or the files of both, as for `rankcast match`, and where everybody is. With --plan, a placement runs
+    instead, and the traffic into each broker is held against the planned one; the exit code is 1 when they differ by
+    more than chance explains.
     """
     from rankcast.cli.simulate.command import simulate_file
 
+    if plan is not None and now is not None:
+        raise typer.BadParameter("--now goes with the file of a network; with --plan events are drawn")
     if plan is not None and file is None:
         from rankcast.cli.simulate.plan import simulate_plan
 
@@ -534,7 +538,7 @@ def simulate(
         raise typer.BadParameter("expected either the file of a network or --plan FILE")
     if publications is not None or seed is not None:
         raise typer.BadParameter("--publications and --seed go with --plan; the file of a network says both itself")
-    raise typer.Exit(simulate_file(file, plot, limit=limit, as_json=json))
+    raise typer.Exit(simulate_file(file, plot, _arrival(now), limit=limit, as_json=json))
 
 
 @app.command(epilog="Example: rankcast demo --small")
