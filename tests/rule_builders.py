@@ -9,6 +9,7 @@ from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate
 from rankcast.model.events import Event, Identity
+from rankcast.testing.conformance import Case, check
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -66,6 +67,28 @@ def timeline(policy, candidates):
         found += delivered
     found += finished(queue)[1]
     return [((one.time - START).total_seconds(), one.candidate.identity.id) for one in found]
+
+
+def handed(engine, who, *events):
+    """Return the ids of what a subscriber is handed, in its order; every engine agrees with the literal definition."""
+    return [one.event.id for one in deliveries(engine, who, *events)]
+
+
+def handed_at(engine, who, *events):
+    """Return (second, id) of what a subscriber is handed: each when it is, in a digest or at once."""
+    return [
+        (((one.digest or one.time) - START).total_seconds(), one.event.id) for one in deliveries(engine, who, *events)
+    ]
+
+
+def deliveries(engine, who, *events):
+    """Return what a subscriber is handed, in its order, of an engine that agrees with the literal definition."""
+    case = Case((who,), events)
+    check(engine, case)
+    order = {one.id: at for at, one in enumerate(events)}
+    return sorted(
+        engine.deliveries(case), key=lambda one: (one.digest or one.time, one.time, -one.rank, order[one.event.id])
+    )
 
 
 def holds(text, **attributes):

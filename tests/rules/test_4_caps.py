@@ -13,22 +13,10 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownAttributeError
 from rankcast.model.policies import OnDemand
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.overlay.routing.strategies import Strategy
 from rankcast.testing.conformance import Case, HubEngine, check
-from rankcast.testing.overlay_engine import OverlayEngine
-from rule_builders import at, event, seconds
+from rule_builders import at, event, handed, seconds
 
-ENGINES = {
-    "hub-steps": HubEngine(kernels=False),
-    "hub-kernels": HubEngine(kernels=True),
-    "overlay": OverlayEngine(Strategy.REGULAR_COVER, 3),
-}
 TEN = seconds(10)
-
-
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES)
-def engine(request):
-    return request.param
 
 
 def someone(policy, **settings):
@@ -36,20 +24,6 @@ def someone(policy, **settings):
     wanted = [Subscription(str(x), parse_filter(f"x = {x}"), x / 10) for x in range(11)]
     rest = Subscription("rest", parse_filter("not exists x"))
     return Subscriber("ana", (*wanted, rest), policy, **settings)
-
-
-def handed(engine, who, *events):
-    """Return the ids of what is handed over, in its order; it is also what the literal definition says."""
-    case = Case((who,), events)
-    check(engine, case)
-    order = {one.id: at for at, one in enumerate(events)}
-    return [
-        one.event.id
-        for one in sorted(
-            engine.deliveries(case),
-            key=lambda one: (one.digest or one.time, one.time, -one.rank, order[one.event.id]),
-        )
-    ]
 
 
 def stream(*times, **attributes):

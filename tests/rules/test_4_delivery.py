@@ -319,25 +319,6 @@ class TestRule3Sliding:
         ]
         assert delivered_by_match(Sliding(2, 4), arrivals)[-1] == ["6", "4"]
 
-    def test_property_3_1_fails_with_diversity(self):
-        """Section 4.2 of the thesis: both e4 and e2 are new in the second window.
-
-        The thesis looks at full windows only; here k becomes 2 when the first one is full.
-        """
-        films = (
-            ("horror", "Burton", 0.9),
-            ("horror", "Hitchcock", 0.85),
-            ("drama", "Spielberg", 0.8),
-            ("drama", "Tarantino", 0.9),
-        )
-        queue, rounds = new_queue(Sliding(0, 3, diversity=Diversity(0.5))), []
-        for time, (genre, director, rank) in enumerate(films, start=1):
-            if time == 3:
-                queue = changed_queue(queue, Sliding(2, 3, diversity=Diversity(0.5)), at(2))
-            queue, delivered = step(queue, candidate(time, rank, genre=genre, director=director), at(time))
-            rounds.append(names_of(delivered))
-        assert rounds == [[], [], ["1", "3"], ["4", "2"]]
-
 
 class TestRule4TopKWindow:
     def test_whatever_is_in_the_top_k_at_any_instant_is_delivered(self):
