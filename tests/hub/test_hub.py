@@ -503,16 +503,6 @@ def test_sets_of_matches_that_no_queue_needs_are_forgotten(monkeypatch):
     assert len(codes._sets) <= 8
 
 
-def test_a_clock_that_steps_back_makes_no_event_late():
-    clock = FakeClock(NOW)
-    hub = Hub(clock=clock, lateness=timedelta(0), on_late=(late := []).append)
-    hub.subscribe("ana", "x > 0")
-    assert len(hub.publish({"x": 1})) == 1
-    clock.set(NOW - timedelta(hours=1))
-    (note,) = hub.publish({"x": 2})
-    assert (note.event.time, late) == (NOW, [])
-
-
 def test_nothing_is_left_of_subscribers_who_have_gone():
     """Neither timers nor what is to be handed over, nor relevance functions, nor the events that queues held."""
     hub = Hub(clock=FakeClock(NOW))

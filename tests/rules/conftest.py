@@ -1,16 +1,8 @@
-"""The engines that every rule of delivery is tried on; Spark's pass the conformance suite in tests/spark."""
+"""The engines on which the rules of delivery are tried."""
 
 import pytest
 
-from rankcast.overlay.routing.strategies import Strategy
-from rankcast.testing.conformance import HubEngine
-from rankcast.testing.overlay_engine import OverlayEngine
-
-ENGINES = {
-    "hub-steps": HubEngine(kernels=False),
-    "hub-kernels": HubEngine(kernels=True),
-    "overlay": OverlayEngine(Strategy.REGULAR_COVER, 3),
-}
+from rule_builders import ENGINES
 
 
 @pytest.fixture(params=ENGINES.values(), ids=ENGINES)

@@ -1,5 +1,7 @@
 """Rules 2.4 and 2.6: exact fairness by counts, and publications for their k best subscribers, in hubs and overlays."""
 
+from functools import partial
+
 import pytest
 
 from rankcast.hub import Hub
@@ -100,8 +102,8 @@ def several(name, ranks, text="x >= {at}", **options):
     return Subscriber(name, tuple(wanted), **options)
 
 
-def hub_deliveries(people, ranking, k):
-    hub = Hub(people)
+def hub_deliveries(people, ranking, k, kernels=None):
+    hub = Hub(people, kernels=kernels)
     hub.advertise("a", source="/a", k=k, ranking=ranking)
     return [(note.subscriber, note.rank, note.matched) for note in hub.publish(EVENT)]
 
@@ -122,7 +124,8 @@ def overlay_deliveries(strategy):
     return deliveries
 
 
-ENGINES = {"hub": hub_deliveries} | {strategy.value: overlay_deliveries(strategy) for strategy in TO_BEST}
+HUBS = {"hub-steps": partial(hub_deliveries, kernels=False), "hub-kernels": partial(hub_deliveries, kernels=True)}
+ENGINES = HUBS | {strategy.value: overlay_deliveries(strategy) for strategy in TO_BEST}
 
 
 @pytest.mark.parametrize("deliveries", ENGINES.values(), ids=ENGINES)
