@@ -91,14 +91,6 @@ def test_identities_are_forgotten_past_the_bound(hub, monkeypatch):
 
 
 class TestPoliciesThatActWhenTimePasses:
-    def test_advance_lets_time_pass_without_an_event(self, hub):
-        hub.subscribe("ana", {"x = 1": 1.0, "true": 0.5}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
-        assert got(hub.publish(flat(1, x=1))) == [("ana", "1", 1.0)]
-        assert hub.publish(flat(2), now=at(1)) == []
-        (note,) = hub.advance(at(60))
-        assert (note.event.id, note.time) == ("2", at(10))
-        assert hub.advance(NOW + timedelta(days=1)) == []
-
     def test_finish_completes_what_is_open(self, hub):
         calls = []
         hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(hours=1)), callback=calls.append)

@@ -1,5 +1,6 @@
 """Rules 2.4 and 2.6: exact fairness by counts, and publications for their k best subscribers, in hubs and overlays."""
 
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -13,7 +14,7 @@ from rankcast.overlay.broker import Settings
 from rankcast.overlay.messages import Advertise
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import Simulation
-from rankcast.overlay.simulation.topologies import star
+from rankcast.overlay.simulation.topologies import chain, star
 
 EVERYTHING = parse_filter("true")
 
@@ -62,13 +63,34 @@ class TestExactFairness:
         publish(made, "2")
         assert made.measures.messages["CountQuery"] == 1
 
-    def test_a_root_that_hides_others_does_not_count_as_one(self):
-        """Of six equally likely ones; the seed is fixed, and five deviations are exceeded once in a million seeds."""
-        made = overlay(Strategy.EXACT_FAIR, NESTED, k=1)
-        for number in range(600):
-            publish(made, str(number))
-        lone = made.measures.deliveries[SubscriptionKey("lone", "1")]
-        assert abs(lone - 100) < 5 * (600 * 1 / 6 * 5 / 6) ** 0.5
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "expected"),
+    [
+        (Strategy.EXACT_FAIR, {}, 1 / 101),
+        (Strategy.ANCESTOR_FAIR_K, {}, 1 / 101),
+        (Strategy.ANCESTOR_FAIR_K, {"weigh": False}, 1 / 2),
+        (Strategy.ANCESTOR_COVER_K, {}, 1 / 2),
+    ],
+    ids=["counted", "weighed", "stale weights", "not weighed"],
+)
+def test_a_root_that_hides_99_does_not_count_as_one(strategy, options, expected):
+    """The seed is fixed; five standard deviations would be exceeded by chance once in a million seeds."""
+    overlay, events = Simulation(chain(2, 1), Settings(strategy, **options)), 600
+    overlay.advertise("core0", Advertise(Advertisement("a", "/a", k=1)))
+    overlay.settle()
+    overlay.subscribe("edge0.0", several("lone", [1.0], "true"))
+    for number in range(100):
+        overlay.subscribe("edge1.0", several(f"s{number}", [1.0], "true"))
+    overlay.settle()
+    assert overlay.table_sizes()["core0"] == 2
+    overlay.run_for(timedelta(seconds=20))
+    for number in range(events):
+        overlay.publish("core0", "a", Event(str(number), "/a"))
+        overlay.settle()
+    assert overlay.measures.delivered == events
+    share = overlay.measures.deliveries[SubscriptionKey("lone", "0")] / events
+    assert abs(share - expected) < 5 * (expected * (1 - expected) / events) ** 0.5
 
 
 RANKED = {"ana": (0, "x >= 0", 0.5), "bo": (1, "x >= 0", 0.9), "cy": (2, "x >= 0", 0.9), "di": (2, "x >= 9", 1.0)}
