@@ -288,10 +288,6 @@ class TestDiversity:
         film(4, "drama", "Tarantino", 0.9),
     )
 
-    def test_the_second_window_of_section_4_2_delivers_e4_and_e2(self):
-        """A film before e1 to e4 keeps e2 back until then: partial windows are evaluated here as well."""
-        assert delivered_by_match(Sliding(2, 3, Diversity()), self.FILMS) == [["0"], ["1"], [], ["3"], ["4", "2"]]
-
     def test_deliveries_come_in_the_order_of_selection(self):
         period = Periodic(3, seconds(10), Diversity())
         assert timeline(period, self.FILMS) == [(10, "1"), (10, "4"), (10, "2")]

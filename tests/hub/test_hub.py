@@ -91,14 +91,6 @@ def test_identities_are_forgotten_past_the_bound(hub, monkeypatch):
 
 
 class TestPoliciesThatActWhenTimePasses:
-    def test_advance_lets_time_pass_without_an_event(self, hub):
-        hub.subscribe("ana", {"x = 1": 1.0, "true": 0.5}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
-        assert got(hub.publish(flat(1, x=1))) == [("ana", "1", 1.0)]
-        assert hub.publish(flat(2), now=at(1)) == []
-        (note,) = hub.advance(at(60))
-        assert (note.event.id, note.time) == ("2", at(10))
-        assert hub.advance(NOW + timedelta(days=1)) == []
-
     def test_finish_completes_what_is_open(self, hub):
         calls = []
         hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(hours=1)), callback=calls.append)
@@ -501,16 +493,6 @@ def test_sets_of_matches_that_no_queue_needs_are_forgotten(monkeypatch):
     codes = hub._core.serving._codes
     assert len(codes) <= 6
     assert len(codes._sets) <= 8
-
-
-def test_a_clock_that_steps_back_makes_no_event_late():
-    clock = FakeClock(NOW)
-    hub = Hub(clock=clock, lateness=timedelta(0), on_late=(late := []).append)
-    hub.subscribe("ana", "x > 0")
-    assert len(hub.publish({"x": 1})) == 1
-    clock.set(NOW - timedelta(hours=1))
-    (note,) = hub.publish({"x": 2})
-    assert (note.event.time, late) == (NOW, [])
 
 
 def test_nothing_is_left_of_subscribers_who_have_gone():

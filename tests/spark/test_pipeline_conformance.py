@@ -6,7 +6,6 @@ The tasks of a pipeline, called one after the other without Spark, take many ran
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -17,15 +16,10 @@ from rankcast.model.events import Event
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.samples.feeds import FEEDS
-from rankcast.spark.delivery.stage import BatchDelivery
-from rankcast.spark.delivery.unpacked_rows import UnpackTask
-from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.packing import PackTask
-from rankcast.spark.sources.event_reader import typed_document
-from rankcast.testing.arrivals import Arrived, arrivals, check_arrivals
+from rankcast.testing.arrivals import arrivals, check_arrivals
 from rankcast.testing.conformance import Case, advertised_cases, cases, check
-from rankcast.testing.spark_engine import SparkEngine, deliveries_of
-from spark.stages import READER, InMemory
+from rankcast.testing.spark_engine import SparkEngine
+from spark.stages import InProcess
 
 
 def _read_at_last(case):
@@ -129,34 +123,6 @@ def test_the_suite_would_notice(spark):
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-GIVEN = pa.schema([("value", pa.string()), ("k", pa.int64())])
-
-
-class InProcess:
-    """The tasks of the three stages, on batches of a few events each."""
-
-    def __init__(self, shards, size):
-        self.shards = shards
-        self.size = size
-
-    def arrived(self, arrivals):
-        case = Case(arrivals.subscribers, arrivals.events)
-        return Arrived(self.deliveries(case, arrivals.lateness // timedelta(microseconds=1)))
-
-    def deliveries(self, case, lateness=0):
-        source = InMemory(CompiledSubscribers.of(case.subscribers))
-        rows = [{"value": typed_document(event), "k": case.asked.get(event.identity)} for event in case.events]
-        parts = [rows[at : at + self.size] for at in range(0, len(rows), self.size)]
-        reader = replace(READER, names=("value", "k"), advertisements=case.advertisements, k_column="k")
-        pack, unpack = PackTask(reader, source, self.shards), UnpackTask(source, self.shards)
-        packed = [row for part in parts for row in pack(iter([pa.RecordBatch.from_pylist(part, GIVEN)]))]
-        delivered = list(BatchDelivery(source, self.shards, lateness)(iter(packed)))
-        batches = list(unpack(iter(delivered)))
-        if not batches:
-            return []
-        table = pa.Table.from_batches(batches)
-        assert sum(table["events"].drop_null().to_pylist()) == len(case.events)
-        return deliveries_of([table], case.subscribers, max((event.time for event in case.events), default=EPOCH))
 
 
 @settings(max_examples=60)

@@ -198,7 +198,8 @@ def _periodic(policy: Periodic, offers: list[Offer]) -> list[ExpectedDelivery]:
 
 
 def _best_of_period(policy: Periodic, offers: list[Offer], end: datetime) -> list[Offer]:
-    inside = [offer for offer in offers if period_end(offer.time, policy.period) == end and offer.expires > end]
+    valid = [offer for offer in offers if offer.expires > end or offer.expires == LATEST]  # that is: never
+    inside = [offer for offer in valid if period_end(offer.time, policy.period) == end]
     return _top(inside, policy.k, policy.diversity)
 
 
