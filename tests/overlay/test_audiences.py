@@ -19,7 +19,7 @@ from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionK
 from rankcast.overlay import snapshots
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.messages import Interest
-from rankcast.overlay.routing.choosing import choose
+from rankcast.overlay.routing.audiences import choose
 from rankcast.overlay.routing.interests import Record
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import Simulation

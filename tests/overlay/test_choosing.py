@@ -18,9 +18,9 @@ from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import SubscriptionKey
+from rankcast.overlay.broker_choice import Fit, best_broker, fit
 from rankcast.overlay.messages import Interest, ScoreCount
-from rankcast.overlay.routing.broker_choice import Fit, best_broker, fit
-from rankcast.overlay.routing.choosing import best_scores, chance, choose, levels, members, quotas, shares
+from rankcast.overlay.routing.audiences import best_scores, chance, choose, levels, members, quotas, shares
 from rankcast.overlay.routing.interests import Record
 
 EVENT = Event("1", "/s", data={"x": 5})

@@ -24,7 +24,7 @@ from rankcast.placement.problem.audit import Rule, union_measure, verify
 from rankcast.placement.problem.boxes import UNIFORM
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.flow import feasible_factor
-from rankcast.placement.search import Thinned, exchanged, improved, improved_within, mend
+from rankcast.placement.search import Thinned, anneal, anneal_within, exchange, mend
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
 from rankcast_lab.engines.exhaustive import least_traffic
 
@@ -46,7 +46,7 @@ def is_possible(problem):
 def test_a_placement_is_found_from_any_start_whenever_there_is_one(problem, start, seed):
     random = np.random.default_rng(seed)
     begun = mend(problem, STARTS[start](problem, random), random)
-    found = improved(problem, begun, random, moves=150)
+    found = anneal(problem, begun, random, moves=150)
     before, after = verify(problem, begun), verify(problem, found)
     assert after.broken() <= ({Rule.LOAD} if not is_possible(problem) else set())
     assert after.bandwidth <= before.bandwidth + 1e-9
@@ -71,7 +71,7 @@ def test_no_algorithm_beats_the_optimum_of_all_placements(problem, seed):
         found = verify(problem, algorithm(problem, random))
         if found.is_feasible:
             assert found.bandwidth >= best - 1e-9
-    assert verify(problem, improved(problem, greedy_offline(problem), random, moves=300)).bandwidth >= best - 1e-9
+    assert verify(problem, anneal(problem, greedy_offline(problem), random, moves=300)).bandwidth >= best - 1e-9
 
 
 def published(levels):
@@ -88,7 +88,7 @@ def published(levels):
 def test_much_is_gained_on_published_workloads(levels):
     problem, moves, share = published(levels)
     start = greedy_offline(problem)
-    found = verify(problem, improved(problem, start, np.random.default_rng(0), moves))
+    found = verify(problem, anneal(problem, start, np.random.default_rng(0), moves))
     assert found.is_feasible
     assert found.load_factor <= problem.beta * (1 + 1e-9) or levels == "several"
     assert found.bandwidth < share * verify(problem, start).bandwidth
@@ -105,7 +105,7 @@ def crowded(problem, times):
 def test_crowds_with_the_same_demand_keep_every_limit_too(problem, start, seed):
     many, random = crowded(problem, 25), np.random.default_rng(seed)
     begun = mend(many, STARTS[start](many, random), random)
-    one, two = (improved(many, begun, np.random.default_rng(seed), moves=150) for _ in range(2))
+    one, two = (anneal(many, begun, np.random.default_rng(seed), moves=150) for _ in range(2))
     before, after = verify(many, begun), verify(many, one)
     assert after.broken() <= ({Rule.LOAD} if not is_possible(many) else set())
     assert after.bandwidth <= before.bandwidth + 1e-9
@@ -135,9 +135,9 @@ def test_a_few_of_each_demand_stand_for_all_and_their_filters_for_everybody(prob
 def test_where_crowds_want_the_same_a_search_with_few_of_them_gains_more():
     problem = placement_problem(Workload.FEEDS, 12_000, 100, np.random.default_rng(1))
     start = greedy_offline(problem)
-    found = verify(problem, improved(problem, start, np.random.default_rng(0), moves=20_000))
+    found = verify(problem, anneal(problem, start, np.random.default_rng(0), moves=20_000))
     with patch.object(thinning, "REPEATED", 10**9):
-        one_by_one = verify(problem, improved(problem, start, np.random.default_rng(0), moves=20_000))
+        one_by_one = verify(problem, anneal(problem, start, np.random.default_rng(0), moves=20_000))
     assert found.is_feasible
     assert found.bandwidth < one_by_one.bandwidth < verify(problem, start).bandwidth
 
@@ -145,8 +145,8 @@ def test_where_crowds_want_the_same_a_search_with_few_of_them_gains_more():
 def test_progress_is_told_and_a_seed_gives_one_result():
     problem = placement_problem(Workload.FEEDS, 500, 100, np.random.default_rng(3))
     start, told = greedy_offline(problem), []
-    one = improved(problem, start, np.random.default_rng(1), 400, lambda share, traffic: told.append((share, traffic)))
-    two = improved(problem, start, np.random.default_rng(1), 400)
+    one = anneal(problem, start, np.random.default_rng(1), 400, lambda share, traffic: told.append((share, traffic)))
+    two = anneal(problem, start, np.random.default_rng(1), 400)
     assert (one.brokers == two.brokers).all()
     assert told[-1][0] == 1
     assert told[-1][1] == pytest.approx(verify(problem, one).bandwidth)
@@ -156,14 +156,14 @@ def test_progress_is_told_and_a_seed_gives_one_result():
 def test_a_budget_of_another_kind_is_spent_and_no_more():
     problem = placement_problem(Workload.HOT_SPOTS, 1000, 100, np.random.default_rng(3))
     start, shares, told = greedy_offline(problem), iter([0.0, 0.4, 0.8, 1.0]), []
-    found = improved_within(
+    found = anneal_within(
         problem, start, np.random.default_rng(1), lambda: next(shares), lambda share, traffic: told.append(share)
     )
     assert told == [0.0, 0.4, 0.8, 1.0]
     audit = verify(problem, found)
     assert audit.is_feasible
     assert audit.bandwidth < verify(problem, start).bandwidth
-    assert improved_within(problem, start, np.random.default_rng(1), lambda: 1.0).brokers.tolist() == (
+    assert anneal_within(problem, start, np.random.default_rng(1), lambda: 1.0).brokers.tolist() == (
         start.brokers.tolist()
     )
 
@@ -195,16 +195,16 @@ def test_full_leaves_exchange_subscribers(leaves, alpha):
 @settings(max_examples=50)
 def test_exchanges_keep_loads_and_latencies_and_make_nothing_worse(problem, seed):
     start = mend(problem, greedy_offline(problem), np.random.default_rng(seed))
-    one, two = (exchanged(problem, start, np.random.default_rng(seed), tries=40) for _ in range(2))
+    one, two = (exchange(problem, start, np.random.default_rng(seed), tries=40) for _ in range(2))
     before, after = verify(problem, start), verify(problem, one)
     assert after.loads.tolist() == before.loads.tolist()
     assert after.broken() <= before.broken()
     assert after.bandwidth <= before.bandwidth
     assert one.brokers.tolist() == two.brokers.tolist()
-    assert exchanged(problem, start, np.random.default_rng(seed), tries=0) is start
+    assert exchange(problem, start, np.random.default_rng(seed), tries=0) is start
 
 
 def test_where_there_are_many_subscribers_none_are_exchanged():
     problem = placement_problem(Workload.FEEDS, 200, 20, np.random.default_rng(1))
     start = greedy_offline(problem)
-    assert exchanged(problem, start, np.random.default_rng(1)) is start
+    assert exchange(problem, start, np.random.default_rng(1)) is start

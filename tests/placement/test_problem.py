@@ -191,7 +191,9 @@ def test_numbers_out_of_range_are_refused():
 
 @given(problems())
 def test_limits_by_delay_leave_everyone_the_shortest_path(problem):
-    assert problem.candidates[np.arange(len(problem.sites)), problem.latencies.argmin(axis=1)].all()
+    assert problem.candidates[
+        np.arange(len(problem.sites)), problem.latency.of(problem.tree, problem.sites).argmin(axis=1)
+    ].all()
     assert (problem.limits >= limits_of_delay(problem.tree, problem.sites, 0.0)).all()
 
 
@@ -218,8 +220,8 @@ ends = [(0, 1), (0, 1)]
 def test_a_leaf_far_from_the_publisher_is_a_candidate_when_it_is_near_the_subscriber():
     path = line_problem(ends, brokers=(1, 50), places=[50.0, 50.0], limit=60.0)
     hop = line_problem(ends, brokers=(1, 50), places=[50.0, 50.0], limit=2.0, latency=Latency.LAST_HOP)
-    assert path.latencies[0].tolist() == [50.0, 50.0]
-    assert hop.latencies[0].tolist() == [49.0, 0.0]
+    assert path.latency.of(path.tree, path.sites)[0].tolist() == [50.0, 50.0]
+    assert hop.latency.of(hop.tree, hop.sites)[0].tolist() == [49.0, 0.0]
     assert hop.candidates[0].tolist() == [False, True]
 
 

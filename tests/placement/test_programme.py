@@ -38,7 +38,7 @@ from rankcast.placement.programme.linear_programme import (
     solve,
     superinterests,
 )
-from rankcast.placement.programme.slp import placed_by_programme
+from rankcast.placement.programme.slp import place_by_programme
 from rankcast.samples.placement import Workload, layered_tree, network, placement_problem, problem_on
 from rankcast_lab.engines.exhaustive import least_traffic
 
@@ -300,7 +300,7 @@ def test_preliminary_filters_cover_every_demand_where_latency_allows(problem, se
 
 def test_a_published_workload_is_placed_within_all_limits():
     problem = placement_problem(Workload.FEEDS, 1500, 100, np.random.default_rng(1))
-    one, two = (placed_by_programme(problem, np.random.default_rng(2)) for _ in range(2))
+    one, two = (place_by_programme(problem, np.random.default_rng(2)) for _ in range(2))
     found = verify(problem, one.placement)
     assert found.is_feasible
     assert 0 < one.yardstick.bound <= found.bandwidth
@@ -315,7 +315,7 @@ def test_a_tree_of_several_levels_is_placed_within_tight_limits():
     loose = problem_on(Workload.FEEDS, 600, drawn, tree, np.random.default_rng(5), 0.2, 30.0, 30.0)
     least = feasible_factor(loose)
     tight = problem_on(Workload.FEEDS, 600, drawn, tree, np.random.default_rng(5), 0.2, least, least)
-    found = verify(tight, placed_by_programme(tight, np.random.default_rng(0), Sampling(iterations=1000)).placement)
+    found = verify(tight, place_by_programme(tight, np.random.default_rng(0), Sampling(iterations=1000)).placement)
     assert found.is_feasible
 
 
@@ -332,8 +332,7 @@ def scaled(problem, factor):
 @settings(max_examples=60)
 def test_a_placement_is_found_whenever_there_is_one_and_the_unit_of_attributes_changes_nothing(problem, exponent, seed):
     usual, other = (
-        placed_by_programme(one, np.random.default_rng(seed), SMALL)
-        for one in (problem, scaled(problem, 2.0**exponent))
+        place_by_programme(one, np.random.default_rng(seed), SMALL) for one in (problem, scaled(problem, 2.0**exponent))
     )
     is_possible = feasible_factor(problem) <= problem.beta_max * (1 + 1e-9)
     assert verify(problem, usual.placement).broken() <= (set() if is_possible else {Rule.LOAD})
@@ -359,7 +358,7 @@ def test_interests_of_most_different_sizes_are_placed_together(lengths, alpha, s
     high = 10.0 ** np.array(lengths)
     brokers = [[1.0, 0.0], [0.0, 1.0]]
     problem = box_problem(np.zeros_like(high), high, brokers, beta=2.0, beta_max=2.0, alpha=alpha)
-    found = placed_by_programme(problem, np.random.default_rng(seed), SMALL)
+    found = place_by_programme(problem, np.random.default_rng(seed), SMALL)
     audit = verify(problem, found.placement)
     assert audit.is_feasible
     # Of the candidates it draws: filters that are made of other boxes may be better, as in the second example.
@@ -370,7 +369,7 @@ def test_interests_of_most_different_sizes_are_placed_together(lengths, alpha, s
 def test_the_solver_says_nothing_by_itself(capfd):
     high = [[500.0, 6.0], [1e30, 1e30], [1e27, 5.0], [1e-30, 1e-30]]
     problem = box_problem([[0.0, 0.0]] * 4, high, [[1.0], [2.0]])
-    assert verify(problem, placed_by_programme(problem, np.random.default_rng(0)).placement).is_feasible
+    assert verify(problem, place_by_programme(problem, np.random.default_rng(0)).placement).is_feasible
     assert capfd.readouterr() == ("", "")
 
 
@@ -379,4 +378,4 @@ def test_a_programme_that_the_solver_refuses_is_an_error_that_says_so(monkeypatc
     monkeypatch.setattr(linear_programme, "LARGEST", 2.0**200)
     problem = box_problem([[0.0, 0.0]] * 3, [[1.0, 1.0], [1e30, 1e30], [2.0, 1.0]], [[1.0], [2.0]])
     with pytest.raises(PlacementError, match="the solver ended without a solution: invalid problem; expected one"):
-        placed_by_programme(problem, np.random.default_rng(0))
+        place_by_programme(problem, np.random.default_rng(0))

@@ -11,7 +11,7 @@ from rankcast.placement.problem.audit import Rule, verify
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import PlacementProblem, limits_of_delay
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
-from rankcast.placement.tree_design import clustered_tree, designed, starting_point
+from rankcast.placement.tree_design import clustered_tree, design_tree, starting_point
 
 
 def degree_of(tree):
@@ -22,7 +22,7 @@ def degree_of(tree):
 @given(problems(), st.integers(0, 2), st.integers(0, 100))
 def test_a_designed_tree_keeps_every_limit_that_the_given_one_keeps(problem, more, seed):
     degree = degree_of(problem.tree) + more
-    made = designed(problem, degree, np.random.default_rng(seed), moves=40, rounds=2, tries=20)
+    made = design_tree(problem, degree, np.random.default_rng(seed), moves=40, rounds=2, tries=20)
     assert degree_of(made.problem.tree) <= degree
     assert (made.problem.limits == problem.limits).all()
     assert len(made.problem.tree.leaves) == len(problem.tree.leaves)
@@ -44,7 +44,7 @@ def two_branches():
 
 def test_brokers_of_like_interests_come_together_below_one_parent():
     problem = two_branches()
-    made = designed(problem, 2, np.random.default_rng(1), moves=200, rounds=4, tries=80)
+    made = design_tree(problem, 2, np.random.default_rng(1), moves=200, rounds=4, tries=80)
     before, after = verify(problem, made.given), verify(made.problem, made.placement)
     assert before.is_feasible
     assert after.is_feasible
@@ -54,7 +54,7 @@ def test_brokers_of_like_interests_come_together_below_one_parent():
 
 
 def test_the_same_seed_gives_the_same_tree():
-    made = [designed(two_branches(), 2, np.random.default_rng(3), moves=50, tries=40) for _ in range(2)]
+    made = [design_tree(two_branches(), 2, np.random.default_rng(3), moves=50, tries=40) for _ in range(2)]
     assert made[0].problem.tree.parents.tolist() == made[1].problem.tree.parents.tolist()
     assert made[0].placement.brokers.tolist() == made[1].placement.brokers.tolist()
 
@@ -63,7 +63,7 @@ def test_a_given_tree_with_too_many_children_is_refused():
     with pytest.raises(
         PlacementError, match="degree: the publisher has 2 children in the given tree; expected at most 1"
     ):
-        designed(two_branches(), 1, np.random.default_rng(1), moves=10)
+        design_tree(two_branches(), 1, np.random.default_rng(1), moves=10)
 
 
 def wide(delay, shares=None):
@@ -78,7 +78,7 @@ def wide(delay, shares=None):
 
 def test_a_tree_that_is_too_wide_is_replaced_by_one_that_keeps_every_latency_limit():
     problem = wide(delay=2.0)
-    made = designed(problem, 3, np.random.default_rng(1), moves=60, tries=40)
+    made = design_tree(problem, 3, np.random.default_rng(1), moves=60, tries=40)
     assert degree_of(made.problem.tree) <= 3
     assert (made.problem.limits == problem.limits).all()
     assert verify(made.problem, made.placement).is_feasible

@@ -15,7 +15,7 @@ from rankcast.placement.problem.boxes import Density
 from rankcast.placement.problem.interests import Interests
 from rankcast.placement.problem.problem import PlacementProblem, limits_of_delay
 from rankcast.placement.problem.tree import BrokerTree
-from rankcast.placement.tree_design import designed
+from rankcast.placement.tree_design import design_tree
 from rankcast.placement.warming import warm_up
 
 def kernels():
@@ -43,7 +43,7 @@ for density in (Density.sampled(random.random((30, 2))), Density.sampled(random.
     )
     for algorithm in Algorithm:
         place(problem, algorithm, random, moves=300)
-    designed(problem, 4, random, moves=100, rounds=1, tries=20)
+    design_tree(problem, 4, random, moves=100, rounds=1, tries=20)
 after = kernels()
 assert after == before, {name: found for name, found in after.items() if found != before.get(name)}
 print(len([name for name, found in after.items() if len(found) == 1]), max(map(len, after.values())))

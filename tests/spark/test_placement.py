@@ -20,7 +20,7 @@ from rankcast.placement.problem.problem import PlacementProblem, distinct_sites,
 from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme.assignment import Stage
 from rankcast.placement.programme.filter_assignment import Sampling
-from rankcast.placement.programme.slp import placed_by_programme
+from rankcast.placement.programme.slp import place_by_programme
 from rankcast.spark.placement import (
     Describe,
     PlacedSubscribers,
@@ -85,7 +85,7 @@ def terms_of(problem):
 @given(problems(subscribers=40), st.sampled_from([0.0, 0.25]), st.integers(1, 4), st.integers(0, 9))
 def test_spark_places_as_one_machine_does(spark, drawn, apart, partitions, seed):
     problem = numbered_by_content(drawn, apart)
-    local = placed_by_programme(problem, np.random.default_rng(seed), ROUGH)
+    local = place_by_programme(problem, np.random.default_rng(seed), ROUGH)
     frame = spark.createDataFrame(list(rows_for(problem)), SCHEMA).repartition(partitions)
     found = place_table(frame, terms_of(problem), np.random.default_rng(seed), ROUGH, least_demands=0)
     for name in ("interest_of", "site_of", "sites", "limits", "candidates"):

@@ -33,7 +33,7 @@ def test_a_new_plan_that_is_worse_is_not_adopted(monkeypatch):
         start.brokers[:] = [0, 0, 1, 1]
         return type(start)(start.brokers, (np.array([[0.0, 11.0]]),) * 2)
 
-    monkeypatch.setattr(placement_dynamic, "improved", worse)
+    monkeypatch.setattr(placement_dynamic, "anneal", worse)
     assert placement_dynamic._plan(placement, seed=1) == 0
     assert placement.traffic == before
     assert [placement.broker_of(name) for name in placement] == homes

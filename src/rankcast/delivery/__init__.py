@@ -1,4 +1,5 @@
 """Which of the matching events does a subscriber get, and when?
 
-A policy is a pure function `step(policy, state, candidate, now) -> (state, deliveries)` on explicit, immutable state.
+`rules` has the definition: pure functions on immutable queues. `engine` does the same for very many queues, as one
+table, by kernels; `stream` is what streams need around it: lateness, repetitions, shards.
 """

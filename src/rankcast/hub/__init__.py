@@ -1,6 +1,6 @@
 """The embedded engine: subscribe, publish and explain in one process.
 
-`engine` is the hub itself, `results` what it answers with and `inputs` what it accepts for subscriptions. Calls become
+`hub` is the hub itself, `results` what it answers with and `inputs` what it accepts for subscriptions. Calls become
 commands, which change the `core`; subscribers and queues are in `rankcast.serving`; `durable` writes commands down.
 """
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rankcast.lazily import loading
 
 if TYPE_CHECKING:
-    from rankcast.hub.engine import Hub as Hub
-    from rankcast.hub.engine import utc_now as utc_now
+    from rankcast.hub.hub import Hub as Hub
+    from rankcast.hub.hub import utc_now as utc_now
     from rankcast.hub.results import CallbackError as CallbackError
     from rankcast.hub.results import Estimate as Estimate
     from rankcast.hub.results import Estimated as Estimated
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = loading(
     __name__,
     {
-        "rankcast.hub.engine": ("Hub", "utc_now"),
+        "rankcast.hub.hub": ("Hub", "utc_now"),
         "rankcast.hub.results": (
             "CallbackError",
             "Estimate",

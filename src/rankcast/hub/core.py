@@ -197,7 +197,7 @@ class Core:
         self._seen = Remembered(state.seen)
         self._periods: Counter[Period] = Counter()
         self._span = timedelta(0) if lateness is None else lateness
-        entries = [entry for record in state.subscribers for entry in self._welcome(record)]
+        entries = [entry for record in state.subscribers for entry in self._enter(record)]
         self._index = Index(entries, run=run, few={None: FEW, True: 0, False: sys.maxsize}[kernels])
         self._reader = self._index.reader()
 
@@ -205,22 +205,22 @@ class Core:
         """Take new subscribers in: together they cost less than one by one."""
         if self._kernels is None:
             readiness.request()  # also those that this hub could do without until now
-        entries = [entry for subscriber in subscribers for entry in self._welcome(SubscriberRecord(subscriber))]
+        entries = [entry for subscriber in subscribers for entry in self._enter(SubscriberRecord(subscriber))]
         self._index.add_many(entries)
 
     def apply(self, command: Command) -> CommandResult:
         """Change the state as a command says; return what that leads to."""
-        done = CommandResult()
+        result = CommandResult()
         match command:
             case PublishEvent():
-                self._publish(command, done)
+                self._publish(command, result)
             case PublishEvents():
                 for publish in command.publishes:
-                    self._publish(publish, done)
+                    self._publish(publish, result)
             case Advance():
-                self._advance(command.now, done, closed=True)
+                self._advance(command.now, result, closed=True)
             case Finish():
-                self._finish(done)
+                self._finish(result)
             case AddSubscriber():
                 self.subscribe((command.subscriber,))
             case ChangeSubscriber():
@@ -233,7 +233,7 @@ class Core:
                 self.advertisements.withdraw(command.advertisement)
             case _:
                 assert_never(command)
-        return done
+        return result
 
     @property
     def subscribers(self) -> dict[SubscriberId, SubscriberState]:
@@ -266,48 +266,48 @@ class Core:
         beyond = max(reached - event.time - waiting.lateness, waiting.watermark - event.time)
         return Late(event, event.time + beyond)
 
-    def _publish(self, command: PublishEvent, done: CommandResult) -> None:
+    def _publish(self, command: PublishEvent, result: CommandResult) -> None:
         event = command.event
         self.next_id = command.next_id
         if self._waiting is None:
             self.latest = max(self.latest, command.now)
-            if self._is_new(event.identity):
-                self._take(event, command.audience, self.latest, done, closed=command.closed)
+            if self._remember(event.identity):
+                self._take(event, command.audience, self.latest, result, closed=command.closed)
             else:
-                done.delivered += self.serving.advance(self.latest, closed=command.closed)
+                result.delivered += self.serving.advance(self.latest, closed=command.closed)
             return
         late = self.lateness_of(event, command.now)
         self._move_on(command.now)
         if late is not None and not self.is_known(event.identity):
             self.next_id += event.id == str(self.next_id)
             self.late += 1
-            done.late.append(late)
-        elif late is None and (event.identity in self._waiting or self._is_new(event.identity)):
+            result.late.append(late)
+        elif late is None and (event.identity in self._waiting or self._remember(event.identity)):
             self._waiting.add(event.time or self.latest, event.identity, PendingPublish(event, command.audience))
-        self._advance(command.now, done, closed=command.closed)
+        self._advance(command.now, result, closed=command.closed)
 
     def _move_on(self, now: datetime) -> None:
         self.latest = max(self.latest, now)
         if self._waiting is not None:
             self._waiting.move_on(self.latest)
 
-    def _advance(self, now: datetime, done: CommandResult, *, closed: bool) -> None:
+    def _advance(self, now: datetime, result: CommandResult, *, closed: bool) -> None:
         """Let time pass to `now`: take in what was kept back, and let queues do what is due."""
         self._move_on(now)
         for pending in () if self._waiting is None else self._waiting.released():
-            self._take(*pending.item, pending.time, done, closed=False)
+            self._take(*pending.item, pending.time, result, closed=False)
         if not self.keeps_back:
-            done.delivered += self.serving.advance(self.reached, closed=closed)
+            result.delivered += self.serving.advance(self.reached, closed=closed)
         elif self.reached > EARLIEST:  # what comes first at the watermark's own instant, a change, may be yet to come
-            done.delivered += self.serving.advance(self.reached - TICK, closed=True)
+            result.delivered += self.serving.advance(self.reached - TICK, closed=True)
 
-    def _finish(self, done: CommandResult) -> None:
+    def _finish(self, result: CommandResult) -> None:
         for pending in () if self._waiting is None else self._waiting.rest():
-            self._take(*pending.item, pending.time, done, closed=False)
-        done.delivered += self.serving.finish()
+            self._take(*pending.item, pending.time, result, closed=False)
+        result.delivered += self.serving.finish()
 
     def _take(
-        self, event: Event, audience: AudienceLimit | None, now: datetime, done: CommandResult, *, closed: bool
+        self, event: Event, audience: AudienceLimit | None, now: datetime, result: CommandResult, *, closed: bool
     ) -> None:
         """Let an event arrive at the queues of those whom it interests, or of the k of them that it is for."""
         is_plain = self._kernels is None and not self.serving.is_columnar
@@ -318,9 +318,9 @@ class Core:
             numbers = self.serving.chosen(event, numbers, audience)
         served = self.serving.arrive(event, numbers, now, closed=closed, tell=self.tells_matches)
         if served.notifications:
-            done.delivered += served.notifications
+            result.delivered += served.notifications
         if served.matches:
-            done.matches += served.matches
+            result.matches += served.matches
 
     def _update(self, command: ChangeSubscriber) -> None:
         """Let a subscriber be as it is from now on: what its queues hold is matched and ranked again, or leaves."""
@@ -338,7 +338,7 @@ class Core:
         for number in state.numbers:
             self._index.remove(number)
 
-    def _welcome(self, record: SubscriberRecord) -> Iterable[Entry]:
+    def _enter(self, record: SubscriberRecord) -> Iterable[Entry]:
         """Take a subscriber in; return its subscriptions for the index."""
         state = self.serving.subscribe(record)
         self._count_periods(state, 1)
@@ -371,8 +371,8 @@ class Core:
         """Return a subscriber's place among all whom an event interests, as its publisher ranks them."""
         return self.serving.place(event, self._reader.match_one(event.attributes), audience, state)
 
-    def _is_new(self, identity: Identity) -> bool:
-        """Whether an identity was not known; it is from now on, for at least as long as periods and lateness last."""
+    def _remember(self, identity: Identity) -> bool:
+        """Remember an identity, for at least as long as periods and lateness last; return whether it was new."""
         if self.is_known(identity):
             return False
         self._seen.add(identity, self.latest)

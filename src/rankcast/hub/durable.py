@@ -21,7 +21,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from rankcast.hub.core import Command, Core, HubState, PublishEvent, PublishEvents
-from rankcast.hub.engine import SNAPSHOT_EVERY
+from rankcast.hub.hub import SNAPSHOT_EVERY
 from rankcast.language.lossless import decode, encode
 from rankcast.matching.index import Run
 from rankcast.model.advertisements import Advertisements
@@ -56,7 +56,7 @@ class FileJournal:
     unsettled: dict[int, list[Notification]] = field(default_factory=dict)
 
     @staticmethod
-    def opened(
+    def open(
         path: str | os.PathLike[str],
         schema: Schema | None,
         sync: Sync | str = Sync.FULL,
@@ -80,7 +80,7 @@ class FileJournal:
     def restore(self, run: Run | None = None, kernels: bool | None = None) -> tuple[Core, tuple[Notification, ...]]:
         """Start from the state that was kept and apply the commands after it; return what is in doubt too."""
         try:
-            return self._restored(run, kernels)
+            return self._replay(run, kernels)
         except (RankcastError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, InvalidFileError):
                 raise
@@ -89,7 +89,7 @@ class FileJournal:
             if not self.restored:
                 self.abandon()
 
-    def _restored(self, run: Run | None, kernels: bool | None) -> tuple[Core, tuple[Notification, ...]]:
+    def _replay(self, run: Run | None, kernels: bool | None) -> tuple[Core, tuple[Notification, ...]]:
         kept = self.log.snapshot()
         state = HubState()
         given: dict[int, list[Notification]] = {}
@@ -111,12 +111,12 @@ class FileJournal:
         """Return the command of a row; events conform to the schemas as they did when it was written."""
         command: Command = decode(row.body.encode(), Command, "the input")
         if isinstance(command, PublishEvent):
-            return self._conformed(command, advertisements)
+            return self._conform(command, advertisements)
         if isinstance(command, PublishEvents):
-            return PublishEvents(tuple(self._conformed(publish, advertisements) for publish in command.publishes))
+            return PublishEvents(tuple(self._conform(publish, advertisements) for publish in command.publishes))
         return command
 
-    def _conformed(self, publish: PublishEvent, advertisements: Advertisements) -> PublishEvent:
+    def _conform(self, publish: PublishEvent, advertisements: Advertisements) -> PublishEvent:
         event = publish.event if self.schema is None else publish.event.conformed(self.schema)
         if publish.advertisement is not None:
             event = event.conformed(advertisements[publish.advertisement].schema)
@@ -149,7 +149,7 @@ class FileJournal:
         self.since += len(commands)
         return self.last
 
-    def applied(self, number: int, notifications: list[Notification]) -> None:
+    def hold(self, number: int, notifications: list[Notification]) -> None:
         """Hold on to what a command gave until it is settled; nothing needs no settling."""
         if notifications:
             self.unsettled[number] = notifications

@@ -65,10 +65,10 @@ def estimates(
     named = zip(tallies, map(_handed_everything, variants.values()), strict=True)
     served = [structs.replace(own, id=name) for name, own in named]
 
-    def count(done: CommandResult) -> None:
-        for name in {match.subscriber for match in done.matches}:  # once, however many queues it is offered to
+    def count(result: CommandResult) -> None:
+        for name in {match.subscriber for match in result.matches}:  # once, however many queues it is offered to
             tallies[name].matched += 1
-        for note in done.delivered:
+        for note in result.delivered:
             tally = tallies[note.subscriber]
             tally.delivered += 1
             tally.best = note.rank if tally.best is None else max(tally.best, note.rank)

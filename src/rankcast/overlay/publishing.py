@@ -26,7 +26,7 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
 from rankcast.overlay.effects import Reason, RefusedError
 from rankcast.overlay.messages import Advertise, CountQuery, CountReply, Publish, ScoreCount
-from rankcast.overlay.routing.choosing import best_scores, choose, levels, members, shares
+from rankcast.overlay.routing.audiences import best_scores, choose, levels, members, shares
 from rankcast.overlay.routing.interests import Record, Source
 from rankcast.overlay.routing.state import Routing, Told
 from rankcast.overlay.routing.strategies import Strategy

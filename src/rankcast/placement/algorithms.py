@@ -15,8 +15,8 @@ from rankcast.placement.greedy import (
     greedy_without_latency,
 )
 from rankcast.placement.problem.problem import Placement, PlacementProblem
-from rankcast.placement.programme.slp import placed_by_programme
-from rankcast.placement.search import MOST_TRIES, Progress, exchanged, improved
+from rankcast.placement.programme.slp import place_by_programme
+from rankcast.placement.search import MOST_TRIES, Progress, anneal, exchange
 
 MOVES_PER_SUBSCRIBER, FEWEST_MOVES = 10, 20_000
 """How long local search goes on unless it is told."""
@@ -57,7 +57,7 @@ def place(
         case Algorithm.BALANCE:
             return balance(problem, random)
         case Algorithm.PROGRAMME:
-            return placed_by_programme(problem, random).placement
+            return place_by_programme(problem, random).placement
     tried = max(FEWEST_MOVES, MOVES_PER_SUBSCRIBER * len(problem)) if moves is None else moves
-    found = improved(problem, greedy_offline(problem), random, tried, progress)
-    return exchanged(problem, found, random, min(tried, MOST_TRIES))
+    found = anneal(problem, greedy_offline(problem), random, tried, progress)
+    return exchange(problem, found, random, min(tried, MOST_TRIES))

@@ -146,7 +146,7 @@ class Thinned:
         return fit_filters(problem, columns, random, dict(zip(leaves.tolist(), filters, strict=True)))
 
 
-def improved(
+def anneal(
     problem: PlacementProblem,
     start: Placement,
     random: np.random.Generator,
@@ -156,10 +156,10 @@ def improved(
     """Return the best placement that is found with so many moves."""
     steps = min(STEPS, max(1, moves))
     counts = np.diff(np.linspace(0, moves, steps + 1).astype(np.int64)).tolist()
-    return _anneal(problem, start, random, ((step / steps, count) for step, count in enumerate(counts)), progress)
+    return _search(problem, start, random, ((step / steps, count) for step, count in enumerate(counts)), progress)
 
 
-def improved_within(
+def anneal_within(
     problem: PlacementProblem,
     start: Placement,
     random: np.random.Generator,
@@ -172,10 +172,10 @@ def improved_within(
         while (share := spent()) < 1:
             yield share, CHUNK
 
-    return _anneal(problem, start, random, chunks(), progress)
+    return _search(problem, start, random, chunks(), progress)
 
 
-def _anneal(
+def _search(
     problem: PlacementProblem,
     start: Placement,
     random: np.random.Generator,
@@ -186,12 +186,12 @@ def _anneal(
     begun = mend(problem, start, random)
     tell = progress or (lambda _share, _traffic: None)
     left = iter(chunks)
-    begun = _begun_with_few(problem, begun, random, left, tell)
+    begun = _begin_with_few(problem, begun, random, left, tell)
     best = _walk_on(problem, begun, random, left, tell)
     return min(begun, best, key=lambda placement: traffic_of(problem, placement))
 
 
-def _begun_with_few(
+def _begin_with_few(
     problem: PlacementProblem,
     begun: Placement,
     random: np.random.Generator,
@@ -266,7 +266,7 @@ def traffic_of(problem: PlacementProblem, placement: Placement) -> float:
     return sum(measure(boxes, problem.density) for boxes in placement.filters)
 
 
-def exchanged(
+def exchange(
     problem: PlacementProblem, start: Placement, random: np.random.Generator, tries: int = MOST_TRIES
 ) -> Placement:
     """Return a placement with less traffic and the same loads, or the start where no exchange that is tried helps."""

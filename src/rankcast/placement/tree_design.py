@@ -26,7 +26,7 @@ from rankcast.placement.kernels import measure
 from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, PlacementProblem
 from rankcast.placement.problem.tree import PUBLISHER, BrokerTree
 from rankcast.placement.programme.fitting import fit_inner_filters, k_means, merge_boxes
-from rankcast.placement.search import improved
+from rankcast.placement.search import anneal
 
 WORTHWHILE = 1e-9
 """The least share of the traffic that a move has to save."""
@@ -97,7 +97,7 @@ def starting_point(problem: PlacementProblem, degree: int, random: np.random.Gen
         raise PlacementError(f"{wrong}; a tree by positions would not do, either: {error}") from None
 
 
-def designed(
+def design_tree(
     problem: PlacementProblem, degree: int, random: np.random.Generator, moves: int, rounds: int = 4, tries: int = 2000
 ) -> Design:
     """Improve the problem's tree and a placement on it in turn.
@@ -106,16 +106,16 @@ def designed(
     moving brokers. Raises PlacementError where `starting_point` does.
     """
     begun = starting_point(problem, degree, random)
-    placement, accepted = improved(begun, greedy_offline(begun), random, moves // 2), 0
-    half = placement if begun is problem else improved(problem, greedy_offline(problem), random, moves // 2)
-    given = improved(problem, half, random, moves // 2)
+    placement, accepted = anneal(begun, greedy_offline(begun), random, moves // 2), 0
+    half = placement if begun is problem else anneal(problem, greedy_offline(problem), random, moves // 2)
+    given = anneal(problem, half, random, moves // 2)
     problem = begun
     for _ in range(rounds):
         walk = _Walk(problem, placement, degree)
         for _ in range(tries // rounds):
             accepted += walk.try_move(random)
         problem, placement = walk.result(random)
-        placement = improved(problem, placement, random, moves // 2 // rounds)
+        placement = anneal(problem, placement, random, moves // 2 // rounds)
     return Design(problem, placement, given, accepted)
 
 

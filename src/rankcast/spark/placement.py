@@ -62,7 +62,7 @@ from rankcast.placement.programme.assignment import Stage, classes_at
 from rankcast.placement.programme.filter_assignment import Sampling, Yardstick
 from rankcast.placement.programme.fitting import fit_inner_filters, fit_leaf, leaf_seeds
 from rankcast.placement.programme.flow import classes_of
-from rankcast.placement.programme.slp import placed_by_programme
+from rankcast.placement.programme.slp import place_by_programme
 
 LEAST_DEMANDS = 200_000
 """Demands from which on coverage is a Spark job. Two cores are as quick as the driver at 500,000."""
@@ -425,7 +425,7 @@ def place_table(
     Coverage of fewer demands than `least_demands` is worked out on the driver.
     """
     with PlacedSubscribers.of(frame, terms) as table:
-        found = placed_by_programme(
+        found = place_by_programme(
             table.problem,
             random,
             sampling,

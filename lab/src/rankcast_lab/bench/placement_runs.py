@@ -15,8 +15,8 @@ from rankcast.placement.problem.audit import Audit, Rule, verify
 from rankcast.placement.problem.problem import TOLERANCE, Placement, PlacementProblem
 from rankcast.placement.programme.filter_assignment import Yardstick
 from rankcast.placement.programme.flow import feasible_factor
-from rankcast.placement.programme.slp import placed_by_programme
-from rankcast.placement.search import improved, improved_within
+from rankcast.placement.programme.slp import place_by_programme
+from rankcast.placement.search import anneal, anneal_within
 from rankcast_lab.bench.timing import timed
 
 NAMES: Mapping[Algorithm, str] = {
@@ -85,7 +85,7 @@ def measured(problem: PlacementProblem, algorithm: Algorithm, seed: int, budget:
     yardstick: Yardstick | None = None
     random = np.random.default_rng(seed)
     if algorithm is Algorithm.PROGRAMME:
-        seconds, found = timed(lambda: placed_by_programme(problem, random))
+        seconds, found = timed(lambda: place_by_programme(problem, random))
         placement, yardstick = found.placement, found.yardstick
     elif algorithm is Algorithm.LOCAL_SEARCH:
         seconds, placement = timed(lambda: searched(problem, greedy_offline(problem), random, budget))
@@ -99,6 +99,6 @@ def searched(
 ) -> Placement:
     """Improve a placement within a budget."""
     if budget.seconds is None:
-        return improved(problem, start, random, budget.moves)
+        return anneal(problem, start, random, budget.moves)
     began, most = process_time(), budget.seconds
-    return improved_within(problem, start, random, lambda: (process_time() - began) / most)
+    return anneal_within(problem, start, random, lambda: (process_time() - began) / most)

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rankcast.arrays import Array
 from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.programme.assignment import Stage
-from rankcast.placement.programme.slp import ProgrammedPlacement, placed_by_programme
+from rankcast.placement.programme.slp import ProgrammedPlacement, place_by_programme
 from rankcast.samples.placement import Workload
 from rankcast.spark.placement import LEAST_DEMANDS, PlacedSubscribers, SparkStage, Terms, fit_by_spark, stage_of
 from rankcast_lab.bench.memory import MEGABYTE
@@ -113,7 +113,7 @@ class _Case:
         }
         self.settings.say(f"{self.case}: on one machine")
         with self.local_watch.part(WHOLE):
-            local = placed_by_programme(self.problem, np.random.default_rng(self.settings.seed))
+            local = place_by_programme(self.problem, np.random.default_rng(self.settings.seed))
         return difference_of(posed, self.problem, placed, local)
 
 
@@ -138,7 +138,7 @@ def placed_and_timed(
             return fit_by_spark(table, problem, column_of, random, known)
 
     with table:
-        return placed_by_programme(
+        return place_by_programme(
             table.problem, np.random.default_rng(seed), None, timed_stage, timed_fit
         ), table.problem
 

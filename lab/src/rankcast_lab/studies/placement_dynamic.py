@@ -23,7 +23,7 @@ from rankcast.placement.problem.boxes import corners
 from rankcast.placement.problem.problem import Placement, PlacementProblem
 from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.filter_assignment import yardstick_of
-from rankcast.placement.search import improved
+from rankcast.placement.search import anneal
 from rankcast.plotting import BLUE, GREEN, ORANGE, tidy
 from rankcast.samples.placement import DELAY, Workload, network, problem_on
 from rankcast_lab.studies.findings import Finding, Outcome, Settings
@@ -140,4 +140,4 @@ def _plan(placement: DynamicPlacement, seed: int) -> int:
 
 def planned(problem: PlacementProblem, random: np.random.Generator) -> Placement:
     """Plan by local search."""
-    return improved(problem, greedy_offline(problem), random, MOVES_PER_SUBSCRIBER * len(problem))
+    return anneal(problem, greedy_offline(problem), random, MOVES_PER_SUBSCRIBER * len(problem))

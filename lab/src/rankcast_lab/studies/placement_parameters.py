@@ -20,7 +20,7 @@ from rankcast.placement.problem.tree import BrokerTree
 from rankcast.placement.programme.filter_assignment import Sampling
 from rankcast.placement.programme.flow import feasible_factor
 from rankcast.placement.programme.linear_programme import Products, superinterests
-from rankcast.placement.programme.slp import placed_by_programme
+from rankcast.placement.programme.slp import place_by_programme
 from rankcast.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from rankcast.samples.placement import DELAY, Network, Workload, network, problem_on
 from rankcast_lab.engines.greedy_eviction import Again, greedy_with_eviction
@@ -168,7 +168,7 @@ def _factors(problem: PlacementProblem, seed: int) -> dict[str, float]:
 
 
 def _programmed(problem: PlacementProblem, seed: int, sampling: Sampling) -> Audit:
-    return verify(problem, placed_by_programme(problem, np.random.default_rng([seed, 2]), sampling).placement)
+    return verify(problem, place_by_programme(problem, np.random.default_rng([seed, 2]), sampling).placement)
 
 
 def _candidate_boxes(problem: PlacementProblem, per_broker: int, seed: int) -> int:

@@ -40,8 +40,8 @@ from rankcast.placement.problem.problem import TOLERANCE, Latency, Placement, Pl
 from rankcast.placement.problem.tree import PUBLISHER
 from rankcast.placement.programme.filter_assignment import Yardstick, yardstick_of
 from rankcast.placement.programme.flow import feasible_factor
-from rankcast.placement.search import exchanged, improved_within
-from rankcast.placement.tree_design import designed, most_children, starting_point
+from rankcast.placement.search import anneal_within, exchange
+from rankcast.placement.tree_design import design_tree, most_children, starting_point
 from rankcast.placement.warming import warm_up
 from rankcast.samples.placement import DELAY, Workload, placement_problem
 from rankcast.storage.document_schema import refuse
@@ -209,8 +209,8 @@ def _place(named: NamedProblem, algorithm: Algorithm, wishes: Wishes, *, quiet: 
         if is_search and wishes.seconds is not None:
             most = wishes.seconds
             start = greedy_offline(named.problem)
-            made = improved_within(named.problem, start, random, lambda: (perf_counter() - began) / most, tell)
-            made = exchanged(named.problem, made, random)
+            made = anneal_within(named.problem, start, random, lambda: (perf_counter() - began) / most, tell)
+            made = exchange(named.problem, made, random)
         else:
             made = place(named.problem, algorithm, random, wishes.moves, tell)
     return _audit(algorithm.value, named, made, perf_counter() - began, wishes.degree)
@@ -226,7 +226,7 @@ def _design(named: NamedProblem, degree: int, wishes: Wishes, *, quiet: bool) ->
     began = perf_counter()
     moves = max(FEWEST_MOVES, MOVES_PER_SUBSCRIBER * len(named.problem)) if wishes.moves is None else wishes.moves
     with progress("designed tree", quiet=quiet):
-        made = designed(named.problem, degree, np.random.default_rng(wishes.seed), moves)
+        made = design_tree(named.problem, degree, np.random.default_rng(wishes.seed), moves)
     seconds = perf_counter() - began
     return (
         _audit("given tree", named, made.given, None, degree),

@@ -48,7 +48,6 @@ class Table:
     def __init__(self) -> None:
         self._records: dict[int, Record] = {}
         self._by_source: dict[Source, dict[SubscriptionKey, Record]] = {}
-        self._by_key: dict[SubscriptionKey, list[Record]] = {}
         self._next = 0
         self._index = Index()
         self._reader = self._index.reader()
@@ -70,10 +69,6 @@ class Table:
         """Return what came from a source, by key; not to be changed."""
         return self._by_source.get(source, {})
 
-    def named(self, key: SubscriptionKey) -> list[Record]:
-        """Return the records of a key: one for each source that told it."""
-        return self._by_key.get(key, [])
-
     def add(self, source: Source, interest: Interest) -> Record:
         """Take an interest in, in the place of the source's former one of that key."""
         record = Record(source, interest)
@@ -81,7 +76,6 @@ class Table:
         self._next += 1
         self._records[record.number] = record
         self._by_source.setdefault(source, {})[interest.key] = record
-        self._by_key.setdefault(interest.key, []).append(record)
         self._changes[record.number] = Entry.of(record.number, interest.filter)
         return record
 
@@ -91,9 +85,6 @@ class Table:
         del self._records[record.number]
         if self._by_source[record.source].get(key) is record:
             del self._by_source[record.source][key]
-        self._by_key[key].remove(record)
-        if not self._by_key[key]:
-            del self._by_key[key]
         if self._changes.get(record.number) is not None:
             del self._changes[record.number]  # the index has never heard of it
         else:

@@ -115,10 +115,6 @@ class LivingFilters:
         around = (parts[:, None, :] <= boxes).all(axis=2)
         return bool((around & (parts[:, None, :] == boxes).any(axis=2)).any())
 
-    def shrink(self, broker: int, needed: Array) -> None:
-        """Draw a leaf's filter in to the boxes that are needed, and those above it."""
-        self.replace(broker, self.drawn_in(broker, needed))
-
     def replace(self, broker: int, boxes: Array) -> None:
         """Give a leaf another filter that lies within the one above it, and draw those above in."""
         while True:
@@ -523,7 +519,7 @@ class DynamicPlacement:
         self._unregister(name, group, column)
         broker = int(self.tree.leaves[column])
         if column not in group.members and self.filters.touches(broker, group.parts):
-            self.filters.shrink(broker, self.needed(column))
+            self.filters.replace(broker, self.filters.drawn_in(broker, self.needed(column)))
 
     def _register(self, name: str, group: Group, column: int) -> None:
         self._known[group.key] = group

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, group
 from rankcast.model.errors import InvalidValueError, shown
 from rankcast.placement.named.problem import NamedProblem, volume_of
 from rankcast.placement.problem.audit import Audit, union_measure
@@ -87,11 +87,10 @@ class PlacementPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def plan_of(named: NamedProblem, algorithm: str, placement: Placement, audit: Audit) -> PlacementPlan:
     """Return a placement by name, with all that is needed to run it."""
     problem, names = named.problem, tuple(named.attributes)
-    order = np.argsort(placement.brokers, kind="stable")
-    ends = np.searchsorted(placement.brokers[order], np.arange(len(problem.tree) + 1))
+    starts, order = group(placement.brokers, len(problem.tree))
     brokers = []
     for broker, name in enumerate(named.brokers):
-        members = order[ends[broker] : ends[broker + 1]]
+        members = order[starts[broker] : starts[broker + 1]]
         parent = int(problem.tree.parents[broker])
         brokers.append(
             PlannedBroker(

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, take_lists
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.filters import Conjunction, Filter
 from rankcast.model.valuesets.intervals import END, START
@@ -52,9 +52,7 @@ class Interests:
 
     def taken(self, numbers: Array) -> Interests:
         """Return the interests with these numbers, in their order."""
-        counts = self.offsets[numbers + 1] - self.offsets[numbers]
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        rows = np.repeat(self.offsets[numbers] - offsets[:-1], counts) + np.arange(offsets[-1])
+        offsets, rows = take_lists(self.offsets, numbers)
         return Interests(offsets, self.sides[rows])
 
     @property

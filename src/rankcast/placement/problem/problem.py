@@ -104,11 +104,6 @@ class PlacementProblem:
         return len(self.site_of)
 
     @property
-    def latencies(self) -> Array:
-        """The latencies that limits are about: a row per site and a column per leaf, computed again each time."""
-        return self.latency.of(self.tree, self.sites)
-
-    @property
     def parts_of(self) -> Array:
         """How many boxes the interest of each subscriber has."""
         found: Array = np.diff(self.interests.offsets)[self.interest_of]

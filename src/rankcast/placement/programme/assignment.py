@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, group
 from rankcast.compiling import ZERO, borrowing, compiled, constant
 from rankcast.placement.kernels import NOWHERE, covering_brokers
 from rankcast.placement.problem.problem import PlacementProblem
@@ -201,8 +201,7 @@ class Loads:
         self._tables = LoadTables(
             allowed,
             covered,
-            starts=np.concatenate([[0], np.cumsum(stage.sizes)]),
-            by_demand=np.argsort(stage.demand_of, kind="stable"),
+            *group(stage.demand_of, len(stage.sizes)),
             members=members,
             lists=np.zeros((leaves, int(rooms.max()) + 1), np.int64),
             loads=np.zeros(leaves, np.int64),

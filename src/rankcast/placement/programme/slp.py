@@ -36,7 +36,7 @@ class ProgrammedPlacement:
     yardstick: Yardstick
 
 
-def placed_by_programme(
+def place_by_programme(
     problem: PlacementProblem,
     random: np.random.Generator,
     sampling: Sampling | None = None,

@@ -144,8 +144,8 @@ def run_in_background(job: Callable[[], object]) -> None:
     _background().submit(job).add_done_callback(_report)
 
 
-def _report(done: Future[object]) -> None:
-    error = done.exception()
+def _report(result: Future[object]) -> None:
+    error = result.exception()
     if error is not None:
         log.error("work on a hub's index failed", exc_info=error)
 
@@ -209,16 +209,16 @@ class Hub:
         self._journal: FileJournal | None = None
         self._recovered: tuple[Notification, ...] = ()
         if path is None:
-            checked = map(self._checked, unique_subscribers(subscribers).values())
+            checked = map(self._under_schema, unique_subscribers(subscribers).values())
             state = HubState(
                 subscribers=tuple(map(SubscriberRecord, checked)),
-                advertisements=tuple(map(self._checked_advertisement, advertisements)),
+                advertisements=tuple(map(self._advertisement, advertisements)),
             )
             self._core = Core(state, lateness, run_in_background, kernels)
         else:
             from rankcast.hub.durable import FileJournal  # noqa: PLC0415  # a hub without a file needs no database
 
-            journal = FileJournal.opened(path, schema, sync, snapshot_every, lateness)
+            journal = FileJournal.open(path, schema, sync, snapshot_every, lateness)
             self._core, self._recovered = journal.restore(run_in_background, kernels)
             self._journal = journal
             self._declare(subscribers, advertisements)
@@ -298,9 +298,11 @@ class Hub:
             "zone": zone,
             "muted_until": muted_until,
         }
-        return self.add(self._made(subscriber, subscriptions, settings), callback=callback)
+        return self.add(self._subscriber_of(subscriber, subscriptions, settings), callback=callback)
 
-    def _made(self, subscriber: str, subscriptions: AnySubscriptions, settings: Mapping[str, Any]) -> Subscriber:
+    def _subscriber_of(
+        self, subscriber: str, subscriptions: AnySubscriptions, settings: Mapping[str, Any]
+    ) -> Subscriber:
         found = subscriptions_of(subscriptions, self._schema)
         return Subscriber(SubscriberId(subscriber), found, **settings_of(settings))
 
@@ -321,14 +323,14 @@ class Hub:
         made = []
         for name, given in subscriptions.items():
             try:
-                made.append(self._made(name, given, settings))
+                made.append(self._subscriber_of(name, given, settings))
             except RankcastError as error:
                 error.add_note(f"of subscriber {shown(name)}")
                 raise
         with self._lock:
-            checked = [self._checked_newcomer(subscriber) for subscriber in made]
+            checked = [self._newcomer(subscriber) for subscriber in made]
             if checked:
-                self._done(*map(AddSubscriber, checked))
+                self._execute(*map(AddSubscriber, checked))
         return tuple(checked)
 
     def add(self, subscriber: Subscriber, *, callback: Callback | None = None) -> Subscriber:
@@ -339,8 +341,8 @@ class Hub:
             )
         check_callable("callback", callback)
         with self._lock:
-            subscriber = self._checked_newcomer(subscriber)
-            self._done(AddSubscriber(subscriber))
+            subscriber = self._newcomer(subscriber)
+            self._execute(AddSubscriber(subscriber))
             self._set_callback(subscriber.id, callback)
             return subscriber
 
@@ -391,9 +393,9 @@ class Hub:
             name = subscriber.id if isinstance(subscriber, Subscriber) else subscriber
             known = self._state(name).subscriber
             before = subscriber if isinstance(subscriber, Subscriber) else known
-            after = self._checked(structs.replace(before, **given))
+            after = self._under_schema(structs.replace(before, **given))
             preference_ranks(after)
-            self._done(ChangeSubscriber(after))
+            self._execute(ChangeSubscriber(after))
             return after
 
     def unsubscribe(self, subscriber: str, subscription: str | None = None) -> None:
@@ -401,7 +403,7 @@ class Hub:
         with self._lock:
             state = self._state(subscriber)
             if subscription is None:
-                self._done(RemoveSubscriber(state.subscriber.id))
+                self._execute(RemoveSubscriber(state.subscriber.id))
                 self._set_callback(state.subscriber.id, None)
                 return
             check_id("subscription", subscription)
@@ -409,7 +411,9 @@ class Hub:
                 raise UnknownIdError(f"subscriber {shown(subscriber)} has no subscription {shown(subscription)}")
             left = tuple(kept for kept in state.subscriber.subscriptions if kept.id != subscription)
             priorities = tuple(kept for kept in state.subscriber.priorities if subscription not in kept)
-            self._done(ChangeSubscriber(structs.replace(state.subscriber, subscriptions=left, priorities=priorities)))
+            self._execute(
+                ChangeSubscriber(structs.replace(state.subscriber, subscriptions=left, priorities=priorities))
+            )
 
     @property
     def advertisements(self) -> tuple[Advertisement, ...]:
@@ -448,18 +452,18 @@ class Hub:
                 ranking_of(ranking),
             )
         with self._lock:
-            checked = self._checked_advertisement(advertisement)
+            checked = self._advertisement(advertisement)
             if checked.id in {known.id for known in self._core.advertisements.all}:
                 raise DuplicateIdError(f"there is an advertisement {shown(checked.id)} already; withdraw it first")
-            self._done(AddAdvertisement(checked))
+            self._execute(AddAdvertisement(checked))
         return checked
 
     def withdraw(self, advertisement: str) -> None:
         """End an advertisement; what was published before stays for whom it was."""
         with self._lock:
-            self._done(RemoveAdvertisement(self._core.advertisements[advertisement].id))
+            self._execute(RemoveAdvertisement(self._core.advertisements[advertisement].id))
 
-    def _checked_advertisement(self, advertisement: Advertisement) -> Advertisement:
+    def _advertisement(self, advertisement: Advertisement) -> Advertisement:
         check_instance("advertisement", advertisement, Advertisement, optional=False)
         return advertisement if self._schema is None else advertisement.under(self._schema)
 
@@ -479,8 +483,8 @@ class Hub:
         InvalidEventError, and changes nothing, when the event is malformed or does not fit schema or advertisement.
         """
         with self._lock:
-            done = self._done(self._publish(event, now, self._core.next_id, k=k, advertisement=advertisement))
-        return self._handed_over(done)
+            result = self._execute(self._command(event, now, self._core.next_id, k=k, advertisement=advertisement))
+        return self._hand_over(result)
 
     def publish_many(self, events: Iterable[Event | Mapping[str, Any]], now: datetime | None = None) -> Published:
         """Publish events one after the other; those that `publish` would refuse are left out, and reported.
@@ -491,7 +495,7 @@ class Hub:
         >>> hub = Hub()
         >>> _ = hub.subscribe("ana", "rent < 900")
         >>> found = hub.publish_many([{"rent": 700}, {"rent": object()}, {"rent": 800}])
-        >>> len(found.notifications), [one.index for one in found.rejected]
+        >>> len(found.notifications), [event.index for event in found.rejected]
         (2, [1])
         """
         check_instance("events", events, Iterable, optional=False)
@@ -502,7 +506,7 @@ class Hub:
             next_id, taken = self._core.next_id, set[Identity]()
             for index, event in enumerate(given):
                 try:
-                    publish = self._publish(event, now, next_id, taken)
+                    publish = self._command(event, now, next_id, taken)
                     if self._journal is not None:
                         self._journal.check(publish)
                 except InvalidEventError as error:
@@ -511,14 +515,14 @@ class Hub:
                 publishes.append(publish)
                 taken.add(publish.event.identity)
                 next_id = publish.next_id + (publish.event.id == str(publish.next_id))
-            done = self._done(PublishEvents(tuple(publishes))) if publishes else None
+            result = self._execute(PublishEvents(tuple(publishes))) if publishes else None
         try:
-            return Published([] if done is None else self._handed_over(done), tuple(rejected))
+            return Published([] if result is None else self._hand_over(result), tuple(rejected))
         except CallbackError as error:
             error.rejected = tuple(rejected)
             raise
 
-    def _publish(
+    def _command(
         self,
         event: Event | Mapping[str, Any],
         now: datetime | None,
@@ -539,14 +543,14 @@ class Hub:
     def advance(self, now: datetime | None = None) -> list[Notification]:
         """Let time pass without an event; return what is delivered up to now, `now` itself included."""
         with self._lock:
-            done = self._done(Advance(self._now(now)))
-        return self._handed_over(done)
+            result = self._execute(Advance(self._now(now)))
+        return self._hand_over(result)
 
     def finish(self) -> list[Notification]:
         """End the input: complete open periods and windows as if time went on for ever; return what they deliver."""
         with self._lock:
-            done = self._done(Finish())
-        return self._handed_over(done)
+            result = self._execute(Finish())
+        return self._hand_over(result)
 
     def read(self, subscriber: str, subscription: str | None = None, now: datetime | None = None) -> list[Notification]:
         """Return the current list of a subscriber, the best first: the best k of what is held; nothing is changed.
@@ -615,29 +619,29 @@ class Hub:
                 rejected.append(RejectedEvent(index, error))
         only = {text: parse_filter(text, self._schema) for text in filters}
         caps = {format_cap(cap): cap for cap in at_most}
-        return Estimated(estimates(past, variants_of(self._checked(known), k, only, caps)), tuple(rejected))
+        return Estimated(estimates(past, variants_of(self._under_schema(known), k, only, caps)), tuple(rejected))
 
-    def _done(self, *commands: Command) -> CommandResult:
+    def _execute(self, *commands: Command) -> CommandResult:
         """Write commands down, if there is a journal, and apply them."""
         journal = self._journal
         if journal is None:
-            return self._applied(commands)
+            return self._apply(commands)
         if journal.wants_state:
             journal.keep_state(self._core.state())
         number: int | None = None
         try:
             number = journal.record(*commands)
             self._recovered = ()
-            done = self._applied(commands)
-            done.number = number
-            journal.applied(number, done.delivered)
+            result = self._apply(commands)
+            result.number = number
+            journal.hold(number, result.delivered)
         except BaseException as error:
             if number is not None or not isinstance(error, RankcastError):
                 journal.abandon()  # the log may be ahead of the state now: only opening it again brings them together
             raise
-        return done
+        return result
 
-    def _applied(self, commands: tuple[Command, ...]) -> CommandResult:
+    def _apply(self, commands: tuple[Command, ...]) -> CommandResult:
         """Apply commands; only the last of several may lead to anything but a change of subscribers."""
         if len(commands) == 1:
             return self._core.apply(commands[0])
@@ -649,35 +653,35 @@ class Hub:
                     self._core.apply(command)
         return self._core.apply(commands[-1])
 
-    def _handed_over(self, done: CommandResult) -> list[Notification]:
+    def _hand_over(self, result: CommandResult) -> list[Notification]:
         """Call the subscribers' callbacks and return the notifications; then they are settled.
 
         Raises CallbackError, once all have been called, when some raised.
         """
         if self._journal is None and not (self._callbacks or self._on_match or self._on_late):
-            return done.delivered
+            return result.delivered
         errors: list[Exception] = []
-        for callback, argument in self._calls(done):
+        for callback, argument in self._calls(result):
             try:
                 callback(argument)
             except Exception as error:  # noqa: BLE001 (collected, and raised below)
                 errors.append(error)
-        if self._journal is not None and done.number is not None:
+        if self._journal is not None and result.number is not None:
             with self._lock:
-                self._journal.settle(done.number)
+                self._journal.settle(result.number)
         if errors:
-            raise CallbackError(done.delivered, errors)
-        return done.delivered
+            raise CallbackError(result.delivered, errors)
+        return result.delivered
 
-    def _calls(self, done: CommandResult) -> Iterator[tuple[Callable[[Any], object], object]]:
+    def _calls(self, result: CommandResult) -> Iterator[tuple[Callable[[Any], object], object]]:
         """Give the callbacks that are due, each with its argument."""
         if self._on_match is not None:
-            for match in done.matches:
+            for match in result.matches:
                 yield self._on_match, match
         if self._on_late is not None:
-            for late in done.late:
+            for late in result.late:
                 yield self._on_late, late
-        for note in done.delivered if self._callbacks else ():
+        for note in result.delivered if self._callbacks else ():
             callback = self._callbacks.get(note.subscriber)
             if callback is not None:
                 yield callback, note
@@ -688,29 +692,29 @@ class Hub:
             commands: list[Command] = []
             for subscriber in unique_subscribers(subscribers).values():
                 known = self._core.subscribers.get(subscriber.id)
-                checked = self._checked_newcomer(subscriber) if known is None else self._checked(subscriber)
+                checked = self._newcomer(subscriber) if known is None else self._under_schema(subscriber)
                 if known is None:
                     commands.append(AddSubscriber(checked))
                 elif known.subscriber != checked:
                     preference_ranks(checked)
                     commands.append(ChangeSubscriber(checked))
             known_ones = {advertisement.id: advertisement for advertisement in self._core.advertisements.all}
-            for wanted in Advertisements(map(self._checked_advertisement, advertisements)).all:
+            for wanted in Advertisements(map(self._advertisement, advertisements)).all:
                 if wanted != known_ones.get(wanted.id):
                     commands += [RemoveAdvertisement(wanted.id)] if wanted.id in known_ones else []
                     commands.append(AddAdvertisement(wanted))
             if commands:
                 recovered = self._recovered
-                self._done(*commands)
+                self._execute(*commands)
                 self._recovered = recovered  # these were not the caller's inputs
         except BaseException:
             if self._journal is not None:
                 self._journal.abandon()
             raise
 
-    def _checked_newcomer(self, subscriber: Subscriber) -> Subscriber:
+    def _newcomer(self, subscriber: Subscriber) -> Subscriber:
         """Return a new subscriber under the schema; raise when it cannot be taken in."""
-        subscriber = self._checked(subscriber)
+        subscriber = self._under_schema(subscriber)
         if subscriber.id in self._core.subscribers:
             raise DuplicateIdError(f"there is a subscriber {shown(subscriber.id)} already; use update to change it")
         preference_ranks(subscriber)
@@ -731,7 +735,7 @@ class Hub:
         queues = self._core.serving.queues_of(state.subscriber.id)
         queue = queues.get(name)
         if queue is None:
-            own = ", ".join(shown(one) for one in queues if one is not None)
+            own = ", ".join(shown(known) for known in queues if known is not None)
             wanted = "a policy of its own" if name is None else f"a subscription {shown(name)} with a policy of its own"
             raise UnknownIdError(
                 f"subscriber {shown(state.subscriber.id)} has no queue for {wanted}; "
@@ -739,7 +743,7 @@ class Hub:
             )
         return queue
 
-    def _checked(self, subscriber: Subscriber) -> Subscriber:
+    def _under_schema(self, subscriber: Subscriber) -> Subscriber:
         if self._schema is None:
             return subscriber
         for policy in subscriber.policies.values():
