@@ -73,15 +73,6 @@ with replacing(pathlib.Path({str(path)!r})) as stream:
     assert path.read_bytes() == b"new"
 
 
-def test_two_cannot_write_one_file_at_once(path):
-    with replacing(path) as stream:
-        with pytest.raises(InvalidFileError, match="another process is writing it"):
-            write(path, b"second")
-        stream.write(b"first")
-    assert path.read_bytes() == b"first"
-    assert list(path.parent.iterdir()) == [path]
-
-
 def test_of_those_that_make_a_file_at_once_one_does_and_nothing_else_is_left(tmp_path):
     contents = [bytes([number]) * 1000 for number in range(16)]
     with ThreadPoolExecutor(8) as pool:

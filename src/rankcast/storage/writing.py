@@ -26,8 +26,8 @@ _LONGEST = 200
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Give a stream whose content becomes the file at `path` when the block ends without an error.
 
-    A link is followed; an existing file keeps its permissions. Raises InvalidFileError when the folder cannot be
-    written to, the path is no plain file, or somebody else is writing it.
+    A link is followed; an existing file keeps its permissions. Those who write one file at once take turns. Raises
+    InvalidFileError when the folder cannot be written to or the path is no plain file.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -40,15 +40,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                 shutil.copymode(target, temporary)
             temporary.replace(target)
             sync(target.parent)
-    except BlockingIOError:
-        raise invalid_file(str(path), None, "cannot be written: another process is writing it") from None
     except OSError as error:
         raise invalid_file(str(path), None, f"cannot be written: {error.strerror or error}") from None
 
 
 def create(path: Path, content: bytes) -> bool:
     """Make a file that must not exist yet, whole; return whether nobody else was quicker."""
-    with _temporary(path, wait=True) as (temporary, stream):
+    with _temporary(path) as (temporary, stream):
         stream.write(content)
         _sync_stream(stream)
         try:
@@ -59,11 +57,8 @@ def create(path: Path, content: bytes) -> bool:
 
 
 @contextmanager
-def _temporary(target: Path, *, wait: bool = False) -> Iterator[tuple[Path, BinaryIO]]:
-    """Give the temporary file of a target, empty and locked; it is gone afterwards, unless it was renamed.
-
-    Raises BlockingIOError when somebody else has it, or waits.
-    """
+def _temporary(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """Give the temporary file of a target, empty and locked; it is gone afterwards, unless it was renamed."""
     name = target.name
     if len(os.fsencode(name)) > _LONGEST:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -71,7 +66,7 @@ def _temporary(target: Path, *, wait: bool = False) -> Iterator[tuple[Path, Bina
     while True:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         with os.fdopen(descriptor, "wb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(stream, fcntl.LOCK_EX)
             if not _is_at(stream, temporary):
                 continue  # whoever had it before has renamed or removed it
             stream.truncate()
