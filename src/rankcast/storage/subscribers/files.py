@@ -112,7 +112,7 @@ def loads_subscribers(
     >>> print(*loads_subscribers(text).problems)
     <text>:2: subscriber 'ana', subscription '1', rank: 7 is not a number from 0 to 1
     """
-    return _read_subscribers(parse_document(text, format, file))
+    return _read_subscribers(parse_document(text, format, file, keep_unusable=True))
 
 
 def subscribers_from_document(document: Any, *, file: str = "<document>") -> SubscriberFile:
