@@ -39,6 +39,7 @@ from rankcast.model.policies import (
     TopKWindow,
 )
 from rankcast.model.times import EPOCH, NEVER, microseconds
+from rankcast.testing.strategies import bounded_windows
 
 
 def ticks(number):
@@ -54,6 +55,7 @@ POLICIES = st.one_of(
     st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(ticks), DIVERSITIES, ties=TIES),
     st.builds(Sliding, st.integers(0, 3), st.integers(1, 6), DIVERSITIES, ties=TIES),
     st.builds(TopKWindow, st.integers(0, 3), st.integers(1, 6) | st.integers(1, 9).map(ticks), DIVERSITIES, ties=TIES),
+    bounded_windows(st.integers(0, 3), st.integers(1, 6)),
 )
 
 

@@ -266,7 +266,8 @@ def _shown_choice(policy: Policy) -> str:
     if isinstance(policy, Periodic):
         return f"{best} {policy.k} every {format_period(policy.period)}"
     window = f"{policy.window} events" if isinstance(policy.window, int) else format_duration(policy.window)
-    return f"{best} {policy.k} at any time within {window}{kept}"
+    bounded = "" if policy.queue is None else ", in a bounded queue"
+    return f"{best} {policy.k} at any time within {window}{kept}{bounded}"
 
 
 def shown_delivery(subscriber: Subscriber) -> str:
