@@ -282,3 +282,16 @@ def shown_delivery(subscriber: Subscriber) -> str:
     if isinstance(subscriber.handover, Digest):
         return f"{words}, in a digest every {format_period(subscriber.handover.every)}"
     return f"{words}, on demand" if isinstance(subscriber.notify, OnDemand) else words
+
+
+def shown_delay(delay: timedelta) -> str:
+    """Return a mean time in its largest unit.
+
+    >>> shown_delay(timedelta(minutes=90)), shown_delay(timedelta(0))
+    ('1.5 h', '0 s')
+    """
+    seconds = delay.total_seconds()
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s" if seconds else "0 s"
