@@ -25,7 +25,7 @@ from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.model.errors import RankcastError
 from rankcast.model.events import Event
-from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Bounded, Continuous, Diversity, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
@@ -43,6 +43,7 @@ POLICIES = (
     Sliding(2, 5, ties="keep"),
     TopKWindow(2, timedelta(microseconds=30)),
     TopKWindow(1, 4),
+    TopKWindow(1, 9, queue=Bounded(1)),
     Continuous(3),
     Periodic(2, timedelta(microseconds=20)),
     AllMatches(),

@@ -26,7 +26,7 @@ from rankcast.model.errors import (
 )
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
-from rankcast.model.policies import AllMatches, AtOnce, Continuous, Digest, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, AtOnce, Bounded, Continuous, Digest, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscription
@@ -359,6 +359,14 @@ def test_explain_names_the_delivered_ones_that_are_as_good(hub, policy, told):
     assert str(hub.explain(flat(3, x=2), "ana")).endswith(
         f"ana: not delivered now: with rank 0.5 it is no better than {told}"
     )
+
+
+def test_explain_says_that_a_bounded_queue_is_full_of_better_ones(hub):
+    hub.subscribe("ana", {"x > 1": 0.9, "x > 0": 0.5}, deliver=TopKWindow(1, 9, queue=Bounded(0.3)))
+    for number in (1, 2):
+        hub.publish(flat(number, x=2))
+    told = "; its bounded queue holds 2 better ones: it can no longer be delivered"
+    assert str(hub.explain(flat(3, x=1), "ana")).endswith(told)
 
 
 def test_one_subscription_and_one_priority_need_no_list(hub):

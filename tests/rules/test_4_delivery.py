@@ -17,13 +17,14 @@ import rankcast as rc
 from command_line import lines, run
 from rankcast.containers.container import pack
 from rankcast.delivery.engine.queue_table import QUEUE_TABLE, VERSION, QueueTable
+from rankcast.delivery.rules.bounded import queue_length
 from rankcast.delivery.rules.policies import AnyQueue, changed_queue, current, new_queue
 from rankcast.delivery.rules.queues import best, finished, step
 from rankcast.delivery.stream.lateness import Remembered
 from rankcast.language.lossless import decode, encode
 from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError
 from rankcast.model.events import Identity
-from rankcast.model.policies import Continuous, Digest, Diversity, OnDemand, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import Bounded, Continuous, Digest, Diversity, OnDemand, Periodic, Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import LATEST, format_time, parse_time
 from rankcast.storage.events.files import read_events
@@ -435,6 +436,51 @@ class TestRule4TopKWindow:
         """The second is never the best: the third, which is better, enters as the first expires."""
         arrivals = [candidate(1, 0.9, expires=3), candidate(2, 0.1), candidate(3, 0.5)]
         assert played(engine, TopKWindow(1, 5), arrivals) == [(1, "1"), (3, "3")]
+
+
+class TestTheBoundedQueue:
+    """The best one of three events, with room for two."""
+
+    POLICY = TopKWindow(1, 3, queue=Bounded(0.3))
+    ARRIVALS = tuple(candidate(time, score) for time, score in ((1, 0.9), (2, 0.8), (3, 0.7), (4, 0.1), (5, 0.05)))
+
+    def test_its_length_for_each_k(self):
+        lengths = {1: 10, 2: 13, 5: 20, 10: 30, 20: 46, 50: 88, 100: 151, 200: 271, 500: 609, 1000: 1152, 2000: 2213}
+        assert {k: queue_length(k, 0.001) for k in lengths} == lengths
+        assert (queue_length(1, 0.3), queue_length(7, 1.0), queue_length(0, 0.001)) == (2, 7, 0)
+
+    def test_what_was_dropped_keeps_its_place_and_is_missed_and_a_worse_one_delivered_instead(self, engine):
+        """The third finds two better ones. As the second leaves, the fourth is the best that is held."""
+        assert played(engine, TopKWindow(1, 3), self.ARRIVALS) == [(1, "1"), (4, "2"), (5, "3")]
+        assert played(engine, self.POLICY, self.ARRIVALS) == [(1, "1"), (4, "2"), (5, "4")]
+
+    def test_a_better_one_drops_the_worst_and_of_equals_the_older(self):
+        queue = after(self.POLICY, [candidate(1, 0.5), candidate(2, 0.5), candidate(3, 0.5)])
+        assert [one.identity.id for one in queue.held] == ["2", "3"]
+
+    def test_what_expires_makes_room(self, engine):
+        arrivals = [candidate(1, 0.9, expires=3), candidate(2, 0.8), candidate(3, 0.7)]
+        assert played(engine, self.POLICY, arrivals) == [(1, "1"), (3, "2")]
+        assert [one.identity.id for one in after(self.POLICY, arrivals).held] == ["2", "3"]
+
+    def test_a_change_acts_on_what_is_held(self):
+        exact = after(TopKWindow(1, 9), self.ARRIVALS)
+        bounded = changed_queue(exact, TopKWindow(1, 9, queue=Bounded(0.3)), at(5))
+        assert [one.identity.id for one in bounded.held] == ["1", "2"]
+        longer = changed_queue(bounded, TopKWindow(3, 9, queue=Bounded(1)), at(5))
+        assert names_of(step(longer, candidate(6, 0.01), at(6))[1]) == ["2", "6"]
+
+    def test_it_is_refused_where_it_makes_no_sense(self):
+        for window, others in ((timedelta(1), {}), (9, {"ties": "keep"}), (9, {"diversity": Diversity()})):
+            with pytest.raises(InvalidSubscriptionError, match="queue: only that of a window of so many events"):
+                TopKWindow(1, window, queue=Bounded(), **others)
+        for sigma in (0, 1.5, 1e-10, True, "1"):
+            with pytest.raises(InvalidSubscriptionError, match=r"sigma: .* is not a number from 1e-09 to 1"):
+                Bounded(sigma)
+        with pytest.raises(InvalidSubscriptionError, match=r"queue: 0.001 is not a Bounded; expected Bounded\(sigma\)"):
+            TopKWindow(1, 9, queue=0.001)
+        with pytest.raises(InvalidSubscriptionError, match=r"k: 1,000,001 is more than 1,000,000"):
+            TopKWindow(1_000_001, 2_000_000, queue=Bounded())
 
 
 class TestRule5Expiry:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import rankcast as rc
+import rankcast.delivery.rules.bounded
 from rankcast_lab.engines.topkw_dense import Deliveries, DenseTopKWindow, QueueKind
 from rankcast_lab.engines.topkw_dense_lengths import (
     SIGMA,
@@ -53,7 +54,7 @@ class TestTheBoundedQueue:
 
     @pytest.mark.parametrize(("k", "length"), LENGTHS.items())
     def test_the_best_length_for_each_k(self, k, length):
-        assert queue_length(k) == length
+        assert queue_length(k) == rankcast.delivery.rules.bounded.queue_length(k, SIGMA) == length
 
     @pytest.mark.parametrize("k", [50, 200, 1000, 2000])
     def test_its_length_grows_like_k_and_a_root_of_k(self, k):

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from rankcast.cli.output.streams import Problems, complain, printable, write_json
 from rankcast.cli.output.terminal import console, progress, table
-from rankcast.cli.replay import Replay, compile_kernels, shown_delivery
+from rankcast.cli.replay import Replay, compile_kernels, shown_delay, shown_delivery
 from rankcast.cli.simulate.files import load_simulation
 from rankcast.cli.simulate.picture import draw_network, knowledge
 from rankcast.hub import Notification
@@ -184,7 +184,7 @@ def _compared_words(run: SimulationRun, compared: Comparison) -> str:
 
 
 def _shown_seconds(seconds: float) -> str:
-    return f"{1000 * seconds:.1f} ms" if seconds < 10 else f"{seconds:,.0f} s"
+    return f"{1000 * seconds:.1f} ms" if seconds < 10 else shown_delay(timedelta(seconds=seconds))
 
 
 def _routing(plan: SimulationPlan) -> str:

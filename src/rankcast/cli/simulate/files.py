@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -210,10 +211,7 @@ def load_simulation(file: Path, now: datetime, problems: Problems) -> Simulation
 
 
 def _drawn(document: Document, topology: Topology) -> DrawnLoad:
-    value = document.value
-    publishers = value.get("publishers", [topology.edges[0]])
-    for at, name in enumerate(publishers):
-        _check_broker(document, topology, name, "publishers", at)
+    value, publishers = document.value, _listed_publishers(document, topology, topology.edges[0])
     low, high = value.get("widths", WIDTHS)
     if low > high:
         refuse(document, {("widths",): f"{shown([low, high])} is not two shares of the domain in order"})
@@ -244,30 +242,27 @@ def _given(
     for problem in loaded.problems:
         problems.add(problem)
     more = folder / value["advertisements"] if "advertisements" in value else None
-    declared, arrivals = load_advertisements(more, loaded), Arrivals(now)
+    declared = load_advertisements(more, loaded)
     events: list[Event] = []
     for name in [value["events"]] if isinstance(value["events"], str) else value["events"]:
-        file = str(folder / name)
+        file, arrivals = str(folder / name), Arrivals(now)
         read = arrivals.stamped(problems.set_aside(read_events(file, loaded.schema)))
         events += problems.set_aside(admitted(read, declared, file))
         for problem in arrivals.warning(file):
             problems.add(problem)
-        arrivals.count = 0
     served = {name: broker.name for broker in (placed.brokers if placed else ()) for name in broker.subscribers}
     known = {str(held.id) for held in loaded.subscribers}
     places = {**served, **_places(document, topology, "places", known, problems)}
     homes = _homes(loaded.subscribers, places, topology)
     events = in_order(events)
     sources = dict.fromkeys([*(held.source for held in declared.all), *(event.source for event in events)])
-    publishers = value.get("publishers", [topology.edges[0] if placed is None else root_of(placed)])
-    if isinstance(publishers, list):
-        for at, name in enumerate(publishers):
-            _check_broker(document, topology, name, "publishers", at)
-        at_broker = {source: publishers[at % len(publishers)] for at, source in enumerate(sources)}
-    else:
-        elsewhere = topology.edges[0] if placed is None else root_of(placed)
+    elsewhere = topology.edges[0] if placed is None else root_of(placed)
+    if isinstance(value.get("publishers"), dict):
         stated = _places(document, topology, "publishers", set(sources), problems)
         at_broker = {source: stated.get(source, elsewhere) for source in sources}
+    else:
+        in_turn = cycle(_listed_publishers(document, topology, elsewhere))
+        at_broker = dict(zip(sources, in_turn, strict=False))
     own = {held.source for held in declared.all}
     made = [Advertisement(AdvertisementId(f"all of {source}"), source) for source in sources if source not in own]
     advertised = Advertisements((*declared.all, *made))
@@ -299,6 +294,14 @@ def _places(document: Document, topology: Topology, key: str, known: set[str], p
     for problem in locate(document, unknown):
         problems.add(problem)
     return stated
+
+
+def _listed_publishers(document: Document, topology: Topology, otherwise: str) -> list[str]:
+    """Return the brokers that publishers are at, as a list says."""
+    publishers: list[str] = document.value.get("publishers", [otherwise])
+    for at, name in enumerate(publishers):
+        _check_broker(document, topology, name, "publishers", at)
+    return publishers
 
 
 def _check_broker(document: Document, topology: Topology, name: str, *path: str | int) -> None:
