@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid_filters import GRID_BOXES
-from rankcast.covering import ActiveSet, Checking, CoverReason, GroupStrategy, Union
+from rankcast.covering.group.conflicts import CoverReason
+from rankcast.covering.group.cover import ActiveSet, Checking, GroupStrategy, Union
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import evaluate
 from rankcast.model.errors import InvalidValueError, UnknownIdError

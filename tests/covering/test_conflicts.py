@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid_filters import grid_rows
-from rankcast import covering
-from rankcast.covering import (
+from rankcast.covering.group.conflicts import (
     ConflictTable,
     CoverReason,
     Estimate,
+    MinimisedRows,
     covered_rows,
     covering_row,
     exact_cover,
@@ -202,7 +202,7 @@ class TestDecisions:
         generator, wrong = np.random.default_rng(1), {}
         for estimate in Estimate:
             # Without the minimised set, which would settle it: the paper lets RSPC be used alone.
-            rows = covering.MinimisedRows(np.arange(2), 2)
+            rows = MinimisedRows(np.arange(2), 2)
             runs = [random_cover(halves, 0.01, generator, estimate, rows) for _ in range(2_000)]
             wrong[estimate] = sum(run.covered for run in runs) / len(runs)
         assert wrong[Estimate.SOUND] == pytest.approx(0.01, abs=0.006)

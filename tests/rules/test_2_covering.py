@@ -6,19 +6,15 @@ Rules that speak of links between brokers (counts behind links, quotas, producer
 import numpy as np
 import pytest
 
-from rankcast.covering import (
-    ActiveSet,
-    Checking,
+from rankcast.covering.group.conflicts import (
     ConflictTable,
     CoverReason,
     Estimate,
-    GroupStrategy,
-    Union,
     exact_cover,
     minimised_cover_set,
     open_share,
 )
-from rankcast.covering.group.cover import BUDGET, PROBES
+from rankcast.covering.group.cover import BUDGET, PROBES, ActiveSet, Checking, GroupStrategy, Union
 from rankcast.covering.relation import Relation, relation
 from rankcast.covering.topk.cover_set import Cover, CoverSet
 from rankcast.covering.topk.order import BoxColumns, Order, Ranking

@@ -3,18 +3,17 @@
 import numpy as np
 import pytest
 
-from rankcast.covering import (
-    Checking,
+from rankcast.covering.group.conflicts import (
     ConflictTable,
     CoverReason,
     Estimate,
     MinimisedRows,
-    Union,
     covering_row,
     exact_cover,
     minimised_cover_set,
     random_cover,
 )
+from rankcast.covering.group.cover import Checking, Union
 from rankcast_lab.workloads.group_cover import NARROW, comparison, extreme_non_cover, partition, redundant_cover
 
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankcast.cli.main import app
-from rankcast.covering import Checking, GroupStrategy
+from rankcast.covering.group.cover import Checking, GroupStrategy
 from rankcast_lab.studies import covering_group
 from rankcast_lab.studies.covering_group import Growth, grown
 from rankcast_lab.studies.findings import Settings

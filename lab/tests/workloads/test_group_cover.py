@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankcast.covering import ConflictTable, covering_row, exact_cover
+from rankcast.covering.group.conflicts import ConflictTable, covering_row, exact_cover
 from rankcast.model.errors import InvalidValueError
 from rankcast_lab.workloads.group_cover import (
     DOMAIN,

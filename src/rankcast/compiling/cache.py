@@ -81,8 +81,8 @@ def _trusted(folder: Path) -> bool:
     """Tell whether a folder is of somebody whose code runs here anyway, and nobody else's to write to."""
     owners = {0, os.getuid(), PACKAGE.stat().st_uid}
     # A temporary folder lies in one that is anybody's: nobody may have been quicker in making it.
-    for one in (folder, folder.parent) if folder.is_relative_to(_temporary()) else (folder,):
-        found = one.lstat()
+    for place in (folder, folder.parent) if folder.is_relative_to(_temporary()) else (folder,):
+        found = place.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
             return False
     return True
@@ -138,4 +138,4 @@ def processor() -> str:
         lines = []
     wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part", "cpu", "machine")
     told += [line for line in lines if line.partition(":")[0].strip() in wanted]
-    return digest(*(one.encode() for one in (*os.uname()[4:], sys.platform, *told)))
+    return digest(*(text.encode() for text in (*os.uname()[4:], sys.platform, *told)))

@@ -146,7 +146,7 @@ class Cache(caching._Cache):
 
 def _has_literals(signature: Any) -> bool:
     """Tell whether numbers are written out in a call, which only kernels do."""
-    return any(isinstance(one, numba.types.Literal) for one in signature)
+    return any(isinstance(kind, numba.types.Literal) for kind in signature)
 
 
 def _read(path: Path, target: Any) -> Any:
@@ -166,7 +166,7 @@ def _reached(kernel: Kernel, seen: set[Kernel]) -> Iterator[bytes]:
     function = kernel.function
     yield repr((function.__module__, function.__qualname__, sorted(kernel.options.items()))).encode()
     for code in _codes(function.__code__):
-        plain = tuple(one for one in code.co_consts if not isinstance(one, CodeType))
+        plain = tuple(constant for constant in code.co_consts if not isinstance(constant, CodeType))
         yield repr((plain, code.co_names, code.co_varnames, code.co_flags)).encode()
         yield code.co_code
         for name in code.co_names:
@@ -176,9 +176,9 @@ def _reached(kernel: Kernel, seen: set[Kernel]) -> Iterator[bytes]:
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
     yield code
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from _codes(one)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
 
 
 @cache

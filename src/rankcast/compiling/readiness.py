@@ -85,7 +85,7 @@ def request(packages: Iterable[str] = SERVING) -> None:
     """Have kernels loaded in the background, compiled first if need be. Returns at once; asking twice is harmless."""
     global _thread  # noqa: PLW0603 (one thread per process)
     with _lock:
-        missing = [one for one in packages if one not in _wanted]
+        missing = [package for package in packages if package not in _wanted]
         _wanted.update(dict.fromkeys(missing))
         if missing and (_thread is None or not _thread.is_alive()):
             _thread = threading.Thread(target=_work, name="rankcast-kernels", daemon=True)
@@ -119,7 +119,7 @@ def warm_up(package: str) -> int:
     import_module(f"rankcast.{package}.warming").warm_up()
     called = import_module("rankcast.compiling.dispatchers").callable_now
     start = f"rankcast.{package}."
-    overloads = [one for one in called.values() if f"{one.module}.".startswith(start)]
+    overloads = [overload for overload in called.values() if f"{overload.module}.".startswith(start)]
     name = _listing(package)
     keep(name, pickle.dumps(overloads), name.rpartition("-")[0], name)
     _done.add(package)
@@ -133,7 +133,7 @@ def is_compiled(package: str) -> bool:
 
 def _listing(package: str) -> str:
     """Return the name of the file that lists the signatures of a package's kernels."""
-    versions = "".join(f" {one} {version(one)}" for one in ("numba", "llvmlite", "numpy"))
+    versions = "".join(f" {name} {version(name)}" for name in ("numba", "llvmlite", "numpy"))
     key = digest(sources_digest().encode(), sys.version.encode(), versions.encode())
     return f"{package}.{sys.implementation.cache_tag}.{processor()}-{key}.kernels"
 
@@ -184,7 +184,7 @@ def _work() -> None:
     sys.meta_path.insert(0, stopper)
     sys.setswitchinterval(min(interval, TURN))
     try:
-        while missing := [one for one in _wanted if one not in _done]:
+        while missing := [package for package in _wanted if package not in _done]:
             if not _load(missing[0], BREATH) and not _have_compiled(missing):
                 return
     finally:

@@ -75,7 +75,7 @@ def surely_covers(first: Filter, second: Filter) -> bool:
 
     No counterexample is looked for, and nothing is proven by several conjunctions together.
     """
-    return all(any(one.surely_covers(other) for one in first.conjunctions) for other in second.conjunctions)
+    return all(any(wide.surely_covers(narrow) for wide in first.conjunctions) for narrow in second.conjunctions)
 
 
 def _covered(conjunction: Conjunction, disjunction: tuple[Conjunction, ...]) -> bool | None:

@@ -65,7 +65,9 @@ class Specificity(Generic[Key]):
         self._kinds = np.array(list(self._kind.values()), np.int64)
         self._filters = list(numbers)
         self._remembered: dict[int, bool] = {}
-        self._patterned = [any(one.has_patterns for one in wanted.conjunctions) for wanted in self._filters]
+        self._patterned = [
+            any(conjunction.has_patterns for conjunction in wanted.conjunctions) for wanted in self._filters
+        ]
         self._is_plain = sum(self._patterned) <= FEW_PATTERNS
         self._is_too_much = not self._is_plain and sum(self._patterned) * len(self._filters) > MOST_PAIRS
         self._shapes: Sequence[_Shape] = ()
@@ -219,7 +221,7 @@ class _Boxes:
         frequency = Counter(attribute for attributes in by_attributes for attribute in attributes)
         self._listed: defaultdict[int | None, list[_Group]] = defaultdict(list)
         for attributes, kinds in by_attributes.items():
-            sides = np.array([[shapes[kind].box[one] for kind in kinds] for one in attributes], np.int64)
+            sides = np.array([[shapes[kind].box[attribute] for kind in kinds] for attribute in attributes], np.int64)
             starts, ends = np.moveaxis(sides.reshape(len(attributes), len(kinds), 2), 2, 0)
             group = _Group(attributes, np.array(kinds, np.int64), starts.copy(), ends.copy())
             self._listed[min(attributes, key=frequency.__getitem__, default=None)].append(group)
@@ -302,7 +304,8 @@ class _Points:
 
 
 def _points(shape: _Shape) -> Iterator[dict[int, int]]:
-    sure = [one for one, has_patterns in zip(shape.conjunctions, shape.has_patterns, strict=True) if not has_patterns]
+    told = zip(shape.conjunctions, shape.has_patterns, strict=True)
+    sure = [conjunction for conjunction, has_patterns in told if not has_patterns]
     for conjunction in sure[:MAX_POINTS]:
         yield {attribute: int(ends[-1]) - 1 for attribute, ends in conjunction.items()}
         count = min(MAX_POINTS, max((len(ends) // 2 for ends in conjunction.values()), default=0))

@@ -1,7 +1,8 @@
 """The embedded engine: subscribe, publish and explain in one process.
 
-`hub` is the hub itself, `results` what it answers with and `inputs` what it accepts for subscriptions. Calls become
-commands, which change the `core`; subscribers and queues are in `rankcast.serving`; `durable` writes commands down.
+`hub` is the hub itself, `results` what it answers with and `conversions` what it accepts for subscriptions. Calls
+become commands, which change the `core`; subscribers and queues are in `rankcast.serving`; `durable` writes commands
+down. `estimate` tells what a subscriber would have got of past events.
 """
 
 from typing import TYPE_CHECKING

@@ -38,6 +38,20 @@ from msgspec import structs
 
 from rankcast.compiling import readiness
 from rankcast.delivery.stream.lateness import check_lateness
+from rankcast.hub.conversions import (
+    SETTINGS,
+    UNCHANGED,
+    AnyFilter,
+    AnyPriority,
+    AnySubscriptions,
+    Unchanged,
+    check_callable,
+    check_instance,
+    filter_of,
+    ranking_of,
+    settings_of,
+    subscriptions_of,
+)
 from rankcast.hub.core import (
     AddAdvertisement,
     AddSubscriber,
@@ -55,20 +69,6 @@ from rankcast.hub.core import (
     outcome,
 )
 from rankcast.hub.estimate import estimates, variants_of
-from rankcast.hub.inputs import (
-    SETTINGS,
-    UNCHANGED,
-    AnyFilter,
-    AnyPriority,
-    AnySubscriptions,
-    Unchanged,
-    check_callable,
-    check_instance,
-    filter_of,
-    ranking_of,
-    settings_of,
-    subscriptions_of,
-)
 from rankcast.hub.results import (
     Callback,
     CallbackError,

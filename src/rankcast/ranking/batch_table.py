@@ -200,9 +200,7 @@ class RankingTable:
                 if specificity is not None:
                     general.append(first + specificity.above(at))
                     general_sizes[-1] = len(general[-1])
-            half_life = timedelta(0) if subscriber.decay is None else subscriber.decay.half_life
-            rest = half_life - timedelta(days=half_life.days)
-            profiles.append((RANK_BY[subscriber.rank_by], half_life.days, rest // TICK))
+            profiles.append(profile_of(subscriber))
         general_start = starts_of(np.array(general_sizes, np.int64))
         table = RankTable(
             queue=np.fromiter(queues, np.int64),
@@ -215,6 +213,13 @@ class RankingTable:
             **functions.arrays(),
         )
         return RankingTable(table, tuple(functions.numbers), tuple(functions.vectors))
+
+
+def profile_of(subscriber: Subscriber) -> tuple[int, int, int]:
+    """Return how a subscriber combines ranks, and the days and microseconds of its half life, 0 and 0 without decay."""
+    half_life = timedelta(0) if subscriber.decay is None else subscriber.decay.half_life
+    rest = half_life - timedelta(days=half_life.days)
+    return RANK_BY[subscriber.rank_by], half_life.days, rest // TICK
 
 
 class Functions:

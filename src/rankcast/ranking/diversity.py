@@ -49,7 +49,7 @@ def mean_distance(contents: Iterable[Mapping[str, Value]], diversity: Diversity)
         compared = diversity.weights or content
         kinds.setdefault(tuple(name for name in sorted(compared) if name in content), []).append(content)
     counted = [
-        (names, len(members), {name: Counter([_key(one[name]) for one in members]) for name in names})
+        (names, len(members), {name: Counter([_key(content[name]) for content in members]) for name in names})
         for names, members in kinds.items()
     ]
     events, total = sum(size for _, size, _ in counted), 0.0

@@ -75,7 +75,7 @@ def _give_one_rank(ranks: Sequence[float], subscriber: Subscriber) -> bool:
     if len(set(ranks)) != 1 or subscriber.rank_by is RankBy.WEIGHTED_SUM:
         return len(ranks) == 1
     numbers = range(1, len(ranks) + 1) if subscriber.rank_by is RankBy.MEAN else ()
-    return all(added(ranks[:number]) / number == ranks[0] for number in numbers)
+    return all(sum_in_order(ranks[:number]) / number == ranks[0] for number in numbers)
 
 
 def winnow(names: Collection[SubscriptionId], priorities: Collection[Priority]) -> list[list[SubscriptionId]]:
@@ -191,7 +191,7 @@ class Preferences(Struct, frozen=True, gc=False):
         Of several matching subscriptions the largest refresh time counts; one without any never needs a refresh.
         """
         refreshes = [refresh for name in matched if (refresh := self.refreshes.get(name)) is not None]
-        return refreshed(time, stated, max(refreshes) if refreshes and len(refreshes) == len(matched) else None)
+        return expiry(time, stated, max(refreshes) if refreshes and len(refreshes) == len(matched) else None)
 
     def _combined(self, ranks: Mapping[SubscriptionId, float]) -> float:
         counted = self.counted(ranks)
@@ -202,18 +202,18 @@ class Preferences(Struct, frozen=True, gc=False):
             case RankBy.MIN:
                 return min(combined)
             case RankBy.MEAN:
-                return added(combined) / len(combined)
-        return added(rank * self.weights[name] for name, rank in zip(counted, combined, strict=True))
+                return sum_in_order(combined) / len(combined)
+        return sum_in_order(rank * self.weights[name] for name, rank in zip(counted, combined, strict=True))
 
 
-def refreshed(time: datetime, stated: datetime | None, refresh: timedelta | None) -> datetime | None:
+def expiry(time: datetime, stated: datetime | None, refresh: timedelta | None) -> datetime | None:
     """Return when an event expires: as it states itself, or so long after its time as the refresh says, if at all."""
     if refresh is None or refresh >= LATEST - time:  # nothing outlives the end of time
         return stated
     return time + refresh if stated is None else min(time + refresh, stated)
 
 
-def added(numbers: Iterable[float]) -> float:
+def sum_in_order(numbers: Iterable[float]) -> float:
     """Add up from left to right, each sum rounded: `sum` rounds otherwise from Python 3.12 on."""
     total = 0.0
     for number in numbers:

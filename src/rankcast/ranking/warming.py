@@ -16,7 +16,9 @@ def warm_up() -> None:
     """Rank one event by each kind of function."""
     functions: tuple[Relevance, ...] = (Closeness((Target("x", 0.0),)), Cosine("v", (1.0,)))
     everything = Filter.of(Constant(True))
-    wanted = [Subscription(SubscriptionId(str(at)), everything, relevance=one) for at, one in enumerate(functions)]
+    wanted = [
+        Subscription(SubscriptionId(str(at)), everything, relevance=function) for at, function in enumerate(functions)
+    ]
     ranking = RankingTable.of([Subscriber(SubscriberId("1"), tuple(wanted))], [0, 0])
     starts = np.array([0, 1])
     features = Features.of(ranking, 1, {"x": np.zeros(1)}, {"v": (starts, np.ones(1))})

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from rankcast.delivery.stream.matched_sets import SETS, WIDEST, MatchedSets
 from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
 from rankcast.model.events import Event
 from rankcast.model.relevance import Relevance
-from rankcast.model.subscriptions import RankBy, SubscriptionId
+from rankcast.model.subscriptions import SubscriptionId
 from rankcast.model.times import NEVER, TICK, instant_of, microseconds
 from rankcast.ranking.audiences import (
     by_id,
@@ -39,7 +38,7 @@ from rankcast.ranking.audiences import (
     subscriber_number,
 )
 from rankcast.ranking.batch import EVENT_ARRAYS, ROW_SCORE, Features, rank_event
-from rankcast.ranking.batch_table import LONGEST, NONE, RANK_BY, Functions
+from rankcast.ranking.batch_table import LONGEST, MAX, NONE, Functions, profile_of
 from rankcast.serving.queues import ServedRows
 from rankcast.serving.subscriber_state import ServedQueue, SubscriberState
 
@@ -48,7 +47,7 @@ SPARE = 64
 
 NO_VECTORS = Features.of(Functions(), 1, {})
 
-PLAIN = RankBy.MAX, timedelta(0)
+PLAIN = MAX, 0, 0
 """How the rank of a subscription alone is made: it is its own."""
 
 _WRITTEN = ("keys", "counts", "ranks", "out_event", "out_rank", "out_start", "out_matched")
@@ -85,7 +84,7 @@ class SubscriptionRanking:
         self._stale = True
         self._room = 0
         self._places: Array | None = None
-        self._profile(*PLAIN)  # the first
+        self._profile(PLAIN)  # the first
 
     def add(self, owner: SubscriberState, queues: Mapping[SubscriptionId | None, ServedQueue]) -> None:
         """Number the subscriptions of a subscriber that has these queues."""
@@ -96,19 +95,18 @@ class SubscriptionRanking:
             self._owners += [None] * len(subscriptions)
             self._positions += range(len(subscriptions))
             self._grow(len(self._owners))
-        decay = owner.subscriber.decay
-        profile = self._profile(owner.subscriber.rank_by, timedelta(0) if decay is None else decay.half_life)
+        profile = self._profile(profile_of(owner.subscriber))
         special = owner.subscriber.most_specific or len(subscriptions) > WIDEST
         draw = subscriber_number(owner.subscriber.id)
         self._places = None
-        for at, (number, one) in enumerate(zip(owner.numbers, subscriptions, strict=True)):
-            queue = queues[None if one.deliver is None else one.id]
+        for at, (number, own) in enumerate(zip(owner.numbers, subscriptions, strict=True)):
+            queue = queues[None if own.deliver is None else own.id]
             self._owners[number] = queue
-            relevance = NONE if one.relevance is None else self._function(one.relevance)
-            refresh = LONGEST if one.refresh is None else min(LONGEST, one.refresh // TICK)
-            ranks, weights = owner.preferences.ranks, owner.preferences.weights
+            relevance = NONE if own.relevance is None else self._function(own.relevance)
+            refresh = LONGEST if own.refresh is None else min(LONGEST, own.refresh // TICK)
+            rank, weight = owner.preferences.ranks[own.id], owner.preferences.weights[own.id]
             bits = 1 << at if at < WIDEST else 0
-            line = (queue.number, profile, ranks[one.id], weights[one.id], refresh, relevance, bits, owner.first, draw)
+            line = (queue.number, profile, rank, weight, refresh, relevance, bits, owner.first, draw)
             for name, value in zip(self._lines, line, strict=True):
                 self._lines[name][number] = value
             self._one_by_one[number] = special
@@ -132,9 +130,9 @@ class SubscriptionRanking:
         """Forget the relevance functions that nobody uses, and number the others again."""
         self._functions, self._stale = Functions(), True
         for number, queue in enumerate(self._owners):
-            one = None if queue is None else queue.owner.subscriber.subscriptions[self._positions[number]]
-            if one is not None and one.relevance is not None:
-                self._lines["relevance"][number] = self._functions.add(one.relevance)
+            own = None if queue is None else queue.owner.subscriber.subscriptions[self._positions[number]]
+            if own is not None and own.relevance is not None:
+                self._lines["relevance"][number] = self._functions.add(own.relevance)
 
     def owner(self, number: int) -> tuple[ServedQueue, int]:
         """Return the queue that a subscription competes in, and its position among its subscriber's."""
@@ -149,13 +147,11 @@ class SubscriptionRanking:
             self._one_by_one = longer(self._one_by_one, room)
             self._stale = True
 
-    def _profile(self, rank_by: RankBy, half_life: timedelta) -> int:
-        rest = half_life - timedelta(days=half_life.days)
-        key = (RANK_BY[rank_by], half_life.days, rest // TICK)
-        if key not in self._profiles:
-            self._profiles[key] = len(self._profiles)
+    def _profile(self, profile: tuple[int, int, int]) -> int:
+        if profile not in self._profiles:
+            self._profiles[profile] = len(self._profiles)
             self._stale = True
-        return self._profiles[key]
+        return self._profiles[profile]
 
     def _function(self, relevance: Relevance) -> int:
         self._uses[relevance] += 1
@@ -283,7 +279,7 @@ class SubscriptionRanking:
     def _vectors_of(self, event: Event) -> Features:
         """Return the vectors of an event, as far as functions look at them."""
         found = ((name, event.vector(name)) for name in self._vectors)
-        vectors = {name: (np.array([0, len(one)]), np.array(one)) for name, one in found if one is not None}
+        vectors = {name: (np.array([0, len(vector)]), np.array(vector)) for name, vector in found if vector is not None}
         return Features.of(self._functions, 1, {}, vectors)
 
     # --------------------------------------------------------------------------------------------- the k best of all
@@ -331,8 +327,8 @@ class SubscriptionRanking:
 
     def _relevant_score(self, event: Event, number: int) -> float | None:
         queue, position = self.owner(number)
-        one = queue.owner.subscriber.subscriptions[position]
-        return relevant_score(queue.owner.preferences.ranks[one.id], one.relevance, event)
+        own = queue.owner.subscriber.subscriptions[position]
+        return relevant_score(queue.owner.preferences.ranks[own.id], own.relevance, event)
 
 
 def _number(value: object) -> float:

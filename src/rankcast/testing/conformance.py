@@ -34,7 +34,7 @@ from rankcast.model.subscriptions import RankBy, Subscriber, SubscriberId, Subsc
 from rankcast.model.times import EARLIEST, LATEST
 from rankcast.overlay.effects import Deliver
 from rankcast.ranking.audiences import diverse_scores
-from rankcast.ranking.preferences import added, preference_ranks
+from rankcast.ranking.preferences import preference_ranks, sum_in_order
 from rankcast.ranking.relevance import decayed, relevance_of
 from rankcast.testing.definitions import (
     ExpectedDelivery,
@@ -270,8 +270,8 @@ def _rank(subscriber: Subscriber, matched: list[Subscription], event: Event) -> 
         case RankBy.MIN:
             return min(ranks)
         case RankBy.MEAN:
-            return added(ranks) / len(ranks)
-    return added(rank * subscription.weight for rank, subscription in zip(ranks, matched, strict=True))
+            return sum_in_order(ranks) / len(ranks)
+    return sum_in_order(rank * subscription.weight for rank, subscription in zip(ranks, matched, strict=True))
 
 
 @st.composite
