@@ -1,4 +1,4 @@
-"""Events of a batch under advertisements: what is decided by column is what `Advertisements.admit` says of each event."""
+"""Events under advertisements: what is decided by column is what `Advertisements.admit` says of each event."""
 
 from datetime import UTC, datetime
 

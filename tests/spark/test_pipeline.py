@@ -171,7 +171,10 @@ def test_what_cannot_work_is_refused_at_once(spark):
     declared = Schema({"rent": ValueType.INT})
     with pytest.raises(InvalidSubscriptionError, match="'flats': space: unknown attribute 'rentt'; did you mean"):
         Pipeline([], schema=declared, advertisements=[flats])
-    for name, what in (("nope", "the events have no column 'nope'"), ("city", "'city' is string; expected whole numb")):
+    for name, what in (
+        ("nope", "the events have no column 'nope'"),
+        ("city", "'city' is string; expected a whole numb"),
+    ):
         with pytest.raises(InvalidEventError, match=f"k: .*{what}"):
             Pipeline([], columns=EventColumns(k=name)).transform(_flats(spark, 1))
     with pytest.raises(InvalidValueError, match="shards: 0; expected at least 1"):

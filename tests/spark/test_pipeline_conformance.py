@@ -177,7 +177,11 @@ class InProcess:
 
 
 @settings(max_examples=60)
-@given((cases(everything=True) | advertised_cases(everything=True)).map(_read_at_last), st.integers(1, 4), st.integers(1, 20))
+@given(
+    (cases(everything=True) | advertised_cases(everything=True)).map(_read_at_last),
+    st.integers(1, 4),
+    st.integers(1, 20),
+)
 def test_the_stages_deliver_what_the_definitions_say(case, shards, size):
     check(InProcess(shards, size), case)
 

@@ -31,7 +31,9 @@ from spark.stages import READER, InMemory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EVERYTHING = parse_filter("true")
-CHOOSING = replace(READER, advertisements=(Advertisement("two", "/s", k=2, ranking=AudienceRanking(Scoring.RELEVANCE)),))
+CHOOSING = replace(
+    READER, advertisements=(Advertisement("two", "/s", k=2, ranking=AudienceRanking(Scoring.RELEVANCE)),)
+)
 FUNCTIONS = st.one_of(
     st.builds(lambda at: IdealPoint([Target("x", at)]), st.integers(0, 4)),
     st.builds(lambda at: IdealPoint([Target("x", at, scale=1e-90)]), st.integers(0, 4)),

@@ -284,7 +284,9 @@ def test_what_cannot_be_done_is_said_in_one_line_and_nothing_is_written(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flats.jsonl").write_text("")
-    save_subscribers(tmp_path / "bad.yaml", (), advertisements=[Advertisement("flats", "/f", parse_filter("rentt > 0"))])
+    save_subscribers(
+        tmp_path / "bad.yaml", (), advertisements=[Advertisement("flats", "/f", parse_filter("rentt > 0"))]
+    )
     result = run(*arguments.split(), "--subscribers", inputs / "people.yaml")
     assert result.exit_code == code
     assert message in result.stderr

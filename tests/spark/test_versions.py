@@ -66,7 +66,9 @@ def compiled(monkeypatch) -> list[set[str]]:
     asked: list[set[str]] = []
     compile_changes = versions.changed_audience
     monkeypatch.setattr(
-        versions, "changed_audience", lambda old, new, *more: (asked.append(set(new)), compile_changes(old, new, *more))[1]
+        versions,
+        "changed_audience",
+        lambda old, new, *more: (asked.append(set(new)), compile_changes(old, new, *more))[1],
     )
     return asked
 

@@ -298,7 +298,12 @@ def _command(run: Run, checkpoint: str) -> list[str]:
         *(("--carry", name) for name in run.carry),
         *(("--option", f"{key}={value}") for key, value in run.options.items()),
     )
-    beside = (("--advertisements", run.advertisements), ("--checkpoint", checkpoint), ("--master", run.master), ("--metrics", run.metrics))
+    beside = (
+        ("--advertisements", run.advertisements),
+        ("--checkpoint", checkpoint),
+        ("--master", run.master),
+        ("--metrics", run.metrics),
+    )
     words += [word for name, value in stated if value is not None for word in (name, value)]
     words += ["--finish"] if run.finish else []
     words += ["--json"] if run.as_json else []

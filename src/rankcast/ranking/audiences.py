@@ -44,8 +44,8 @@ def select(subscriber: Array, scores: Array | None, order: Array, k: int | Array
     """Return the positions of the best match of each chosen subscriber, the best first.
 
     Matches have a subscriber, a score (without: all the same) and the subscriber's place among equals, the smaller one
-    first. Those of several events lie in the order of these and say which `event` each is of; they are chosen apart, and
-    `k` is an array by event then.
+    first. Those of several events say which `event` each is of, in ascending order; they are chosen apart, and `k` is
+    an array by event then.
 
     >>> select(np.array([7, 7, 8, 9]), np.array([0.1, 0.9, 0.5, 0.5]), np.array([1, 1, 2, 0]), 2)
     array([1, 3])

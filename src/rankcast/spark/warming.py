@@ -33,7 +33,8 @@ def warm_up(*, deliver: bool = True) -> None:
     events = OpenEvents(np.zeros(1, np.int64), [event], None)
     table = events.table(audience.queues.wanted_content)
     rows, features = rank_events(events, audience, *events.matched(audience.reader))
-    keep_chosen(*(np.zeros(1, np.int64) for _ in range(6)), np.zeros(1, bool))
+    numbers = np.zeros(1, np.int64)
+    keep_chosen(numbers, numbers, numbers, numbers, numbers, numbers, np.zeros(1, bool))
     apart = UnfilteredRanks(features, events.expires)
     chunks = [packed.chunk.to_bytes() for packed in chunks_of(table, rows, audience, 0, 1, 0, apart=apart)]
     if deliver:

@@ -12,6 +12,7 @@ each event, and a filter to be parsed for each.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from rankcast.delivery.engine.contents import WantedContent
 from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
 from rankcast.model.events import Identity
-from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.ranking.audiences import diverse_scores, draws, event_number, select
 from rankcast.ranking.batch import rank_batch
@@ -55,9 +55,7 @@ def chosen_matches(
 
 
 @compiled
-def keep_chosen(
-    best: Array, chosen: Array, own: Array, event: Array, person: Array, last: Array, stays: Array
-) -> None:
+def keep_chosen(best: Array, chosen: Array, own: Array, event: Array, person: Array, last: Array, stays: Array) -> None:
     """Note which of some matches are those of subscribers who were chosen for their events, both by event."""
     at = 0
     for match in own:
@@ -108,7 +106,8 @@ def _scores(
         event, numbers = rows.event, rows.queue
         scores = rows.rank if scoring is Scoring.RELEVANCE else table.rank[numbers]
     if scoring is Scoring.DIVERSITY:
-        filters = np.array([parsed(text, schema) for text in audience.filters.taken(numbers).texts()], object)
-        by_event = np.split(filters, np.flatnonzero(np.diff(event)) + 1)
-        return event, numbers, np.concatenate([np.zeros(0), *(diverse_scores(own) for own in by_event)])
+        filters = [parsed(text, schema) for text in audience.filters.taken(numbers).texts()]
+        ends = [0, *(np.flatnonzero(np.diff(event)) + 1).tolist(), len(event)]
+        by_event = (diverse_scores(filters[start:end]) for start, end in pairwise(ends))
+        return event, numbers, np.concatenate([np.zeros(0), *by_event])
     return event, numbers, None if scoring is Scoring.NONE else scores

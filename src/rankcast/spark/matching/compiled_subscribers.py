@@ -506,7 +506,9 @@ def changed_audience(
         before.index.add(entry)
     ranking = joined_rankings(before.ranking, RankingTable.of(members, queue.tolist()))
     position = np.concatenate([before.position, position])
-    return CompiledSubscribers(before.index, ranking, position, queues, Ragged.joined([before.filters, _filters(filters)]))
+    return CompiledSubscribers(
+        before.index, ranking, position, queues, Ragged.joined([before.filters, _filters(filters)])
+    )
 
 
 def joined_rankings(first: RankingTable, other: RankingTable) -> RankingTable:
