@@ -175,7 +175,7 @@ class KeptSubscribers(Kept):
         table = made.table_apart(0, 2).to_arrays()
         found = [(keys[queue], round(rank, 9)) for queue, rank in zip(rows.queue.tolist(), rows.rank, strict=True)]
         positions = made.position[rows.matched].tolist()
-        subscribers = made.people[0].tolist()
+        subscribers = made.person.tolist(), made.draws.tolist(), made.filters.texts()
         decays = made.decays(rows.queue).tolist()
         columns = {name: array.tolist() for name, array in table.items()}
         return found, names, positions, subscribers, decays, made.queues.policies_of(0, 2), columns

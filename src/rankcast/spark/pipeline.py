@@ -12,7 +12,8 @@ notifications = Pipeline("subscribers.yaml").transform(events)
 - A static DataFrame is complete: open periods and windows are completed. A stream may have rows that say so
   (`rankcast.spark.sources.events.END`); otherwise what is open stays open until later events move the watermark.
 - What publishers advertise holds as in a hub: an event with a k reaches its k best subscribers only, the same ones.
-- Nothing is lost: rows that are no events, or not what their source advertises, are in the `rejected` output, with the reason.
+- Nothing is lost: rows that are no events, or not what their source advertises, are in the `rejected` output, with the
+  reason.
 - The state of a stream belongs to its subscribers: restart it from its checkpoint with the same ones, in the same
   order, the same `shards` and the same `lateness`. Subscribers that change are given as `ChangingSubscribers`.
 """
@@ -62,7 +63,8 @@ class Pipeline:
 
     `subscribers`: the path of a subscriber file, subscribers, a DataFrame of the shape of such a file (a row for each
     subscriber), or `ChangingSubscribers`. `problems` lists what was wrong with a file or DataFrame; the rest is used.
-    `advertisements` are those of the events' sources, beside the file's own. `now` is when those events of a static DataFrame arrived that have no time; unless told, the time of the call.
+    `advertisements` are those of the events' sources, beside the file's own. `now` is when those events of a static
+    DataFrame arrived that have no time; unless told, the time of the call.
     """
 
     def __init__(

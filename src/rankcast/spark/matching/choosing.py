@@ -12,15 +12,16 @@ each event, and a filter to be parsed for each.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
 from rankcast.arrays import Array, starts_of
+from rankcast.compiling import compiled
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
 from rankcast.model.events import Identity
-from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.ranking.audiences import diverse_scores, draws, event_number, select
 from rankcast.ranking.batch import rank_batch
@@ -44,13 +45,24 @@ def chosen_matches(
     event = np.repeat(np.arange(len(events)), np.diff(offsets))
     rankings = [own.ranking for own in reader.advertisements]
     places = np.array([*map(rankings.index, rankings), 0])[advertisement]
-    pairs = audience.pairs(event, numbers)
-    stays = (k < 0)[event]
+    stays, person = (k < 0)[event], audience.person
     for place in np.unique(places[k >= 0]).tolist():
         own = np.flatnonzero(((k >= 0) & (places == place))[event])
-        best = _best(events, reader.schema, audience, rankings[place], event[own], numbers[own])
-        stays[own] = np.isin(pairs[own], audience.pairs(*best))
+        best, best_ones = _best(events, reader.schema, audience, rankings[place], event[own], numbers[own])
+        last = np.full(len(audience.draws), -1)
+        keep_chosen(best, person[best_ones], own, event, person[numbers], last, stays)
     return starts_of(np.bincount(event[stays], minlength=len(events))), numbers[stays]
+
+
+@compiled
+def keep_chosen(best: Array, chosen: Array, own: Array, event: Array, person: Array, last: Array, stays: Array) -> None:
+    """Note which of some matches are those of subscribers who were chosen for their events, both by event."""
+    at = 0
+    for match in own:
+        while at < len(best) and best[at] <= event[match]:
+            last[chosen[at]] = best[at]
+            at += 1
+        stays[match] = last[person[match]] == event[match]
 
 
 def _best(
@@ -67,11 +79,11 @@ def _best(
     person = audience.person[numbers]
     order = person
     if ranking.ties is Ties.FAIR:
-        some, at = np.unique(event, return_inverse=True)
-        table = events.table(WantedContent())
+        table, keys = events.table(WantedContent()), np.zeros(len(events), np.uint64)
+        some = np.flatnonzero(np.bincount(event, minlength=len(events)))
         identities = map(Identity, table.source.taken(some).texts(), table.id.taken(some).texts())
-        keys = np.array([event_number(ranking.seed, identity) for identity in identities], np.uint64)
-        order = draws(keys[at], audience.draws[person])
+        keys[some] = [event_number(ranking.seed, identity) for identity in identities]
+        order = draws(keys[event], audience.draws[person])
     best = select(person, scores, order, events.audiences.k, event)
     return event[best], numbers[best]
 
@@ -94,7 +106,8 @@ def _scores(
         event, numbers = rows.event, rows.queue
         scores = rows.rank if scoring is Scoring.RELEVANCE else table.rank[numbers]
     if scoring is Scoring.DIVERSITY:
-        filters = np.array([parsed(text, schema) for text in audience.filters.taken(numbers).texts()], object)
-        by_event = np.split(filters, np.flatnonzero(np.diff(event)) + 1)
-        return event, numbers, np.concatenate([np.zeros(0), *(diverse_scores(own) for own in by_event)])
+        filters = [parsed(text, schema) for text in audience.filters.taken(numbers).texts()]
+        ends = [0, *(np.flatnonzero(np.diff(event)) + 1).tolist(), len(event)]
+        by_event = (diverse_scores(filters[start:end]) for start, end in pairwise(ends))
+        return event, numbers, np.concatenate([np.zeros(0), *by_event])
     return event, numbers, None if scoring is Scoring.NONE else scores

@@ -299,11 +299,6 @@ class CompiledSubscribers:
         names = sorted(set(self.queues.subscriber.texts()))
         return np.array([subscriber_number(name) for name in names], np.uint64)
 
-    def pairs(self, event: Array, numbers: Array) -> Array:
-        """Return a number for each match that only other matches of its event and subscriber have."""
-        found: Array = event * len(self.queues) + self.person[numbers]
-        return found
-
     @cached_property
     def one_by_one(self) -> RankingTable:
         """The ranks of all subscriptions as if each were the only one of a queue of its number."""

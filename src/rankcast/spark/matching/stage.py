@@ -1,8 +1,8 @@
 """The match stage: events in, one row for each event and queue that wants it out.
 
 Each task reads its Arrow batches as events, matches them with the index of its audience, leaves out those whom an event
-is not for (`rankcast.spark.matching.choosing`) and ranks what matches; nothing is shuffled. The order of rows is that of the events and, for one event, of the queues; all matches of an event come
-from one task, together.
+is not for (`rankcast.spark.matching.choosing`) and ranks what matches; nothing is shuffled. The order of rows is that
+of the events and, for one event, of the queues; all matches of an event come from one task, together.
 
 Cost: that of the index, plus some 0.1 microseconds per match. Batches are taken in pieces of about `MATCHES` matches,
 so that memory stays bounded however many subscriptions an event satisfies.
@@ -77,9 +77,10 @@ def match(
 ) -> DataFrame:
     """Return who wants which event, and how much, with MATCH_SCHEMA and the columns to `keep` of the events.
 
-    An event of a source that is advertised with a k has the matches of its k best subscribers only. Rows that are no events are left out; `rejected_rows` has them. With `for_delivery` there is what `deliver` needs
-    besides: the column `content`, for subscribers who want what they get to be diverse, and, if the events have rows
-    that say that they end, a row for them and the column `rankcast_end` in which they are true.
+    An event of a source that is advertised with a k has the matches of its k best subscribers only. Rows that are no
+    events, or not what is advertised, are left out; `rejected_rows` has them. With `for_delivery` there is what
+    `deliver` needs besides: the column `content`, for subscribers who want what they get to be diverse, and, if the
+    events have rows that say that they end, a row for them and the column `rankcast_end` in which they are true.
     """
     more = [CONTENT_FIELD] if for_delivery else []
     if for_delivery and END in events.columns:

@@ -108,14 +108,14 @@ def prepared(
             _check_there(found, name, role)
     projected = _document_columns(found, columns) if columns.document else _event_columns(found, columns)
     leaves = () if columns.document else tuple(_leaves(found, columns, [name for name, _ in projected]))
-    for role, name, kinds in (("k", columns.k, _WHOLE), ("advertisement", columns.advertisement, _TEXTS)):
-        if name is not None:
-            _check_there(found, name, role)
-            if not isinstance(found[name], kinds):
-                expected = "whole numbers" if kinds is _WHOLE else "strings"
-                message = f"{role}: the column {shown(name)} is {found[name].simpleString()}; expected {expected}"
+    for role, asked, kinds in (("k", columns.k, _WHOLE), ("advertisement", columns.advertisement, _TEXTS)):
+        if asked is not None:
+            _check_there(found, asked, role)
+            if not isinstance(found[asked], kinds):
+                expected = "a whole number" if kinds is _WHOLE else "a string"
+                message = f"{role}: the column {shown(asked)} is {found[asked].simpleString()}; expected {expected}"
                 raise InvalidEventError(message)
-            projected.append((name, F.col(f"`{name}`")))
+            projected.append((asked, F.col(f"`{asked}`")))
     projected += [(name, F.col(f"`{name}`")) for name in _MARKS if name in found]
     projected += [(KEPT + name, F.col(f"`{name}`")) for name in keep]
     if ARRIVAL not in found:

@@ -35,7 +35,7 @@ from msgspec import structs
 from rankcast.delivery.stream.handovers import PLAIN, Handover
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Subscriber, SubscriberId
+from rankcast.model.subscriptions import SubscriberId
 from rankcast.model.times import NEVER, format_time
 from rankcast.spark.delivery.rerank import changes_ranks, ranking_text
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, changed_audience
