@@ -17,7 +17,7 @@ setup: ## Make .venv with the locked dependencies (the other targets do this by 
 	@scripts/setup.sh
 
 demo: setup ## Show on Spark what rankcast does, with pictures in out/
-	@$(with_java) .venv/bin/rankcast demo
+	@$(with_java) .venv/bin/rankcast demo --overwrite
 
 test: setup ## Run every check: lint, format, types, imports, tests of the package
 	@$(with_java) scripts/ensure-postgres.sh && scripts/check.sh

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rankcast import Continuous, Sliding, Subscriber, Subscription, parse_filter
-from rankcast.spark import CompiledSubscribers, Pipeline, TopSubscribers, match, spark_session, top_subscribers
-from rankcast.spark.sources.events import END
+from rankcast import Advertisement, AdvertisementId, Continuous, Sliding, Subscriber, Subscription, parse_filter
+from rankcast.spark import CompiledSubscribers, Pipeline, match, spark_session
+from rankcast.spark.sources.events import DEFAULT_SOURCE, END
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FLATS = [
@@ -64,12 +64,14 @@ def show(title: str, rows: DataFrame, *names: str) -> None:
 def on_a_table(spark: SparkSession) -> None:
     """A static DataFrame in, a static DataFrame out; and the stages before delivery, one by one."""
     events = flats(spark)
+    for_one = Advertisement(AdvertisementId("flats"), DEFAULT_SOURCE, k=1)
     notifications = Pipeline(subscribers(), carry=["rent"]).transform(events)
     show("Notifications:", notifications, "subscriber", "id", "rank", "matched", "rent")
 
-    matches = match(events, CompiledSubscribers.of(subscribers()))
-    show("Who wants what:", matches, "id", "subscriber", "rank")
-    show("The best subscriber of each flat:", top_subscribers(matches, k=1), "id", "subscriber")
+    compiled = CompiledSubscribers.of(subscribers())
+    show("Who wants what:", match(events, compiled), "id", "subscriber", "rank")
+    best = match(events, compiled, advertisements=[for_one])
+    show("The one subscriber that each flat is for:", best, "id", "subscriber")
 
 
 def on_a_stream(spark: SparkSession, folder: Path) -> None:
@@ -77,7 +79,7 @@ def on_a_stream(spark: SparkSession, folder: Path) -> None:
     flats(spark).repartition(3).write.json(str(folder / "in"))
     (folder / "in" / "zz-end.json").write_text(f'{{"{END}": true}}\n')
     stream = spark.readStream.schema(f"{COLUMNS}, {END} boolean").option("maxFilesPerTrigger", 2)
-    pipeline = Pipeline(subscribers(), lateness=timedelta(minutes=10), top=TopSubscribers(k=2))
+    pipeline = Pipeline(subscribers(), lateness=timedelta(minutes=10))
     query = (
         pipeline.transform(stream.json(str(folder / "in")))
         .writeStream.format("parquet")

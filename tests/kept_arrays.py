@@ -25,7 +25,7 @@ from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.model.errors import RankcastError
 from rankcast.model.events import Event
-from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Bounded, Continuous, Diversity, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
@@ -43,6 +43,7 @@ POLICIES = (
     Sliding(2, 5, ties="keep"),
     TopKWindow(2, timedelta(microseconds=30)),
     TopKWindow(1, 4),
+    TopKWindow(1, 9, queue=Bounded(1)),
     Continuous(3),
     Periodic(2, timedelta(microseconds=20)),
     AllMatches(),
@@ -174,7 +175,7 @@ class KeptSubscribers(Kept):
         table = made.table_apart(0, 2).to_arrays()
         found = [(keys[queue], round(rank, 9)) for queue, rank in zip(rows.queue.tolist(), rows.rank, strict=True)]
         positions = made.position[rows.matched].tolist()
-        subscribers = made.people[0].tolist()
+        subscribers = made.person.tolist(), made.draws.tolist(), made.filters.texts()
         decays = made.decays(rows.queue).tolist()
         columns = {name: array.tolist() for name, array in table.items()}
         return found, names, positions, subscribers, decays, made.queues.policies_of(0, 2), columns

@@ -9,6 +9,18 @@ from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.matching.naive import evaluate
 from rankcast.model.events import Event, Identity
+from rankcast.model.subscriptions import Subscriber, Subscription
+from rankcast.overlay.routing.strategies import Strategy
+from rankcast.testing.conformance import Case, HubEngine, check
+from rankcast.testing.overlay_engine import OverlayEngine
+from spark.stages import InProcess
+
+ENGINES = {
+    "hub-steps": HubEngine(kernels=False),
+    "hub-kernels": HubEngine(kernels=True),
+    "overlay": OverlayEngine(Strategy.REGULAR_COVER, 3),
+    "spark-stages": InProcess(shards=2, size=3),
+}
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -66,6 +78,53 @@ def timeline(policy, candidates):
         found += delivered
     found += finished(queue)[1]
     return [((one.time - START).total_seconds(), one.candidate.identity.id) for one in found]
+
+
+def graded(policy, **settings):
+    """Return a subscriber who wants everything, the larger x (0 to 10) the better."""
+    wanted = [Subscription(str(x), parse_filter(f"x = {x}"), x / 10) for x in range(11)]
+    rest = Subscription("rest", parse_filter("not exists x"))
+    return Subscriber("ana", (*wanted, rest), policy, **settings)
+
+
+def handed(engine, who, *events):
+    """Return the ids of what a subscriber is handed, in its order; every engine agrees with the literal definition."""
+    return [one.event.id for one in deliveries(engine, who, *events)]
+
+
+def handed_at(engine, who, *events):
+    """Return (second, id) of what a subscriber is handed: each when it is, in a digest or at once."""
+    return [
+        (((one.digest or one.time) - START).total_seconds(), one.event.id) for one in deliveries(engine, who, *events)
+    ]
+
+
+def deliveries(engine, who, *events):
+    """Return what a subscriber is handed, in its order, of an engine that agrees with the literal definition."""
+    case = Case((who,), events)
+    check(engine, case)
+    times = {one.identity: one.time for one in events}
+    return sorted(
+        engine.deliveries(case),
+        key=lambda one: (one.digest or one.time, one.time, -one.rank, START - times[one.event], one.event),
+    )
+
+
+def played(engine, policy, candidates):
+    """Return (second, id) of all that an engine hands over of candidates, whose scores are ranks of subscriptions."""
+    ranks = sorted({one.score for one in candidates})
+    owned = (Subscription(str(rank), parse_filter(f"score = {rank!r}"), rank) for rank in ranks)
+    arriving = (
+        Event(one.identity.id, one.identity.source, time=one.time, expires=one.expires, data={"score": one.score})
+        for one in candidates
+    )
+    return handed_at(engine, Subscriber("ana", tuple(owned), policy), *arriving)
+
+
+def rounds(engine, policy, candidates):
+    """Return the ids that an engine hands over at each arrival, every one an instant of its own."""
+    found = played(engine, policy, candidates)
+    return [[name for second, name in found if at(second) == one.time] for one in candidates]
 
 
 def holds(text, **attributes):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rankcast.model.periods import Every as Every
     from rankcast.model.policies import AllMatches as AllMatches
     from rankcast.model.policies import AtOnce as AtOnce
+    from rankcast.model.policies import Bounded as Bounded
     from rankcast.model.policies import Cap as Cap
     from rankcast.model.policies import Continuous as Continuous
     from rankcast.model.policies import Digest as Digest
@@ -76,6 +77,7 @@ __getattr__, __dir__, __all__ = loading(
         "rankcast.model.policies": (
             "AllMatches",
             "AtOnce",
+            "Bounded",
             "Cap",
             "Continuous",
             "Diversity",

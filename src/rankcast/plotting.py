@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rankcast.model.errors import RankcastError, shown
+from rankcast.storage.writing import replacing
 
 BLUE, ORANGE, GREEN, RED, PURPLE, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000"
 
@@ -47,7 +48,13 @@ def save_picture(draw: Drawing, size: tuple[float, float], path: Path) -> None:
     """Draw a picture and save it."""
     figure = figure_class()(figsize=size, dpi=130, layout="constrained")
     draw(figure)
-    figure.savefig(path)
+    save_figure(figure, path)
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Save a matplotlib figure in the format of its suffix, whole."""
+    with replacing(path) as stream:
+        figure.savefig(stream, format=path.suffix.removeprefix(".").lower())
 
 
 def tidy(panel: Any, title: str, across: str, up: str) -> None:

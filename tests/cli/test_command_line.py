@@ -1,6 +1,7 @@
 """The commands as a user calls them: output, errors and exit codes. What docs/command-line.md shows is run there."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -423,7 +424,7 @@ class TestGenerate:
         out, people = tmp_path / "m.jsonl", tmp_path / "p.yaml"
         result = run("generate", "movies", "--events", 1200, "--out", out)
         assert (result.stdout, result.stderr) == ("", f"1,200 events in {out}\n")
-        both = ("--events", 3, "--out", out, "--subscribers", 2, "--subscribers-out", people)
+        both = ("--overwrite", "--events", 3, "--out", out, "--subscribers", 2, "--subscribers-out", people)
         files = {"events": {"file": str(out), "count": 3}, "subscribers": {"file": str(people), "count": 2}}
         assert printed("generate", "movies", *both) == [{"feed": "movies", "seed": 0, **files}]
 
@@ -535,7 +536,17 @@ class TestDemo:
         ["explain", '{{"rent": 1e999}}', "--subscribers", "{people}", "--subscriber", "ana"],
         ["explain", '{{"rent": 99999999999999999999}}', "--subscribers", "{people}", "--subscriber", "ana"],
         ["generate", "flats", "--out", "{folder}"],
-        ["generate", "flats", "--out", "{good}.jsonl", "--subscribers", "1", "--subscribers-out", "{folder}"],
+        [
+            "generate",
+            "flats",
+            "--out",
+            "{good}.jsonl",
+            "--overwrite",
+            "--subscribers",
+            "1",
+            "--subscribers-out",
+            "{folder}",
+        ],
         ["check", "{rubbish}.yaml", "{rubbish}.jsonl", "{rubbish}.csv", "{folder}.jsonl"],
     ],
     ids=lambda arguments: " ".join(arguments)[:60],
@@ -551,6 +562,72 @@ def test_bad_input_is_a_message_and_exit_code_1_never_a_traceback(people, tmp_pa
     assert isinstance(result.exception, SystemExit)  # any other exception would be a traceback
     assert result.exit_code == 1
     assert (result.stdout if arguments[0] == "check" else result.stderr).strip()
+
+
+@pytest.fixture
+def folder_of_inputs(tmp_path, people, events, monkeypatch):
+    """Inputs in the working folder, and other names for them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "more.jsonl").write_bytes(events.read_bytes())
+    (tmp_path / "soft.jsonl").symlink_to(events)
+    (tmp_path / "hard.png").hardlink_to(people)
+    (tmp_path / "deployed.yaml").write_text(f"publisher: [0, 0]\nsubscribers: {people.name}\nevents: {events.name}\n"
+        "sites: [{at: [0, 0], subscribers: [ana]}]\nbrokers: [{name: a, at: [1, 1]}]\n")  # fmt: skip
+    (tmp_path / "network.yaml").write_text("topology: {shape: chain, cores: 1, edges: 1}\n")
+    return tmp_path
+
+
+MATCH = "match {events} -s {people}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"{MATCH} --out {{events}}",
+        f"{MATCH} --out ./there/../{{events}}",
+        f"{MATCH} --out soft.jsonl",
+        f"{MATCH} --out {{people}}",
+        f"{MATCH} -a network.yaml --out network.yaml",
+        "match there -s {people} --out there/more.jsonl",
+        "generate flats --out new.jsonl --subscribers 1 --subscribers-out ./new.jsonl",
+        "cover {people} --plot hard.png",
+        "place deployed.yaml --out deployed.yaml",
+        "place deployed.yaml --out {people}",
+        "place deployed.yaml --out {events}",
+        "run --events {events} -s {people} --out found --metrics {people}",
+        "run --events {events} -s {people} --out found --metrics {events}",
+    ],
+)
+def test_what_a_command_reads_or_writes_is_never_written_over(folder_of_inputs, people, events, command):
+    before = {path: path.read_bytes() for path in folder_of_inputs.rglob("*.*")}
+    words = command.format(events=events.name, people=people.name).split()
+    for more in ((), () if words[0] == "run" else ("--overwrite",)):
+        refused = run(*words, *more)
+        assert refused.exit_code == 1
+        assert re.search("is '.*', which is read|is also where --out writes", refused.stderr)
+    assert {path: path.read_bytes() for path in folder_of_inputs.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize(
+    ("command", "out"),
+    [
+        (f"{MATCH} --out", "old.jsonl"),
+        ("generate flats --events 1 --out", "old.jsonl"),
+        ("generate flats --events 1 --out new.jsonl --subscribers 1 --subscribers-out", "old.yaml"),
+        ("cover {people} --strategy exact --plot", "old.png"),
+        ("simulate network.yaml --plot", "old.svg"),
+    ],
+)
+def test_an_old_file_is_replaced_only_when_asked(folder_of_inputs, people, events, command, out):
+    words = [*command.format(events=events.name, people=people.name).split(), out]
+    Path(out).write_text("precious")
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"{words[-2]}: {out!r} exists; --overwrite replaces it\n"
+    assert Path(out).read_text() == "precious"
+    assert run(*words, "--overwrite").exit_code == 0
+    assert Path(out).read_bytes() != b"precious"
 
 
 class TestWarmUp:

@@ -268,7 +268,7 @@ def test_a_tree_that_is_too_wide_is_designed_anew_or_refused_at_once(folder, mon
     monkeypatch.setattr(
         "rankcast.cli.place.command._place", lambda *_, **__: pytest.fail("placed before it was checked")
     )
-    refused = run_text(folder, wide.replace("delay: 3", "delay: 0"), *options)
+    refused = run_text(folder, wide.replace("delay: 3", "delay: 0"), *options, "--overwrite")
     assert refused.exit_code == 1
     assert "degree: the publisher has 6 children in the given tree; expected at most 3" in refused.stderr
 

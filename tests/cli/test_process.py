@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-c", "from rankcast.cli.main import app; app()"]
+COMMAND = [sys.executable, "-m", "rankcast"]
 PEOPLE = "version: 1\nsubscribers: [{id: ana, subscriptions: [{filter: rent < 600}]}]\n"
 
 
@@ -81,7 +81,9 @@ def test_a_reader_that_goes_away_ends_the_command_quietly():
         assert process.wait(timeout=60) == 141
 
 
-@pytest.mark.parametrize("arguments", [["version"], ["version", "--json"], ["demo", "--small", "--events", "5"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["match", "--help"], ["version"], ["demo", "--small", "--events", "5"]]
+)
 def test_a_reader_that_was_never_there_ends_the_command_quietly(arguments):
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -117,7 +119,7 @@ def test_a_failure_leaves_the_old_output_file_as_it_was(people, tmp_path):
     out.write_text("precious\n")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 this is not a Parquet file PAR1")
-    result = run("match", broken, "--subscribers", people, "--out", out)
+    result = run("match", broken, "--subscribers", people, "--out", out, "--overwrite")
     assert result.returncode == 1
     assert out.read_text() == "precious\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.parquet", "out.jsonl", "people.yaml"]
@@ -139,11 +141,34 @@ def test_start_up_imports_nothing_heavy():
     assert result.stdout.split() == []
 
 
-@pytest.mark.parametrize("command", ["version", "version --json", "check $FILE", "match $FILE -s $PEOPLE --json"])
-def test_closed_streams_lead_nowhere(people, events, command):
-    rankcast = f"{shlex.quote(sys.executable)} -c 'from rankcast.cli.main import app; app()' {command}"
+@pytest.mark.parametrize("command", ["--help", "match --help", "version --json", "match $FILE -s $PEOPLE --json"])
+def test_a_standard_output_that_takes_nothing_is_an_error_and_a_closed_standard_error_is_none(people, events, command):
+    rankcast = f"{shlex.join([*COMMAND])} {command}"
     environment = {**os.environ, "FILE": str(events), "PEOPLE": str(people)}
-    for closed in (">&-", "2>&-", ">&- 2>&-"):
-        shell = ["bash", "-c", f"{rankcast} {closed}"]
-        result = subprocess.run(shell, capture_output=True, text=True, env=environment, timeout=60, check=True)
-        assert result.stderr == ""
+    closed = "standard output: cannot be written: it is closed\n"
+    expected = {
+        "2>&-": (0, ""),
+        ">&-": (1, closed),
+        ">&- 2>&-": (1, ""),
+        "> /dev/full": (1, "No space left on device\n"),
+    }
+    for end, (code, message) in expected.items():
+        shell = ["bash", "-c", f"{rankcast} {end}"]
+        result = subprocess.run(shell, capture_output=True, text=True, env=environment, timeout=60, check=False)
+        assert (result.returncode, result.stderr) == (code, message)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_while_the_command_is_still_being_loaded_is_one_line():
+    code = """
+import signal, sys
+class Loading:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Loading())
+from rankcast.__main__ import main
+main()
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted\n")

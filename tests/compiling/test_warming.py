@@ -55,6 +55,7 @@ from rankcast.spark.sources.events import DEFAULT_SOURCE, EventColumns
 from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.shards import Shard
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.policies import Sliding, TopKWindow
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
@@ -75,6 +76,7 @@ reader = EventReader(
     default_source=DEFAULT_SOURCE,
     schema=None,
     carried=None,
+    advertisements=(Advertisement("s", "s", k=2),),
 )
 audience, rows = CompiledSubscribers.of(people), 40
 batch = pa.RecordBatch.from_pydict({

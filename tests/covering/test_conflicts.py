@@ -1,4 +1,4 @@
-"""The conflict table: the paper's examples; corollaries, search and answers against looking at every point."""
+"""The conflict table: corollaries, search and answers against looking at every point."""
 
 from itertools import product
 
@@ -43,11 +43,7 @@ def table(box, *rows):
     return ConflictTable.closed(lows, highs, row_lows, row_highs)
 
 
-TABLE_2 = table([(830, 870), (1003, 1006)], [(820, 850), (1001, 1007)], [(840, 880), (1002, 1009)])
-TABLE_5 = table([(830, 890), (1003, 1006)], [(820, 850), (1002, 1009)], [(840, 870), (1001, 1007)])
-TABLE_6 = table(
-    [(830, 870), (1003, 1006)], [(820, 850), (1001, 1007)], [(840, 880), (1002, 1009)], [(810, 890), (1004, 1005)]
-)
+HALVES = table([(0, 9)], [(0, 5)], [(4, 9)])
 
 
 def tables():
@@ -74,26 +70,6 @@ def is_outside(made, point):
     return bool(own) and not ((made.starts <= point) & (point < made.ends)).all(axis=1).any()
 
 
-class TestThePapersExamples:
-    def test_table_4_has_one_entry_per_row(self):
-        below, above = TABLE_2.is_open()
-        assert below.tolist() == [[False, False], [True, False]]
-        assert above.tolist() == [[True, False], [False, False]]
-
-    def test_the_two_of_table_2_cover_together_and_none_alone(self):
-        assert covering_row(TABLE_2) is None
-        found = exact_cover(TABLE_2, 1000, 10, np.random.default_rng(1))
-        assert (found.covered, sorted(found.rows)) == (True, [0, 1])
-
-    def test_those_of_table_5_do_not_cover_and_the_witness_is_above_870(self):
-        found = exact_cover(TABLE_5, 1000, 0, np.random.default_rng(1))
-        assert not found.covered
-        assert found.point[0] > 870
-
-    def test_the_minimised_set_of_table_6_is_the_first_two(self):
-        assert sorted(minimised_cover_set(TABLE_6).kept.tolist()) == [0, 1]
-
-
 class TestCorollaries:
     @given(tables())
     def test_1_a_row_without_entries_covers_the_box_alone(self, made):
@@ -117,7 +93,7 @@ class TestCorollaries:
 
     def test_3_finds_a_part_that_is_open(self):
         assert has_open_part(table([(0, 9), (0, 9)], [(0, 4), (0, 9)], [(2, 9), (0, 5)]))
-        assert not has_open_part(TABLE_2)
+        assert not has_open_part(HALVES)
 
     @given(tables())
     def test_3_is_included_in_the_minimised_set(self, made):
@@ -233,7 +209,7 @@ class TestDecisions:
         assert wrong[Estimate.PRINTED] > 0.9
 
     def test_more_points_than_allowed_are_a_no_without_a_point(self):
-        found = random_cover(TABLE_2, 1e-6, np.random.default_rng(1), most=3)
+        found = random_cover(HALVES, 1e-6, np.random.default_rng(1), most=3)
         assert (found.covered, found.reason, found.point) == (False, CoverReason.EXHAUSTED, None)
 
 

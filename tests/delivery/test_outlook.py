@@ -21,6 +21,7 @@ from rankcast.model.policies import (
     TopKWindow,
     keeps_ties,
 )
+from rankcast.testing.strategies import bounded_windows
 from rule_builders import after, at, seconds
 
 LOWEST = -1.0
@@ -37,6 +38,7 @@ policies = st.one_of(
     st.builds(Continuous, st.integers(0, 3), ties=ties),
     st.builds(Sliding, st.integers(0, 3), st.integers(1, 4), ties=ties),
     st.builds(TopKWindow, st.integers(0, 3), windows, ties=ties),
+    bounded_windows(st.integers(0, 3), st.integers(1, 4)),
     st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(seconds)),
 )
 

@@ -26,9 +26,19 @@ from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, step
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.events import Identity
-from rankcast.model.policies import AllMatches, Continuous, Diversity, Periodic, Policy, Sliding, TieRule, TopKWindow
+from rankcast.model.policies import (
+    AllMatches,
+    Bounded,
+    Continuous,
+    Diversity,
+    Periodic,
+    Policy,
+    Sliding,
+    TieRule,
+    TopKWindow,
+)
 from rankcast.model.times import LAST_INSTANT, NEVER, microseconds
-from rankcast.testing.strategies import calendars
+from rankcast.testing.strategies import bounded_windows, calendars
 
 WEIGHTS = st.dictionaries(st.sampled_from(("a", "b", "source", "absent")), st.sampled_from((0.1, 0.2, 0.7, 3)))
 DIVERSITIES = st.builds(Diversity, st.sampled_from((0.0, 0.3, 0.5, 1.0)), WEIGHTS)
@@ -42,6 +52,7 @@ PLAIN = st.one_of(
     st.builds(Periodic, st.integers(0, 4), PERIODS, ties=TIES),
     st.builds(Sliding, st.integers(0, 4), WINDOWS, ties=TIES),
     st.builds(TopKWindow, st.integers(0, 4), WINDOWS | WINDOWS.map(ticks), ties=TIES),
+    bounded_windows(st.integers(0, 4), WINDOWS),
 )
 SPANS = st.integers(1, 9).map(ticks)
 DIVERSE = st.one_of(
@@ -203,6 +214,8 @@ WEIGHTED, UNWEIGHTED = Diversity(0.4, {"a": 0.1, "b": 0.7, "c": 0.2}), Diversity
         Periodic(20, ticks(50)),
         Sliding(3, 40),
         TopKWindow(3, 40),
+        TopKWindow(3, 40, queue=Bounded(0.2)),
+        TopKWindow(40, 100, queue=Bounded()),
         TopKWindow(20, ticks(100)),
         TopKWindow(10**9, timedelta.max),
         *(

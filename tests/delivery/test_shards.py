@@ -42,6 +42,7 @@ from rankcast.model.policies import (
     TopKWindow,
 )
 from rankcast.model.times import EPOCH, FIRST_INSTANT, NEVER, instant_of, microseconds
+from rankcast.testing.strategies import bounded_windows
 
 
 def ticks(number):
@@ -63,6 +64,7 @@ POLICIES = st.one_of(
     st.builds(Periodic, st.integers(0, 3), st.integers(1, 9).map(ticks), DIVERSITIES, **BESIDES),
     st.builds(Sliding, st.integers(0, 3), st.integers(1, 6), DIVERSITIES, **BESIDES),
     st.builds(TopKWindow, st.integers(0, 3), st.integers(1, 6) | st.integers(1, 9).map(ticks), DIVERSITIES, **BESIDES),
+    bounded_windows(st.integers(0, 3), st.integers(1, 6)),
 )
 
 

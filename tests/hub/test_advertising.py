@@ -114,17 +114,6 @@ class TestWhomAnEventBelongsTo:
 
 
 class TestWhoIsChosen:
-    @pytest.mark.parametrize("kernels", [False, True])
-    def test_a_subscriber_takes_one_place_and_ranks_the_event_as_if_nobody_had_chosen(self, kernels):
-        hub = rc.Hub(clock=lambda: NOW, kernels=kernels)
-        two = {"x > 0": 0.9, "x > 4": 0.4}
-        hub.subscribe("ana", two, most_specific=True)
-        hub.subscribe("bo", two, rank_by="mean")
-        hub.subscribe("cy", {"x > 0": 0.5})
-        hub.advertise("all", k=2, ranking=PREFERRED)
-        found = [(note.subscriber, note.rank) for note in hub.publish({"x": 5})]
-        assert found == [("ana", 0.4), ("bo", 0.65)]
-
     def test_chance_is_the_same_in_every_hub_and_another_one_with_another_seed(self):
         def winners(seed):
             hub = hub_of(EVERYBODY)

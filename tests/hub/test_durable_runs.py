@@ -33,6 +33,7 @@ from rankcast.model.policies import (
 from rankcast.model.relevance import Decay, IdealPoint, Target
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.testing.clock import FakeClock
+from rankcast.testing.strategies import bounded_windows
 
 TIES = st.sampled_from(TieRule)
 POLICIES = st.one_of(
@@ -41,6 +42,7 @@ POLICIES = st.one_of(
     st.builds(Periodic, st.integers(1, 2), st.just(timedelta(seconds=3)), ties=TIES),
     st.builds(Sliding, st.integers(1, 2), st.integers(1, 4), st.none() | st.just(Diversity(0.5, {"x": 1})), ties=TIES),
     st.builds(TopKWindow, st.integers(1, 2), st.integers(1, 4) | st.just(timedelta(seconds=3)), ties=TIES),
+    bounded_windows(st.integers(1, 2), st.integers(1, 4)),
 )
 NAMES = st.sampled_from(["ana", "rui"])
 RANKS = st.sampled_from([{"x >= 0": 0.5}, {"x > 1": 1.0, "x > 0": 0.4, "true": 0.1}, {"x = 2": 0.3}])

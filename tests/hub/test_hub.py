@@ -26,7 +26,7 @@ from rankcast.model.errors import (
 )
 from rankcast.model.events import Event
 from rankcast.model.expressions import attr
-from rankcast.model.policies import AllMatches, AtOnce, Continuous, Digest, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, AtOnce, Bounded, Continuous, Digest, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscription
@@ -91,14 +91,6 @@ def test_identities_are_forgotten_past_the_bound(hub, monkeypatch):
 
 
 class TestPoliciesThatActWhenTimePasses:
-    def test_advance_lets_time_pass_without_an_event(self, hub):
-        hub.subscribe("ana", {"x = 1": 1.0, "true": 0.5}, deliver=TopKWindow(k=1, window=timedelta(seconds=10)))
-        assert got(hub.publish(flat(1, x=1))) == [("ana", "1", 1.0)]
-        assert hub.publish(flat(2), now=at(1)) == []
-        (note,) = hub.advance(at(60))
-        assert (note.event.id, note.time) == ("2", at(10))
-        assert hub.advance(NOW + timedelta(days=1)) == []
-
     def test_finish_completes_what_is_open(self, hub):
         calls = []
         hub.subscribe("ana", "true", deliver=Periodic(k=1, period=timedelta(hours=1)), callback=calls.append)
@@ -369,6 +361,14 @@ def test_explain_names_the_delivered_ones_that_are_as_good(hub, policy, told):
     )
 
 
+def test_explain_says_that_a_bounded_queue_is_full_of_better_ones(hub):
+    hub.subscribe("ana", {"x > 1": 0.9, "x > 0": 0.5}, deliver=TopKWindow(1, 9, queue=Bounded(0.3)))
+    for number in (1, 2):
+        hub.publish(flat(number, x=2))
+    told = "; its bounded queue holds 2 better ones: it can no longer be delivered"
+    assert str(hub.explain(flat(3, x=1), "ana")).endswith(told)
+
+
 def test_one_subscription_and_one_priority_need_no_list(hub):
     hub.subscribe("one", Subscription("only", parse_filter("x > 0"), rank=0.25))
     hub.subscribe("two", ["x > 1", "x > 0"], priorities="1 before 2")
@@ -501,16 +501,6 @@ def test_sets_of_matches_that_no_queue_needs_are_forgotten(monkeypatch):
     codes = hub._core.serving._codes
     assert len(codes) <= 6
     assert len(codes._sets) <= 8
-
-
-def test_a_clock_that_steps_back_makes_no_event_late():
-    clock = FakeClock(NOW)
-    hub = Hub(clock=clock, lateness=timedelta(0), on_late=(late := []).append)
-    hub.subscribe("ana", "x > 0")
-    assert len(hub.publish({"x": 1})) == 1
-    clock.set(NOW - timedelta(hours=1))
-    (note,) = hub.publish({"x": 2})
-    assert (note.event.time, late) == (NOW, [])
 
 
 def test_nothing_is_left_of_subscribers_who_have_gone():

@@ -8,7 +8,7 @@ from hub_builders import at, flat
 from rankcast.hub import Hub, Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
-from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Digest, OnDemand, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Digest, OnDemand, Periodic, Sliding
 from rankcast.model.subscriptions import Subscription
 from rankcast.testing.clock import FakeClock
 
@@ -31,23 +31,6 @@ class TestDigests:
         notes = hub.advance(at(12))
         assert got(notes) == [("ana", "1", at(1), at(10)), ("ana", "4", at(4), at(10))]
         assert calls == notes
-
-    def test_several_periods_are_handed_over_in_their_order_beside_what_is_due_at_once(self, hub):
-        hub.subscribe("slow", "true", deliver=TopKWindow(1, timedelta(seconds=12)), notify=TEN)
-        hub.subscribe("hour", {"true": 0.5}, deliver=Periodic(1, timedelta(seconds=15)))
-        published(hub, 1, 1)
-        published(hub, 2, 14, x=1)
-        notes = hub.advance(at(60))
-        assert [(note.subscriber, note.event.id, note.digest or note.time) for note in notes] == [
-            ("hour", "2", at(15)),
-            ("slow", "2", at(20)),
-        ]
-
-    def test_the_end_of_the_input_hands_over_what_is_gathered(self, hub):
-        hub.subscribe("ana", "true", notify=TEN)
-        published(hub, 1, 1)
-        assert got(hub.finish()) == [("ana", "1", at(1), at(10))]
-        assert hub.finish() == []
 
     def test_unsubscribing_discards_what_is_gathered(self, hub):
         for name in ("ana", "rui"):

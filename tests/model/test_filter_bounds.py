@@ -1,12 +1,14 @@
 """Filters that explode are refused with an error that names the bound, before they take long."""
 
+import sys
 from functools import reduce
 
 import pytest
 
+from rankcast.model import filters
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.expressions import MAX_DEPTH, And, Or, all_of, any_of, attr
-from rankcast.model.filters import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_VALUE_SETS, Filter
+from rankcast.model.filters import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_STEPS, MAX_VALUE_SETS, Filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 from rankcast.model.valuesets.strings import MAX_PATTERNS
@@ -21,6 +23,7 @@ def either(number):
 
 
 ALTERNATIVES = f"more than {MAX_CONJUNCTIONS} alternatives"
+STEPS = f"takes more than {MAX_STEPS:,} steps"
 
 
 class TestExplosion:
@@ -40,7 +43,7 @@ class TestExplosion:
         ids=["9", "12", "64", "1000", "negated", "wide", "many", "patterns", "covered patterns"],
     )
     def test_into_too_many_alternatives(self, exploding):
-        with refused(ALTERNATIVES):
+        with refused(f"{ALTERNATIVES}|{STEPS}"):
             Filter.of(exploding)
 
     def test_up_to_the_bound_it_is_accepted(self):
@@ -52,7 +55,7 @@ class TestExplosion:
         for side in range(1, 2_000):
             steps += ((attr("a") == side) & attr("b").between(0, side - 1),)
             steps += ((attr("b") == side) & attr("a").between(0, side),)
-        with refused(ALTERNATIVES):
+        with refused(STEPS):
             Filter.of(any_of(*steps), Schema({"a": ValueType.INT, "b": ValueType.INT}))
 
     def test_of_many_attributes_in_many_alternatives(self):
@@ -66,6 +69,69 @@ class TestExplosion:
 
         with refused(f"at most {MAX_VALUE_SETS:,} are allowed"):
             Filter.of(all_of(wide("a"), wide("b"), wide("c"), wide("d")))
+
+
+def alternatives(count, texts, word=any_of):
+    """Filters on one attribute, each with a condition of its own, so that they stay apart."""
+    return word(*(made & (attr("n") == at) for at, made in enumerate(map(texts, range(count)))))
+
+
+def nested(count):
+    return reduce(
+        lambda inner, at: attr("s").like(f"%{at}_a%") | ((attr(f"b{at}") == 1) & inner), range(count), attr("c") == 1
+    )
+
+
+SMALL_BUT_SLOW = {
+    "long lists": all_of(*(~attr(name).is_in(*range(0, 14_000, 7)) for name in "ab"))
+    & any_of(*((attr("a") > at + 0.5) & (attr("b") < 9_000.5 + at) for at in range(16)))
+    & any_of(*((attr("a") < at + 9_900.5) & (attr("b") > at + 0.5) for at in range(16))),
+    "texts and patterns": ~attr("s").is_in(*map(str, range(8_000)))
+    & alternatives(60, lambda at: attr("s").like(f"%{at}_b%")),
+    "patterns that are negated": all_of(*(~(attr("s").like(f"%a{at}_b%") & (attr("u") == at)) for at in range(8))),
+    "many patterns": any_of(*(all_of(*(attr("s").like(f"%{i}_{j}%") for j in range(30))) for i in range(30))),
+    "patterns in depth": nested(60),
+    "products": any_of(
+        *(
+            any_of(*((attr(f"a{at}") == i) & (attr(f"b{at}") == i) for i in range(40)))
+            & any_of(*((attr(f"c{at}") == i) & (attr(f"d{at}") == i) for i in range(6)))
+            for at in range(20)
+        )
+    ),
+}
+
+
+class TestWork:
+    @pytest.mark.parametrize("slow", SMALL_BUT_SLOW.values(), ids=list(SMALL_BUT_SLOW))
+    def test_is_bounded_whatever_takes_long(self, slow, monkeypatch):
+        """Each took from 2 seconds to minutes; a call of a function is never less than a step."""
+        monkeypatch.setattr(filters, "MAX_STEPS", 2_000_000)
+        calls = 0
+
+        def count(_frame, event, _argument):
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            with refused("takes more than 2,000,000 steps"):
+                Filter.of(slow)
+        finally:
+            sys.setprofile(None)
+        assert calls < 2_000_000
+
+    @pytest.mark.parametrize(
+        "fine",
+        [
+            alternatives(250, lambda at: attr("s").like(f"%{at}_x%")),
+            any_of(*(attr("s").like(f"%w{at}_x%") for at in range(MAX_CONJUNCTIONS))),
+            all_of(*(attr("s").like(f"%{'a_' * 400}{at}%") for at in range(60))),
+            all_of(*(attr("s").like(f"%a{at}_b%") | attr("u").like(f"%{at}_%") for at in range(8))),
+            ~attr("a").is_in(*range(500)) & alternatives(250, lambda at: attr("a") > at),
+        ],
+    )
+    def test_leaves_room_for_what_people_write(self, fine):
+        assert Filter.of(fine).is_satisfiable
 
 
 class TestWhatMergesDoesNotExplode:

@@ -1,7 +1,6 @@
 """Through a whole overlay, the audience of an event is the one that a central broker with all subscriptions chooses."""
 
 import json
-from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -148,32 +147,3 @@ def test_a_snapshot_that_was_written_wrong_is_refused_or_is_another_broker(data)
     except InvalidMessageError:
         return
     assert restored(snapshot(back)).name == back.name
-
-
-@pytest.mark.parametrize(
-    ("strategy", "options", "expected"),
-    [
-        (Strategy.EXACT_FAIR, {}, 1 / 101),
-        (Strategy.ANCESTOR_FAIR_K, {}, 1 / 101),
-        (Strategy.ANCESTOR_FAIR_K, {"weigh": False}, 1 / 2),
-        (Strategy.ANCESTOR_COVER_K, {}, 1 / 2),
-    ],
-    ids=["counted", "weighed", "stale weights", "not weighed"],
-)
-def test_one_that_hides_99_does_not_count_as_one(strategy, options, expected):
-    """The seed is fixed; five standard deviations would be exceeded by chance once in a million seeds."""
-    overlay, events = Simulation(chain(2, 1), Settings(strategy, **options)), 600
-    overlay.advertise("core0", anything(k=1))
-    overlay.settle()
-    overlay.subscribe("edge0.0", subscriber("lone", "true"))
-    for number in range(100):
-        overlay.subscribe("edge1.0", subscriber(f"s{number}", "true"))
-    overlay.settle()
-    assert overlay.table_sizes()["core0"] == 2
-    overlay.run_for(timedelta(seconds=20))
-    for number in range(events):
-        overlay.publish("core0", "a", Event(str(number), "/a"))
-        overlay.settle()
-    assert overlay.measures.delivered == events
-    share = overlay.measures.deliveries[SubscriptionKey("lone", "0")] / events
-    assert abs(share - expected) < 5 * (expected * (1 - expected) / events) ** 0.5

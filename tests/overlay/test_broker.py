@@ -26,7 +26,6 @@ from broker_bench import (
 from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring
 from rankcast.model.errors import InvalidMessageError
-from rankcast.model.events import Event
 from rankcast.model.policies import AT_ONCE, Continuous, Digest, OnDemand, Periodic, Sliding
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
@@ -128,27 +127,6 @@ def test_a_changed_interest_takes_the_place_of_the_former_one_in_one_message():
     bench.peer("left", flats())
     bench.peer("right", Forward(interest("bo", "rent < 500")))
     assert sent(bench.peer("right", Forward(interest("bo", "rent < 900")))) == [("left", Forward(interest("bo")))]
-
-
-def test_a_subscription_sees_only_events_of_its_time():
-    bench = Bench()
-    wanted = Subscription("0", parse_filter("true"), active_from=NOW + SECOND, active_until=NOW + 3 * SECOND)
-    bench.say(Subscribe(Subscriber("ana", (wanted,))))
-    bench.peer("left", flats())
-    times = [Event(str(at), "/flats", time=NOW + at * SECOND) for at in range(5)]
-    found = [delivered(bench.peer("left", Publish("flats", one))) for one in times]
-    assert found == [[], [("ana", "1")], [("ana", "2")], [], []]
-
-
-def test_the_edge_runs_the_delivery_policy_of_its_subscribers_as_time_passes():
-    bench = Bench()
-    bench.say(Subscribe(subscriber("ana", deliver=Continuous(0))), "ana")
-    bench.say(Subscribe(subscriber("bo", deliver=Periodic(1, 10 * SECOND))), "bo")
-    bench.peer("left", flats())
-    for name in "123":
-        told = Publish("flats", Event(name, "/flats", time=bench.now, data={"rent": 1}))
-        assert delivered(bench.peer("left", told)) == []
-    assert [delivered(bench.wait(seconds)) for seconds in (9, 1)] == [[], [("bo", "1")]]
 
 
 def test_a_named_audience_is_chosen_once_where_diversity_ranks():

@@ -77,9 +77,19 @@ def test_looking_at_the_best_few_first_changes_nothing(owners, levels, k, seed):
     subscriber = np.array(owners)
     scores = None if levels is None else random.integers(0, levels, len(owners)).astype(float)
     order = random.permutation(31)[subscriber]
-    found = select(subscriber, scores, order, k)
-    slowly = select(subscriber, scores, order, np.array([k]), np.zeros(len(owners), np.int64))
-    assert found.tolist() == slowly.tolist()
+    best = sorted(range(len(owners)), key=lambda at: (0 if scores is None else -scores[at], order[at], at))
+    expected = list({owners[at]: at for at in reversed(best)}.values())[::-1]
+    expected.sort(key=best.index)
+    assert select(subscriber, scores, order, k).tolist() == expected[:k]
+    few = len(owners) // 20
+    events = np.repeat([0, 1, 3], [len(owners), few, len(owners)])
+    columns = (None if one is None else np.concatenate([one, one[:few], one]) for one in (subscriber, scores, order))
+    found = select(*columns, np.array([k, 30, 2, 1]), events)
+    assert events[found].tolist() == sorted(events[found].tolist())
+    assert found[events[found] == 0].tolist() == expected[:k]
+    assert found[events[found] == 3].tolist() == [len(owners) + few + at for at in expected[:1]]
+    own = select(subscriber[:few], None if scores is None else scores[:few], order[:few], 30)
+    assert found[events[found] == 1].tolist() == [len(owners) + at for at in own.tolist()]
 
 
 def test_every_order_of_subscribers_is_as_likely_as_any_other_over_events_and_over_seeds():

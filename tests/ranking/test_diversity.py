@@ -11,17 +11,6 @@ def apart(one, other):
     return abs(one - other)
 
 
-def test_the_second_window_of_section_4_2_delivers_two_events():
-    films = [("horror", "Burton"), ("horror", "Hitchcock"), ("drama", "Spielberg"), ("drama", "Tarantino")]
-    ranks = [0.9, 0.85, 0.8, 0.9]
-
-    def distance(one, other):
-        return Diversity().distance(dict(enumerate(one)), dict(enumerate(other)))
-
-    assert diverse_best(films[:3], ranks[:3], 2, 0.5, distance) == [0, 2]
-    assert [1 + at for at in diverse_best(films[1:], ranks[1:], 2, 0.5, distance)] == [3, 1]
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), max_size=9),
     st.integers(0, 6),

@@ -1,5 +1,8 @@
 """Rules 2.4 and 2.6: exact fairness by counts, and publications for their k best subscribers, in hubs and overlays."""
 
+from datetime import timedelta
+from functools import partial
+
 import pytest
 
 from rankcast.hub import Hub
@@ -11,7 +14,10 @@ from rankcast.overlay.broker import Settings
 from rankcast.overlay.messages import Advertise
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.overlay.simulation.simulator import Simulation
-from rankcast.overlay.simulation.topologies import star
+from rankcast.overlay.simulation.topologies import chain, star
+from rankcast.testing.conformance import Case
+from rule_builders import START
+from spark.stages import InProcess
 
 EVERYTHING = parse_filter("true")
 
@@ -60,13 +66,34 @@ class TestExactFairness:
         publish(made, "2")
         assert made.measures.messages["CountQuery"] == 1
 
-    def test_a_root_that_hides_others_does_not_count_as_one(self):
-        """Of six equally likely ones; the seed is fixed, and five deviations are exceeded once in a million seeds."""
-        made = overlay(Strategy.EXACT_FAIR, NESTED, k=1)
-        for number in range(600):
-            publish(made, str(number))
-        lone = made.measures.deliveries[SubscriptionKey("lone", "1")]
-        assert abs(lone - 100) < 5 * (600 * 1 / 6 * 5 / 6) ** 0.5
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "expected"),
+    [
+        (Strategy.EXACT_FAIR, {}, 1 / 101),
+        (Strategy.ANCESTOR_FAIR_K, {}, 1 / 101),
+        (Strategy.ANCESTOR_FAIR_K, {"weigh": False}, 1 / 2),
+        (Strategy.ANCESTOR_COVER_K, {}, 1 / 2),
+    ],
+    ids=["counted", "weighed", "stale weights", "not weighed"],
+)
+def test_a_root_that_hides_99_does_not_count_as_one(strategy, options, expected):
+    """The seed is fixed; five standard deviations would be exceeded by chance once in a million seeds."""
+    overlay, events = Simulation(chain(2, 1), Settings(strategy, **options)), 600
+    overlay.advertise("core0", Advertise(Advertisement("a", "/a", k=1)))
+    overlay.settle()
+    overlay.subscribe("edge0.0", several("lone", [1.0], "true"))
+    for number in range(100):
+        overlay.subscribe("edge1.0", several(f"s{number}", [1.0], "true"))
+    overlay.settle()
+    assert overlay.table_sizes()["core0"] == 2
+    overlay.run_for(timedelta(seconds=20))
+    for number in range(events):
+        overlay.publish("core0", "a", Event(str(number), "/a"))
+        overlay.settle()
+    assert overlay.measures.delivered == events
+    share = overlay.measures.deliveries[SubscriptionKey("lone", "0")] / events
+    assert abs(share - expected) < 5 * (expected * (1 - expected) / events) ** 0.5
 
 
 RANKED = {"ana": (0, "x >= 0", 0.5), "bo": (1, "x >= 0", 0.9), "cy": (2, "x >= 0", 0.9), "di": (2, "x >= 9", 1.0)}
@@ -91,7 +118,7 @@ class TestPublishingToTheBest:
 
 
 TO_BEST = [Strategy.REGULAR_K, Strategy.RANK_COVER_K, Strategy.ANCESTOR_COVER_K, Strategy.ANCESTOR_FAIR_K]
-EVENT = Event("1", "/a", data={"x": 5})
+EVENT = Event("1", "/a", time=START, data={"x": 5})
 
 
 def several(name, ranks, text="x >= {at}", **options):
@@ -100,8 +127,8 @@ def several(name, ranks, text="x >= {at}", **options):
     return Subscriber(name, tuple(wanted), **options)
 
 
-def hub_deliveries(people, ranking, k):
-    hub = Hub(people)
+def hub_deliveries(people, ranking, k, kernels=None):
+    hub = Hub(people, kernels=kernels)
     hub.advertise("a", source="/a", k=k, ranking=ranking)
     return [(note.subscriber, note.rank, note.matched) for note in hub.publish(EVENT)]
 
@@ -122,7 +149,17 @@ def overlay_deliveries(strategy):
     return deliveries
 
 
-ENGINES = {"hub": hub_deliveries} | {strategy.value: overlay_deliveries(strategy) for strategy in TO_BEST}
+def deliveries_of_stages(people, ranking, k):
+    case = Case(tuple(people), (EVENT,), advertisements=(Advertisement("a", "/a", k=k, ranking=ranking),))
+    return sorted((one.subscriber, one.rank, one.matched) for one in InProcess(2, 3).deliveries(case))
+
+
+HUBS = {"hub-steps": partial(hub_deliveries, kernels=False), "hub-kernels": partial(hub_deliveries, kernels=True)}
+ENGINES = (
+    HUBS
+    | {"spark-stages": deliveries_of_stages}
+    | {strategy.value: overlay_deliveries(strategy) for strategy in TO_BEST}
+)
 
 
 @pytest.mark.parametrize("deliveries", ENGINES.values(), ids=ENGINES)

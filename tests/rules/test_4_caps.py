@@ -1,7 +1,7 @@
 """Section 4 of the rules, "Caps": how much of what a policy delivers is handed over, and how that is told."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec import structs
@@ -13,43 +13,10 @@ from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownAttributeError
 from rankcast.model.policies import OnDemand
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.overlay.routing.strategies import Strategy
 from rankcast.testing.conformance import Case, HubEngine, check
-from rankcast.testing.overlay_engine import OverlayEngine
-from rule_builders import at, event, seconds
+from rule_builders import at, event, graded, handed, seconds
 
-ENGINES = {
-    "hub-steps": HubEngine(kernels=False),
-    "hub-kernels": HubEngine(kernels=True),
-    "overlay": OverlayEngine(Strategy.REGULAR_COVER, 3),
-}
 TEN = seconds(10)
-
-
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES)
-def engine(request):
-    return request.param
-
-
-def someone(policy, **settings):
-    """Return a subscriber who wants everything, the larger x the better."""
-    wanted = [Subscription(str(x), parse_filter(f"x = {x}"), x / 10) for x in range(11)]
-    rest = Subscription("rest", parse_filter("not exists x"))
-    return Subscriber("ana", (*wanted, rest), policy, **settings)
-
-
-def handed(engine, who, *events):
-    """Return the ids of what is handed over, in its order; it is also what the literal definition says."""
-    case = Case((who,), events)
-    check(engine, case)
-    order = {one.id: at for at, one in enumerate(events)}
-    return [
-        one.event.id
-        for one in sorted(
-            engine.deliveries(case),
-            key=lambda one: (one.digest or one.time, one.time, -one.rank, order[one.event.id]),
-        )
-    ]
 
 
 def stream(*times, **attributes):
@@ -58,30 +25,30 @@ def stream(*times, **attributes):
 
 class TestCounting:
     def test_so_many_are_handed_over_in_a_period_and_the_others_never(self, engine):
-        who = someone(rc.AllMatches(at_most=rc.Cap(2, TEN)))
+        who = graded(rc.AllMatches(at_most=rc.Cap(2, TEN)))
         assert handed(engine, who, *stream(0, 1, 2, 9, 10, 11, 12)) == ["0", "1", "10", "11"]
 
     def test_an_instant_equal_to_a_start_belongs_to_the_new_period(self, engine):
-        who = someone(rc.AllMatches(at_most=rc.Cap(1, TEN)))
+        who = graded(rc.AllMatches(at_most=rc.Cap(1, TEN)))
         assert handed(engine, who, *stream(9.999999, 10, 19.999999, 20)) == ["9.999999", "10", "20"]
 
     def test_those_of_one_evaluation_are_taken_best_first(self, engine):
-        who = someone(rc.Periodic(3, TEN, at_most=rc.Cap(2, rc.Every("day"))))
+        who = graded(rc.Periodic(3, TEN, at_most=rc.Cap(2, rc.Every("day"))))
         arriving = [event(f"{x}", time=at_, x=x) for at_, x in ((0, 5), (1, 9), (2, 7))]
         assert handed(engine, who, *arriving) == ["9", "7"]
 
     def test_for_the_policy_a_capped_event_is_delivered(self, engine):
         """Else 1, the best of the window still, would be delivered when 11 comes. That is, when 12 has pushed 1 out."""
-        who = someone(rc.Sliding(1, 2, at_most=rc.Cap(1, TEN)))
+        who = graded(rc.Sliding(1, 2, at_most=rc.Cap(1, TEN)))
         arriving = [event(f"{time}", time=time, x=x) for time, x in ((0, 3), (1, 5), (11, 4), (12, 1))]
         assert handed(engine, who, *arriving) == ["0", "11"]
 
     def test_several_caps_hold_at_once_and_what_one_withholds_counts_in_none(self, engine):
         both = [rc.Cap(2, TEN), rc.Cap(1, TEN, per="firm")]
         arriving = [event(f"{time}{firm}", time=time, firm=firm) for time, firm in enumerate("aabc")]
-        assert handed(engine, someone(rc.AllMatches(at_most=both)), *arriving) == ["0a", "2b"]
+        assert handed(engine, graded(rc.AllMatches(at_most=both)), *arriving) == ["0a", "2b"]
         week = [rc.Cap(2, TEN), rc.Cap(3, 3 * TEN)]
-        assert handed(engine, someone(rc.AllMatches(at_most=week)), *stream(0, 1, 2, 10, 11, 20)) == ["0", "1", "10"]
+        assert handed(engine, graded(rc.AllMatches(at_most=week)), *stream(0, 1, 2, 10, 11, 20)) == ["0", "1", "10"]
 
     def test_caps_are_per_queue(self, engine):
         capped = rc.AllMatches(at_most=rc.Cap(1, TEN))
@@ -91,37 +58,82 @@ class TestCounting:
 
     def test_a_digest_is_cut_when_it_is_handed_over(self, engine):
         """All three are delivered in the first period of the cap, and handed over in the second, with the last."""
-        who = someone(rc.AllMatches(at_most=rc.Cap(2, TEN)), notify=rc.Digest(seconds(12)))
+        who = graded(rc.AllMatches(at_most=rc.Cap(2, TEN)), notify=rc.Digest(seconds(12)))
         assert handed(engine, who, *stream(3, 4, 5, 13, 21)) == ["3", "4", "13", "21"]
 
     def test_the_zone_of_the_subscriber_is_that_of_its_caps(self, engine):
-        who = someone(rc.AllMatches(at_most=rc.Cap(1, rc.Every("day"))), zone="Asia/Kathmandu")  # UTC+05:45
+        who = graded(rc.AllMatches(at_most=rc.Cap(1, rc.Every("day"))), zone="Asia/Kathmandu")  # UTC+05:45
         assert handed(engine, who, *stream(0, 18.25 * 3600 - 1, 18.25 * 3600)) == ["0", "65700.0"]
 
-    def test_calendar_periods(self, engine):
-        eight = rc.Every("day", at="08:00", zone="Europe/Berlin")  # 07:00 in winter, 06:00 in summer
-        times = [
-            datetime(2026, 3, day, hour, tzinfo=UTC) for day, hour in ((28, 7), (28, 8), (29, 5), (29, 6), (29, 7))
-        ]
-        arriving = [rc.Event(f"{time:%d %H}", "/s", time=time) for time in times]
-        assert handed(engine, someone(rc.AllMatches(at_most=rc.Cap(1, eight))), *arriving) == ["28 07", "29 06"]
+    @pytest.mark.parametrize(
+        ("every", "times", "through"),
+        [
+            pytest.param(
+                rc.Every("day", at="08:00", zone="Europe/Berlin"),
+                [
+                    "2026-03-28T07:00Z",
+                    "2026-03-28T08:00Z",
+                    "2026-03-29T05:00Z",
+                    "2026-03-29T06:00Z",
+                    "2026-03-29T07:00Z",
+                ],
+                [0, 3],
+                id="07:00 in winter and 06:00 in summer",
+            ),
+            pytest.param(
+                rc.Every("day", at="02:30", zone="Europe/Berlin"),
+                ["2026-10-25T00:29Z", "2026-10-25T00:30Z", "2026-10-25T01:30Z", "2026-10-26T01:30Z"],
+                [0, 1, 3],
+                id="a time that exists twice",
+            ),
+            pytest.param(
+                rc.Every("day", zone="Pacific/Apia"),
+                ["2011-12-29T10:00Z", "2011-12-30T09:59Z", "2011-12-30T10:00Z", "2011-12-31T09:59Z"],
+                [0, 2],
+                id="a day that is left out",
+            ),
+            pytest.param(
+                rc.Every("month", day=31),
+                ["2028-02-28T23:59Z", "2028-02-29T00:00Z", "2028-03-30T23:59Z", "2028-03-31T00:00Z"],
+                [0, 1, 3],
+                id="a leap day",
+            ),
+            pytest.param(
+                rc.Every("day"),
+                ["0001-01-01T00:00Z", "0001-01-01T23:59Z", "0001-01-02T00:00Z"],
+                [0, 2],
+                id="the year 1",
+            ),
+        ],
+    )
+    def test_calendar_periods(self, engine, every, times, through):
+        arriving = [rc.Event(f"{at_}", "/s", time=datetime.fromisoformat(time)) for at_, time in enumerate(times)]
+        assert handed(engine, graded(rc.AllMatches(at_most=rc.Cap(1, every))), *arriving) == list(map(str, through))
+
+    @pytest.mark.parametrize("kernels", [False, True])
+    def test_the_last_day_of_the_year_9999_has_no_end(self, kernels):
+        hub = rc.Hub(kernels=kernels)
+        hub.subscribe("ana", "true", deliver=rc.AllMatches(at_most=rc.Cap(1, rc.Every("day"))))
+        times = ("9999-12-30T23:59Z", "9999-12-31T00:00Z", "9999-12-31T23:59Z")
+        found = [hub.publish(rc.Event(time, "/s"), now=datetime.fromisoformat(time)) for time in times]
+        assert [len(notes) for notes in found] == [1, 1, 0]
 
 
 class TestPer:
     def test_values_count_apart_and_1_equals_1_0_but_not_true(self, engine):
-        who = someone(rc.AllMatches(at_most=rc.Cap(1, TEN, per="firm")))
+        who = graded(rc.AllMatches(at_most=rc.Cap(1, TEN, per="firm")))
         arriving = [
             event(f"{number}", time=number, firm=firm) for number, firm in enumerate((1, 1.0, True, "1", -0.0, 0))
         ]
         assert handed(engine, who, *arriving) == ["0", "2", "3", "4"]
 
     def test_missing_values_and_lists_count_together(self, engine):
-        who = someone(rc.AllMatches(at_most=rc.Cap(1, TEN, per="firm")))
+        who = graded(rc.AllMatches(at_most=rc.Cap(1, TEN, per="firm")))
         arriving = [event("0", time=0), event("1", time=1, firm=["a"]), event("2", time=2, firm=None)]
         assert handed(engine, who, *arriving) == ["0"]
 
     def test_an_attribute_of_the_envelope(self, engine):
-        who = someone(rc.AllMatches(at_most=rc.Cap(1, TEN, per="source")))
+        who = graded(rc.AllMatches(at_most=rc.Cap(1, TEN, per="source")))
         arriving = [event(f"{number}", time=number, source=source) for number, source in enumerate("aab")]
         assert handed(engine, who, *arriving) == ["0", "2"]
 
@@ -136,14 +148,14 @@ class TestPer:
 
 class TestMuting:
     def test_nothing_is_handed_over_before_that_time_nor_later(self, engine):
-        assert handed(engine, someone(rc.AllMatches(), muted_until=at(2)), *stream(0, 1.999999, 2, 3)) == ["2", "3"]
+        assert handed(engine, graded(rc.AllMatches(), muted_until=at(2)), *stream(0, 1.999999, 2, 3)) == ["2", "3"]
 
     def test_what_is_muted_counts_in_no_cap(self, engine):
-        who = someone(rc.AllMatches(at_most=rc.Cap(1, TEN)), muted_until=at(2))
+        who = graded(rc.AllMatches(at_most=rc.Cap(1, TEN)), muted_until=at(2))
         assert handed(engine, who, *stream(0, 1, 2, 3)) == ["2"]
 
     def test_a_digest_is_muted_when_it_is_due(self, engine):
-        who = someone(rc.AllMatches(), muted_until=at(11), notify=rc.Digest(TEN))
+        who = graded(rc.AllMatches(), muted_until=at(11), notify=rc.Digest(TEN))
         assert handed(engine, who, *stream(1, 2, 10, 12)) == ["10", "12"]
 
 
@@ -264,8 +276,8 @@ class TestWhatIsRefused:
             (lambda: rc.Continuous(3, at_most=5), "at_most: 5 is not a Cap"),
             (lambda: rc.AllMatches(at_most=[rc.Cap(1, TEN), rc.Cap(2, TEN)]), "two caps count the same"),
             (lambda: rc.AllMatches(at_most=[rc.Cap(1, seconds(s)) for s in range(1, 18)]), "at most 16"),
-            (lambda: someone(rc.Sliding(1, 2, at_most=rc.Cap(1, TEN)), notify=OnDemand()), "on demand is not capped"),
-            (lambda: someone(rc.AllMatches(), muted_until="tomorrow"), "muted_until"),
+            (lambda: graded(rc.Sliding(1, 2, at_most=rc.Cap(1, TEN)), notify=OnDemand()), "on demand is not capped"),
+            (lambda: graded(rc.AllMatches(), muted_until="tomorrow"), "muted_until"),
         ],
     )
     def test_caps_that_cannot_be(self, made, message):
@@ -274,9 +286,9 @@ class TestWhatIsRefused:
 
     def test_caps_that_are_the_same_in_the_zone_of_the_subscriber(self):
         caps = [rc.Cap(1, rc.Every("day")), rc.Cap(2, rc.Every("day", zone="Europe/Berlin"))]
-        someone(rc.AllMatches(at_most=caps))
+        graded(rc.AllMatches(at_most=caps))
         with pytest.raises(InvalidSubscriptionError, match="two caps count the same"):
-            someone(rc.AllMatches(at_most=caps), zone="Europe/Berlin")
+            graded(rc.AllMatches(at_most=caps), zone="Europe/Berlin")
 
     def test_an_attribute_that_a_schema_does_not_know(self):
         hub = rc.Hub(schema=rc.Schema({"firm": rc.ValueType.STRING}))
@@ -304,7 +316,7 @@ def test_the_suite_notices_an_engine_that_forgets_caps_or_muting(forget):
         def deliveries(self, case):
             return HubEngine().deliveries(Case(tuple(map(forget, case.subscribers)), case.events))
 
-    who = someone(rc.AllMatches(at_most=rc.Cap(1, TEN, per="firm")), muted_until=at(1))
+    who = graded(rc.AllMatches(at_most=rc.Cap(1, TEN, per="firm")), muted_until=at(1))
     arriving = [event(f"{time}", time=time, firm=time % 2) for time in range(6)]
     check(HubEngine(), Case((who,), tuple(arriving)))
     with pytest.raises(AssertionError, match="differs from the oracle"):

@@ -19,20 +19,23 @@ from rankcast.delivery.stream.queue_changes import QueueChange
 from rankcast.delivery.stream.shards import Shard
 from rankcast.hub import Hub
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
 from rankcast.model.policies import Continuous, Diversity, Periodic, Sliding
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
 from rankcast.model.times import microseconds
 from rankcast.spark.delivery.rerank import RERANKING, Payload, changes_ranks
 from rankcast.spark.delivery.unpacked_rows import notification_rows
+from rankcast.spark.matching.choosing import chosen_matches
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packing import chunks_of
 from rankcast.spark.matching.stage import rank_events
-from rankcast.spark.sources.event_reader import ColumnEvents, OpenEvents, event_contents, event_of_content
+from rankcast.spark.sources.event_reader import ColumnEvents, event_contents, event_of_content, typed_document
 from rankcast.spark.subscribers.tables import FolderTable
 from rankcast.spark.subscribers.versions import Versions
 from rankcast.testing import strategies
 from spark.builders import NOON
+from spark.stages import READER
 
 SECOND = timedelta(seconds=1)
 LAST = 12
@@ -105,10 +108,11 @@ def batches_of(events: list[Event], cuts: list[int]) -> list[list[Event]]:
 class Pipeline:
     """The stages of the pipeline in one process; any of its parts may be started again at any batch."""
 
-    def __init__(self, root: Path, lateness: timedelta) -> None:
+    def __init__(self, root: Path, lateness: timedelta, *advertised: Advertisement) -> None:
         self.table = root / "table"
         self.table.mkdir(parents=True)
         self.root, self.lateness = root, lateness
+        self.reader = replace(READER, advertisements=advertised)
         self.newest: int | None = None
         self.shards: list[Shard] = []
         self.delivered: list[tuple] = []
@@ -152,8 +156,9 @@ class Pipeline:
             for shard, own in enumerate(self.shards):
                 changes = [one for one in folder.changes(pin.version) if one.queue % SHARDS == shard]
                 own.change([QueueChange(q // SHARDS, *rest) for q, *rest in changes], since=about.frontier)
-        batch = OpenEvents(np.arange(len(events)), events, None)
-        found, _ = rank_events(batch, audience, *batch.matched(audience.reader))
+        batch, _ = self.reader.read(pa.RecordBatch.from_pydict({"value": list(map(typed_document, events))}))
+        matched = chosen_matches(batch, self.reader, audience, *batch.matched(audience.reader))
+        found, _ = rank_events(batch, audience, *matched)
         table = batch.table(audience.queues.wanted_content)
         for packed in chunks_of(table, found, audience, pin.version, SHARDS, 0, contents=batch.contents()):
             assert len(self.shards[packed.shard].take(packed.chunk)) == 0
@@ -246,12 +251,13 @@ def test_a_notification_has_the_rank_at_delivery_though_ranks_change_before_it_i
 
 
 @settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
-@given(st.lists(rows, max_size=7), streams())
+@given(st.lists(rows, max_size=7), streams(), st.none() | st.tuples(st.integers(1, 2), strategies.audience_rankings()))
 def test_what_is_delivered_is_what_a_hub_delivers_whose_subscribers_change_at_these_times(
-    tmp_path_factory, given_rows: list[tuple], stream
+    tmp_path_factory, given_rows: list[tuple], stream, best: tuple | None
 ) -> None:
     events, lateness = stream
-    pipeline = Pipeline(tmp_path_factory.mktemp("hub"), lateness)
+    advertised = () if best is None else (Advertisement("of all", "/s", k=best[0], ranking=best[1]),)
+    pipeline = Pipeline(tmp_path_factory.mktemp("hub"), lateness, *advertised)
     for number, row in enumerate(given_rows):
         pipeline.tell(number, row)
     pipeline.run(events)
@@ -267,7 +273,7 @@ def _delivered_by_hub(pipeline: Pipeline, events: list[Event]) -> list[tuple]:
             steps.append((period.start, 1, name, reader.subscriber(period.document)))
             steps.append((period.end, 0, name, None))
     steps += [(microseconds(event.time), 2, event.id, event) for event in events]
-    hub = Hub()
+    hub = Hub(advertisements=pipeline.reader.advertisements)
     notes = []
     for time, _, name, what in sorted(steps, key=lambda step: step[:3]):
         now = NOON + timedelta(microseconds=max(time, 0) - microseconds(NOON)) if time < 2**62 else None

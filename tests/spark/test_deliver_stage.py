@@ -6,12 +6,12 @@ import pytest
 from pyspark.errors import PythonException
 
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring
 from rankcast.model.errors import InvalidEventError
 from rankcast.model.policies import ALL_MATCHES, Continuous, Diversity, Periodic, Sliding, TopKWindow, diversity_of
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
-from rankcast.spark import CompiledSubscribers, Pipeline, deliver, deliver_outputs, match, top_subscribers
-from rankcast.spark.matching.top_subscribers import TopSubscribers
+from rankcast.spark import CompiledSubscribers, Pipeline, deliver, deliver_outputs, match
 from rankcast.spark.sources.events import END
 from spark.builders import NOON, streamed
 
@@ -87,8 +87,9 @@ def test_a_stream_is_delivered_as_by_a_pipeline(spark, audience, expected, tmp_p
 
 def test_the_best_subscribers_of_each_event_get_it_as_by_a_pipeline(spark, audience):
     flats = _flats(spark)
-    chosen = top_subscribers(match(flats, audience, for_delivery=True), 3, "relevance")
-    expected = Pipeline(PEOPLE, top=TopSubscribers(3, "relevance")).transform(flats)
+    best = [Advertisement("flats", "/events", k=3, ranking=AudienceRanking(Scoring.PREFERENCE))]
+    chosen = match(flats, audience, for_delivery=True, advertisements=best)
+    expected = Pipeline(PEOPLE, advertisements=best).transform(flats)
     assert _rows(deliver(chosen, audience)) == _rows(expected)
 
 

@@ -87,10 +87,10 @@ def test_the_command_prints_a_summary_as_json(spark, tmp_path):
 def test_without_a_package_the_small_demo_is_named(package, monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "find_spec", lambda name: None if name == package else object())
     with pytest.raises(DemoSetupError, match=rf"{package} is not installed.*--small"):
-        run_spark_demo(1, 6, 1, tmp_path, as_json=True)
+        run_spark_demo(1, 6, 1, tmp_path, overwrite=False, as_json=True)
 
 
 def test_without_java_the_small_demo_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr("rankcast.spark.session.java_home", lambda: None)
     with pytest.raises(DemoSetupError, match=r"no Java 17 or newer found.*--small"):
-        run_spark_demo(1, 6, 1, tmp_path, as_json=True)
+        run_spark_demo(1, 6, 1, tmp_path, overwrite=False, as_json=True)

@@ -51,7 +51,7 @@ def _arriving(**columns):
 
 def _attributes(events):
     """The attributes of each event of a batch in columns, as filters see them."""
-    columns = pa.RecordBatch.from_pydict(events._columns).to_pylist()
+    columns = pa.RecordBatch.from_pydict(events.columns).to_pylist()
     return [{name: value for name, value in row.items() if value is not None and value == value} for row in columns]
 
 

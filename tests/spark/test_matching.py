@@ -273,6 +273,7 @@ def described(audience: CompiledSubscribers, number: int) -> tuple:
         tuple(table.half_life[profile].tolist()),
         tuple(sorted(audience.queues.names_of(queue)[audience.position[one]] for one in wider)),
         _function(ranking, int(table.relevance[number])),
+        *audience.filters.taken(np.array([number])).texts(),
     )
 
 

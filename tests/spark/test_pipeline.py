@@ -7,15 +7,20 @@ from decimal import Decimal
 
 import pytest
 
-from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidValueError
+from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring
+from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidSubscriptionError, InvalidValueError
 from rankcast.model.periods import Every
 from rankcast.model.policies import Continuous, Digest, OnDemand, Sliding
 from rankcast.model.relevance import Decay
+from rankcast.model.schema import Schema
+from rankcast.model.values import ValueType
 from rankcast.spark.delivery.live_state import PREFIX, base_folder
-from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
+from rankcast.spark.sources.events import EventColumns
 from spark.builders import NOON, person
 
+BEST = AudienceRanking(Scoring.PREFERENCE)
 FLATS = "id int, time timestamp, city string, rent int, tags array<string>, price decimal(10,2)"
 
 
@@ -59,15 +64,27 @@ def test_everything_that_comes_of_events_is_in_one_table(spark):
     ]
 
 
-def test_only_the_best_subscribers_of_an_event_compete_for_it(spark):
+def test_an_event_reaches_the_best_of_those_whom_its_advertisement_or_itself_wants(spark):
     people = [person("ana", "rent < 800"), person("ben", "rent < 0", "rent < 900")]
-    found = Pipeline(people, top=TopSubscribers(5, "relevance", k_column="rent")).transform(_flats(spark, 1, 2, 0))
-    assert sorted((row.id, row.subscriber) for row in found.collect()) == [("0", "ana"), ("1", "ana"), ("1", "ben")]
+    flats = Advertisement("flats", "/events", parse_filter("rent < 7"), k=2, ranking=BEST)
+    columns = EventColumns(k="few", advertisement="city")
+    events = _flats(spark, 1, 2, 0, 7, 3).selectExpr(
+        "* except (city)", "if(rent = 2, 2, if(rent = 3, 3, rent)) few", "if(rent = 2, 'flats', null) city"
+    )
+    rows = Pipeline(people, columns=columns, advertisements=[flats]).outputs(events).collect()
+    told = sorted((row.id, row.subscriber) for row in rows if row.kind == "notification")
+    assert told == [("0", "ana"), ("1", "ana"), ("1", "ben")]
+    reasons = {row.reason: json.loads(row.original)["few"] for row in rows if row.kind == "rejected"}
+    assert reasons == {
+        "event ('/events', '3') is not what 'flats' advertises": 7,
+        "k: 3 is more than advertisement 'flats' has, 2": 3,
+    }
 
 
 FILE = """
 version: 1
 schema: {attributes: {rent: int}}
+advertisements: [{id: flats, source: /events, k: 2}]
 subscribers:
   - {id: ana, subscriptions: [{filter: rent < 500, rank: 0.5}]}
   - {id: bad, subscriptions: [{filter: rent <, rank: 0.5}]}
@@ -78,7 +95,8 @@ def test_subscribers_come_from_a_file_with_its_schema(tmp_path):
     (tmp_path / "people.yaml").write_text(FILE)
     pipeline = Pipeline(tmp_path / "people.yaml")
     assert list(pipeline.schema.attributes) == ["rent"]
-    assert [problem.line for problem in pipeline.problems] == [6]
+    assert [problem.line for problem in pipeline.problems] == [7]
+    assert pipeline.advertisements == (Advertisement("flats", "/events", k=2),)
     assert pipeline._audience.queues.keys == [("ana", None)]
 
 
@@ -134,6 +152,18 @@ def _later(events):
 def test_what_cannot_work_is_refused_at_once(spark):
     with pytest.raises(DuplicateIdError, match="two subscribers 'ana'"):
         Pipeline([person("ana", "true"), person("ana", "true")])
+    flats = Advertisement("flats", "/events", parse_filter("rentt > 0"), k=2)
+    with pytest.raises(DuplicateIdError, match="two advertisements 'flats'"):
+        Pipeline([], advertisements=[flats, flats])
+    declared = Schema({"rent": ValueType.INT})
+    with pytest.raises(InvalidSubscriptionError, match="'flats': space: unknown attribute 'rentt'; did you mean"):
+        Pipeline([], schema=declared, advertisements=[flats])
+    for name, what in (
+        ("nope", "the events have no column 'nope'"),
+        ("city", "'city' is string; expected a whole numb"),
+    ):
+        with pytest.raises(InvalidEventError, match=f"k: .*{what}"):
+            Pipeline([], columns=EventColumns(k=name)).transform(_flats(spark, 1))
     with pytest.raises(InvalidValueError, match="shards: 0; expected at least 1"):
         Pipeline([], shards=0)
     with pytest.raises(InvalidEventError, match="carry: notifications have a column 'id' of their own"):

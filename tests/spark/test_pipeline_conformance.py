@@ -6,7 +6,6 @@ The tasks of a pipeline, called one after the other without Spark, take many ran
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -17,22 +16,17 @@ from rankcast.model.events import Event
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.samples.feeds import FEEDS
-from rankcast.spark.delivery.stage import BatchDelivery
-from rankcast.spark.delivery.unpacked_rows import UnpackTask
-from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
-from rankcast.spark.matching.packing import PackTask
-from rankcast.spark.sources.event_reader import typed_document
-from rankcast.testing.arrivals import Arrived, arrivals, check_arrivals
-from rankcast.testing.conformance import Case, cases, check
-from rankcast.testing.spark_engine import SparkEngine, deliveries_of
-from spark.stages import READER, InMemory
+from rankcast.testing.arrivals import arrivals, check_arrivals
+from rankcast.testing.conformance import Case, advertised_cases, cases, check
+from rankcast.testing.spark_engine import SparkEngine
+from spark.stages import InProcess
 
 
 def _read_at_last(case):
     """The same with lists read after the last event, and events of one time in the order in which shards take them."""
     events = sorted(case.events, key=lambda event: (event.time, event.source, event.id))
     reads = () if not events else (events[-1].time,)
-    return Case(case.subscribers, tuple(events), reads)
+    return replace(case, events=tuple(events), reads=reads)
 
 
 class Cases(list):
@@ -44,11 +38,26 @@ class Cases(list):
     def joined(self):
         """One case with everybody and everything; ids tell whose they were."""
         people = [structs.replace(one, id=f"{at}/{one.id}") for at, case in enumerate(self) for one in case.subscribers]
-        events = [replace(one, id=f"{at}/{one.id}") for at, case in enumerate(self) for one in case.events]
-        return _read_at_last(Case(tuple(people), tuple(events)))
+        events = [_of_case(at, one) for at, case in enumerate(self) for one in case.events]
+        advertised = [
+            replace(one, id=f"{at}/{one.id}", source=f"{at}/{one.source}")
+            for at, case in enumerate(self)
+            for one in case.advertisements
+        ]
+        asked = {
+            _of_case(at, one).identity: case.asked[one.identity]
+            for at, case in enumerate(self)
+            for one in case.events
+            if one.identity in case.asked
+        }
+        return _read_at_last(Case(tuple(people), tuple(events), (), tuple(advertised), asked))
 
 
-MANY = st.lists(cases() | cases(everything=True), min_size=8, max_size=8).map(Cases)
+def _of_case(at, event):
+    return replace(event, id=f"{at}/{event.id}", source=f"{at}/{event.source}")
+
+
+MANY = st.lists(cases() | advertised_cases(everything=True), min_size=8, max_size=8).map(Cases)
 RICH = settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
@@ -116,33 +125,12 @@ def test_the_suite_would_notice(spark):
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class InProcess:
-    """The tasks of the three stages, on batches of a few events each."""
-
-    def __init__(self, shards, size):
-        self.shards = shards
-        self.size = size
-
-    def arrived(self, arrivals):
-        return Arrived(self.deliveries(arrivals, arrivals.lateness // timedelta(microseconds=1)))
-
-    def deliveries(self, case, lateness=0):
-        source = InMemory(CompiledSubscribers.of(case.subscribers))
-        texts = [typed_document(event) for event in case.events]
-        parts = [texts[at : at + self.size] for at in range(0, len(texts), self.size)]
-        pack, unpack = PackTask(READER, source, self.shards), UnpackTask(source, self.shards)
-        packed = [row for part in parts for row in pack(iter([pa.RecordBatch.from_pydict({"value": part})]))]
-        delivered = list(BatchDelivery(source, self.shards, lateness)(iter(packed)))
-        batches = list(unpack(iter(delivered)))
-        if not batches:
-            return []
-        table = pa.Table.from_batches(batches)
-        assert sum(table["events"].drop_null().to_pylist()) == len(case.events)
-        return deliveries_of([table], case.subscribers, max((event.time for event in case.events), default=EPOCH))
-
-
 @settings(max_examples=60)
-@given(cases(everything=True).map(_read_at_last), st.integers(1, 4), st.integers(1, 20))
+@given(
+    (cases(everything=True) | advertised_cases(everything=True)).map(_read_at_last),
+    st.integers(1, 4),
+    st.integers(1, 20),
+)
 def test_the_stages_deliver_what_the_definitions_say(case, shards, size):
     check(InProcess(shards, size), case)
 

@@ -1,6 +1,7 @@
 """Subscriptions that every event matches: their rows are not sent, and everything is delivered and counted as if."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from rankcast.delivery.stream.batches import MatchBatch
 from rankcast.delivery.stream.waiting_rows import PendingRows
 from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring
 from rankcast.model.events import Event
 from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
@@ -23,13 +25,15 @@ from rankcast.spark.matching import compiled_subscribers as audiences
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packing import PackTask
 from rankcast.spark.matching.stage import matched_pieces
-from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.sources.event_reader import typed_document
 from spark.stages import READER, InMemory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EVERYTHING = parse_filter("true")
+CHOOSING = replace(
+    READER, advertisements=(Advertisement("two", "/s", k=2, ranking=AudienceRanking(Scoring.RELEVANCE)),)
+)
 FUNCTIONS = st.one_of(
     st.builds(lambda at: IdealPoint([Target("x", at)]), st.integers(0, 4)),
     st.builds(lambda at: IdealPoint([Target("x", at, scale=1e-90)]), st.integers(0, 4)),
@@ -89,15 +93,15 @@ def streams(draw):
     return found
 
 
-def packed(audience, events, shards, size, top=None):
+def packed(audience, events, shards, size, reader=READER):
     texts = [typed_document(event) for event in events]
     parts = [pa.RecordBatch.from_pydict({"value": texts[at : at + size]}) for at in range(0, len(texts), size)]
     tasks = [parts[:2], parts[2:]]
-    return [row for task in tasks for row in PackTask(READER, InMemory(audience), shards, top)(iter(task))]
+    return [row for task in tasks for row in PackTask(reader, InMemory(audience), shards)(iter(task))]
 
 
-def outputs(audience, events, shards, size, top=None):
-    rows = packed(audience, events, shards, size, top)
+def outputs(audience, events, shards, size, reader=READER):
+    rows = packed(audience, events, shards, size, reader)
     delivered = list(BatchDelivery(InMemory(audience), shards, 2_000_000)(iter(rows)))
     found = [row for batch in UnpackTask(InMemory(audience), shards)(iter(delivered)) for row in batch.to_pylist()]
     passed = [
@@ -115,11 +119,11 @@ def apart_from_one_on(monkeypatch):
 
 
 @settings(max_examples=40)
-@given(people(), streams(), st.integers(1, 3), st.integers(1, 6), st.sampled_from((None, TopSubscribers(2))))
+@given(people(), streams(), st.integers(1, 3), st.integers(1, 6), st.sampled_from((READER, CHOOSING)))
 @pytest.mark.usefixtures("apart_from_one_on")
-def test_everything_is_as_if_all_rows_were_sent(everybody, events, shards, size, top):
-    expected, counted = outputs(CompiledSubscribers.of(everybody), events, shards, size, top)
-    found, recounted = outputs(CompiledSubscribers.of(everybody, apart=True), events, shards, size, top)
+def test_everything_is_as_if_all_rows_were_sent(everybody, events, shards, size, reader):
+    expected, counted = outputs(CompiledSubscribers.of(everybody), events, shards, size, reader)
+    found, recounted = outputs(CompiledSubscribers.of(everybody, apart=True), events, shards, size, reader)
     assert recounted == counted
     assert found == expected
 

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -25,6 +26,8 @@ from crashing_programs import Program
 from rankcast.cli.main import app
 from rankcast.cli.replay import Replay
 from rankcast.hub import Hub
+from rankcast.language.parser import parse_filter
+from rankcast.model.advertisements import Advertisement, AudienceRanking, Scoring
 from rankcast.model.events import Event
 from rankcast.model.periods import Every
 from rankcast.model.policies import AllMatches, Cap, Digest, OnDemand, Sliding
@@ -33,9 +36,9 @@ from rankcast.model.times import format_time, parse_time
 from rankcast.samples.feeds import DEFAULT_START, feed_named
 from rankcast.spark.subscribers.tables import append_subscribers
 from rankcast.storage.events.files import read_events, write_events
-from rankcast.storage.subscribers.files import load_subscribers, save_subscribers
+from rankcast.storage.subscribers.files import load_advertisements, load_subscribers, save_subscribers
 
-FLATS = feed_named("flats")
+FLATS, SOURCE = feed_named("flats"), "/feeds/flats"
 PATIENCE = 600
 
 
@@ -44,9 +47,16 @@ def inputs(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     save_subscribers(folder / "people.yaml", FLATS.subscribers(30, 1, DEFAULT_START), FLATS.schema)
     write_events(folder / "flats.jsonl", FLATS.events(300, 1, DEFAULT_START))
+    advertise(folder / "advertised.yaml", Scoring.DIVERSITY)
     with (folder / "flats.jsonl").open("a") as stream:
         stream.write('{"rent": "much"}\nnonsense\n')
     return folder
+
+
+def advertise(path: Path, scoring: Scoring) -> None:
+    ranking = AudienceRanking(scoring, seed=3)
+    made = Advertisement("flats", SOURCE, parse_filter("rent > 0"), FLATS.schema, 2, ranking)
+    save_subscribers(path, (), advertisements=[made])
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +65,9 @@ def expected(inputs) -> list[tuple[str, str, float]]:
     return delivered_by_hub(inputs, inputs / "people.yaml")
 
 
-def delivered_by_hub(inputs: Path, people: Path) -> list[tuple[str, str, float]]:
+def delivered_by_hub(inputs: Path, people: Path, advertised: Path | None = None) -> list[tuple[str, str, float]]:
     loaded = load_subscribers(people)
-    replay = Replay(loaded.subscribers, loaded.schema)
+    replay = Replay(loaded.subscribers, loaded.schema, advertisements=load_advertisements(advertised, loaded).all)
     notes = [
         note
         for event in read_events(inputs / "flats.jsonl", loaded.schema)
@@ -125,15 +135,20 @@ def test_a_whole_input_gives_what_the_hub_gives_and_is_never_overwritten(spark, 
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
-def test_match_and_a_whole_run_give_one_result_whatever_the_order_of_lines_and_files(spark, inputs, tmp_path, suffix):
-    rows, found = nameless_rows(), []
-    people, at = ["--subscribers", inputs / "people.yaml"], ["--now", "2026-01-01T00:00:00Z"]
+@pytest.mark.parametrize(
+    ("suffix", "scoring"), [("jsonl", Scoring.NONE), ("csv", Scoring.DIVERSITY), ("parquet", Scoring.RELEVANCE)]
+)
+def test_match_and_a_whole_run_give_one_result_whatever_the_order_of_lines_and_files(
+    spark, inputs, tmp_path, suffix, scoring
+):
+    rows, found, best = nameless_rows(), [], tmp_path / "advertised.yaml"
+    people, at = ["--subscribers", inputs / "people.yaml", "-a", best], ["--now", "2026-01-01T00:00:00Z"]
+    advertise(best, scoring)
     for order, parts in enumerate(([rows], [rows[100:], rows[:100]])):
         folder = tmp_path / f"order{order}"
         folder.mkdir()
         for part, own in enumerate(parts):
-            write_rows(folder / f"{part}.{suffix}", [{**row, "source": "/flats"} for row in own])
+            write_rows(folder / f"{part}.{suffix}", [{**row, "source": SOURCE} for row in own])
         told = CliRunner().invoke(app, ["match", str(folder), *map(str, people), "--json", *at])
         assert told.exit_code == 0, told.output
         assert "67 events without a time; taken to be of 2026-01-01T00:00:00Z" in told.stderr
@@ -142,7 +157,7 @@ def test_match_and_a_whole_run_give_one_result_whatever_the_order_of_lines_and_f
         result = run("--events", folder, *people, "--out", tmp_path / f"found{order}", *at)
         assert result.exit_code == 0, result.output
         found.append(notifications(spark, tmp_path / f"found{order}"))
-    assert found[0]
+    assert max(Counter(name for _, name, _ in found[0]).values()) == 2
     assert found.count(found[0]) == len(found)
 
 
@@ -216,7 +231,8 @@ def test_a_folder_of_subscribers_is_looked_at_again_with_every_run(spark, inputs
     append_subscribers(table, people)
     arriving.mkdir()
     lines = (inputs / "flats.jsonl").read_text().splitlines(keepends=True)[:300]
-    asked = ["--events", arriving, "--subscribers", table, "--out", out, "--available-now"]
+    best = inputs / "advertised.yaml"
+    asked = ["--events", arriving, "--subscribers", table, "--out", out, "--advertisements", best, "--available-now"]
     (arriving / "1.jsonl").write_text("".join(lines[:150]))
     first = run(*asked, "--metrics", tmp_path / "metrics.jsonl")
     assert first.exit_code == 0, first.output
@@ -224,7 +240,7 @@ def test_a_folder_of_subscribers_is_looked_at_again_with_every_run(spark, inputs
     (arriving / "2.jsonl").write_text("".join(lines[150:]))
     second = run(*asked, "--finish", "--metrics", tmp_path / "metrics.jsonl")
     assert second.exit_code == 0, second.output
-    assert notifications(spark, out) == delivered_by_hub(inputs, tmp_path / "without schema.yaml")
+    assert notifications(spark, out) == delivered_by_hub(inputs, tmp_path / "without schema.yaml", best)
     told = [json.loads(line)["subscribers"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert {one["version"] for one in told} == {1}
     assert told[-1]["refused_updates"] == 1
@@ -262,6 +278,7 @@ def test_notifications_can_be_looked_at(inputs, expected):
         ("--events flats.jsonl --out found --format xml", 2, "expected one of jsonl, json, csv, parquet"),
         ("--events flats.jsonl --out found --finish", 2, "--finish goes with"),
         ("--events flats.jsonl --out found --lateness soon", 1, "'soon' is not a duration"),
+        ("--events flats.jsonl --out found -a bad.yaml", 1, "'flats': space: unknown attribute 'rentt'; did you mean"),
         ("--events flats.jsonl --out sqlite:///found.db --stream", 2, "needs --checkpoint"),
         ("--events kafka://host:9092/flats --out found --stream", 1, "--packages org.apache.spark"),
     ],
@@ -271,11 +288,14 @@ def test_what_cannot_be_done_is_said_in_one_line_and_nothing_is_written(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flats.jsonl").write_text("")
+    save_subscribers(
+        tmp_path / "bad.yaml", (), advertisements=[Advertisement("flats", "/f", parse_filter("rentt > 0"))]
+    )
     result = run(*arguments.split(), "--subscribers", inputs / "people.yaml")
     assert result.exit_code == code
     assert message in result.stderr
     assert code == 2 or result.stderr.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["flats.jsonl"]
+    assert {path.name for path in tmp_path.iterdir()} == {"flats.jsonl", "bad.yaml"}
 
 
 @pytest.mark.soak

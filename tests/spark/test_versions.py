@@ -66,7 +66,9 @@ def compiled(monkeypatch) -> list[set[str]]:
     asked: list[set[str]] = []
     compile_changes = versions.changed_audience
     monkeypatch.setattr(
-        versions, "changed_audience", lambda old, new: (asked.append(set(new)), compile_changes(old, new))[1]
+        versions,
+        "changed_audience",
+        lambda old, new, *more: (asked.append(set(new)), compile_changes(old, new, *more))[1],
     )
     return asked
 
@@ -86,6 +88,14 @@ def test_only_what_differs_is_compiled_again(world: World, compiled) -> None:
     world.say(person("eva", 900), gone=["leo"])
     world.versions.prepare(1, 20_000)
     assert compiled == [{"ana", "eva", "leo"}, {"eva", "leo"}]
+
+
+def test_filters_are_compared_without_the_bounds_of_periods(world: World) -> None:
+    """As in a hub, where a subscriber who changes has no bounds of that."""
+    world.say(person("ana", 500))
+    world.say(person("ana", 700), active_from=second(5))
+    audience = CompiledSubscribers.load(world.versions.folder.audience(world.versions.prepare(0, None).version))
+    assert audience.filters.texts() == ["rent < 500", "rent < 700"]
 
 
 def test_a_table_that_is_written_anew_and_says_the_same_makes_no_version(world: World) -> None:

@@ -338,6 +338,26 @@ def test_a_bad_subscriber_is_set_aside_with_its_line(lines, line, message):
     assert problem.line == line
 
 
+@pytest.mark.parametrize("number", [".nan", "-.inf", "1e999"])
+def test_a_number_that_float64_does_not_have_costs_only_its_subscriber(number):
+    text = f"version: 1\nsubscribers:\n- {{id: a, subscriptions: [{{filter: x > 1, rank: {number}}}]}}\n"
+    found = loads_subscribers(text + "- {id: b, subscriptions: [{filter: x > 1}]}\n")
+    assert [str(problem) for problem in found.problems] == [
+        f"<text>:3: subscriber 'a', subscription '1', rank: {number} is not a number from 0 to 1"
+    ]
+    assert [subscriber.id for subscriber in found.subscribers] == ["b"]
+
+
+def test_so_does_one_in_json_wherever_it_is():
+    text = """{"version": 1, "subscribers": [
+        {"id": "a", "subscriptions": [{"filter": {"exact": {"type": NaN}}}]},
+        {"id": -Infinity, "subscriptions": [{"filter": 1e999}]},
+        {"id": "b", "subscriptions": [{"filter": "x > 1"}]}]}"""
+    found = loads_subscribers(text, format=DocumentFormat.JSON)
+    assert [problem.line for problem in found.problems] == [2, 3, 3]
+    assert [subscriber.id for subscriber in found.subscribers] == ["b"]
+
+
 def test_a_syntax_error_in_a_filter_keeps_its_caret():
     message = only_problem("id: a", "subscriptions:", "- filter: rent < ").message
     text, caret = message.splitlines()[-2:]

@@ -2,11 +2,14 @@
 
 import os
 import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from rankcast.model.errors import InvalidFileError
-from rankcast.storage.writing import replacing
+from rankcast.storage.writing import create, replacing
 
 
 @pytest.fixture
@@ -50,6 +53,33 @@ def test_after_an_error_the_old_file_is_there_and_nothing_else(path):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(InvalidFileError, match="cannot be written: No such file"):
         write(tmp_path / "nowhere" / "x", b"new")
+
+
+def test_what_a_killed_process_left_is_written_over_and_gone(tmp_path, path):
+    code = f"""
+import os, pathlib
+from rankcast.storage.writing import replacing
+with replacing(pathlib.Path({str(path)!r})) as stream:
+    stream.write(b"half")
+    stream.flush()
+    os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert path.read_bytes() == b"old"
+    (left,) = set(tmp_path.iterdir()) - {path}
+    assert left.name.startswith(".x.")
+    write(path, b"new")
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == b"new"
+
+
+def test_of_those_that_make_a_file_at_once_one_does_and_nothing_else_is_left(tmp_path):
+    contents = [bytes([number]) * 1000 for number in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda content: create(tmp_path / ("n" * 255), content), contents))
+    assert made.count(True) == 1
+    (found,) = tmp_path.iterdir()
+    assert found.read_bytes() == contents[made.index(True)]
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])

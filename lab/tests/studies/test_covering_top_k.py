@@ -41,7 +41,7 @@ def test_shares_are_those_reproduced_by_independent_code(quick, quantity, expect
     assert quick[0][quantity]["measured"] == pytest.approx(expected, abs=max(0.15, 0.02 * expected))
 
 
-def test_every_published_number_holds_but_those_of_rank_cover(quick):
+def test_figure_5_every_published_number_holds_but_those_of_rank_cover(quick):
     failed = {name for name, row in quick[0].items() if row["holds"] is False}
     assert failed == {
         *(f"10,000: RankCoverK k=10 by {by.value}, %" for by in Depth),

@@ -56,18 +56,20 @@ class Story:
     missed: list[Event] = field(default_factory=list)
 
 
-def run_spark_demo(events: int, subscribers: int, seed: int, out: Path, *, as_json: bool) -> None:
+def run_spark_demo(events: int, subscribers: int, seed: int, out: Path, *, overwrite: bool, as_json: bool) -> None:
     """Run the demo on Spark and save its pictures."""
     for package, extra in (("pyspark", "spark"), ("matplotlib", "plot")):
         if find_spec(package) is None:
             raise DemoSetupError(f"{package} is not installed: pip install 'rankcast[{extra}]'; {INSTEAD}")
     # Only now: these import what may not be there.
+    from rankcast.cli.output.files import check_outputs  # noqa: PLC0415
     from rankcast.cli.run import session_of_command  # noqa: PLC0415
-    from rankcast.cli.spark_demo import run_on_spark, save_pictures, show  # noqa: PLC0415
+    from rankcast.cli.spark_demo import picture_files, run_on_spark, save_pictures, show  # noqa: PLC0415
     from rankcast.spark.session import MINIMUM_JAVA, java_home  # noqa: PLC0415
 
     if java_home() is None:
         raise DemoSetupError(f"no Java {MINIMUM_JAVA} or newer found: install a JRE or set JAVA_HOME; {INSTEAD}")
+    check_outputs([("--out", path) for path in picture_files(out)], overwrite=overwrite)
     with session_of_command("local[2]") as spark:
         told = run_on_spark(spark, events, subscribers, seed, quiet=as_json)
     pictures = save_pictures(told.policies, out)

@@ -13,7 +13,8 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,33 +68,60 @@ class GuardedGroup(TyperGroup):
             raise typer.Exit(2)
         return None
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Take a command line, and end the process."""
+        make_streams_safe()
+        try:
+            return super().main(*args, **extra)
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # of a help page, which has its own ways of printing
+                _forget_standard_output()
+                raise SystemExit(READER_GONE) from None
+            raise
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Read the command line; `--help` and `--version` print here."""
+        with _guard():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
-        make_streams_safe()
         gc.set_threshold(YOUNG_OBJECTS)
+        with _guard():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _guard() -> Iterator[None]:
+    """Turn expected failures into a message and an exit code, those of writing the last output included."""
+    try:
         try:
-            result = super().invoke(ctx)
+            yield
+        finally:
             sys.stdout.flush()
-        except InvalidFileError as error:
-            complain_of(error.problems)
-            raise typer.Exit(1) from None
-        except RankcastError as error:
-            complain(str(error))
-            raise typer.Exit(1) from None
-        except BrokenPipeError:
-            _forget_standard_output()
-            raise typer.Exit(READER_GONE) from None
-        except OSError as error:
-            complain(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            complain("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
-        return result
+    except InvalidFileError as error:
+        complain_of(error.problems)
+        raise typer.Exit(1) from None
+    except RankcastError as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
+    except BrokenPipeError:
+        _forget_standard_output()
+        raise typer.Exit(READER_GONE) from None
+    except OSError as error:
+        if error.filename is None:
+            _forget_standard_output()  # if that is what failed, to write the rest would fail again
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        complain("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _forget_standard_output() -> None:
-    """Let the interpreter's last flush go nowhere: nobody reads standard output any more."""
+    """Let the interpreter's last flush go nowhere: nobody reads standard output any more, or it takes no more."""
+    with suppress(OSError):
+        sys.stdout.flush()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
 
@@ -153,6 +181,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines instead o
 Arrival = Annotated[
     str | None, typer.Option("--now", metavar="TIME", help="When events without a time arrived; the start if not told.")
 ]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
 AsOneDocument = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
@@ -203,6 +232,7 @@ def match(
     advertisements: AdvertisementFile = None,
     json: AsJson = False,
     out: Annotated[Path | None, file_option("Write the notifications to FILE as JSON lines.", "--out", "-o")] = None,
+    overwrite: Overwrite = False,
     limit: Annotated[int, rows_option("each table")] = 15,
     lateness: Annotated[
         str | None,
@@ -220,11 +250,13 @@ def match(
     they are taken as they come: those that are later than it are counted and change nothing.
     """
     from rankcast.cli.match import match_file
+    from rankcast.cli.output.files import check_outputs
     from rankcast.storage.durations import parse_duration
 
     allowed = None if lateness is None else parse_duration(lateness)
     at = _arrival(now)
     files = events, subscribers, advertisements
+    check_outputs([("--out", out)], files, overwrite=overwrite)
     raise typer.Exit(match_file(*files, as_json=json, out=out, limit=limit, lateness=allowed, now=at))
 
 
@@ -243,6 +275,7 @@ def run(
         str,
         typer.Option("--out", "-o", metavar="PATH", help="Folder; sqlite:///FILE; postgresql://...; - shows them."),
     ],
+    advertisements: AdvertisementFile = None,
     stream: Annotated[bool, typer.Option("--stream", help="Go on with what comes later, until Ctrl-C.")] = False,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Stream what is there, and end; run again for what came since.")
@@ -277,7 +310,11 @@ def run(
     Writes notifications, late events and rejected rows, each exactly once: to folders of Parquet or JSON below --out,
     or to tables of a database. A stream that was stopped goes on where it stopped when the same command is run again.
     Rows that are no events are written to `rejected` with the reason; the exit code is 0 nevertheless.
+
+    What the subscriber file or --advertisements advertise holds as in `rankcast match`: an event of a source with a k
+    reaches its k best subscribers, the same ones; one that is not what its source advertises is rejected.
     """
+    from rankcast.cli.output.files import check_outputs
     from rankcast.cli.run import Run, run_pipeline
     from rankcast.storage.durations import parse_duration
     from rankcast.storage.events.files import EventFormat
@@ -289,6 +326,7 @@ def run(
         raise typer.BadParameter(f"--format {format}: expected one of {', '.join(formats)}")
     if finish and not available_now:
         raise typer.BadParameter("--finish goes with --available-now: a stream that goes on has no end")
+    check_outputs([("--metrics", metrics)], [events, subscribers], overwrite=True)  # which is appended to
     pairs = [text.partition("=") for text in option or ()]
     if any(not equals for _, equals, _ in pairs):
         raise typer.BadParameter("--option: expected KEY=VALUE, such as maxFilesPerTrigger=10")
@@ -310,6 +348,7 @@ def run(
         options={key: value for key, _, value in pairs},
         as_json=json,
         now=_arrival(now),
+        advertisements=advertisements,
     )
     raise typer.Exit(run_pipeline(asked))
 
@@ -380,13 +419,16 @@ def generate(
     start: Annotated[
         str | None, typer.Option(metavar="TIME", help="When the feed starts, such as 2026-03-01T09:00:00Z.")
     ] = None,
+    overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print what was written where as JSON.")] = False,
 ) -> None:
     """Write a realistic feed of events and, if asked, subscribers that follow it."""
     from rankcast.cli.generate import generate_feed
+    from rankcast.cli.output.files import check_outputs
 
     if (subscribers > 0) != (subscribers_out is not None):
         raise typer.BadParameter("--subscribers and --subscribers-out go together")
+    check_outputs([("--out", out), ("--subscribers-out", subscribers_out)], overwrite=overwrite)
     generate_feed(feed, events, seed, out, subscribers, subscribers_out, start, as_json=json)
 
 
@@ -422,6 +464,7 @@ def cover(
     details: Annotated[bool, typer.Option("--details", help="Show which subscription is covered by which.")] = False,
     limit: Annotated[int, rows_option("each table of --details")] = 15,
     plot: Annotated[Path | None, picture_option("rectangles over two attributes")] = None,
+    overwrite: Overwrite = False,
     attributes: Annotated[
         str | None, typer.Option(metavar="A,B", help="The two attributes of the picture; else those named most often.")
     ] = None,
@@ -434,8 +477,10 @@ def cover(
     attribute that it does not require may be missing from events.
     """
     from rankcast.cli.cover import checked_attributes, checked_strategies, cover_file
+    from rankcast.cli.output.files import check_outputs
     from rankcast.covering.group.cover import Checking
 
+    check_outputs([("--plot", plot)], [file], overwrite=overwrite)
     strategies, pair = checked_strategies(strategy or ()), checked_attributes(attributes)
     group, shown = Checking(budget=budget, delta=delta), limit if details else None
     raise typer.Exit(cover_file(file, strategies, k, group, plot, pair, details=shown, as_json=json))
@@ -475,6 +520,7 @@ def place(
         typer.Option(min=0.001, help="Let local search go on for so long instead; no seed gives that result again."),
     ] = None,
     plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Draw the results and the best plan there.")] = None,
+    overwrite: Overwrite = False,
     design: Annotated[
         int | None, typer.Option(metavar="DEGREE", min=2, help="Try a tree of at most so many children, too.")
     ] = None,
@@ -492,7 +538,10 @@ def place(
         figure_class()  # rather now than after a long search
     if moves is not None and seconds is not None:
         raise typer.BadParameter("--moves and --seconds both say how long to search; expected one of them")
-    wishes, algorithms = Wishes(out, plots, seed, moves, design, seconds), checked_algorithms(algorithm or ())
+    wishes, algorithms = (
+        Wishes(out, plots, seed, moves, design, seconds, overwrite),
+        checked_algorithms(algorithm or ()),
+    )
     if useless := wishes.useless_with(algorithms):
         raise typer.BadParameter(useless)
     raise typer.Exit(place_file(file, algorithms, wishes, as_json=json))
@@ -509,17 +558,24 @@ def simulate(
     ] = None,
     seed: Annotated[int | None, seed_option("events, with --plan: 1 unless told")] = None,
     plot: Annotated[Path | None, picture_option("the network with its loads")] = None,
-    limit: Annotated[int, rows_option("the table of brokers")] = 10,
+    overwrite: Overwrite = False,
+    limit: Annotated[int, rows_option("each table")] = 10,
+    now: Arrival = None,
     json: AsOneDocument = False,
 ) -> None:
     """Simulate a network of brokers: what it sends, what each broker must know, and what is delivered.
 
-    The file names a topology, a routing strategy, how many subscribers there are and how many events are published.
-    With --plan, a placement runs instead, and the traffic into each broker is held against the planned one; the exit
-    code is 1 when they differ by more than chance explains.
+    The file names a topology and a routing strategy; then how many subscribers there are and how many events are
+    published, or the files of both, as for `rankcast match`, and where everybody is. With --plan, a placement runs
+    instead, and the traffic into each broker is held against the planned one; the exit code is 1 when they differ by
+    more than chance explains.
     """
+    from rankcast.cli.output.files import check_outputs
     from rankcast.cli.simulate.command import simulate_file
 
+    if plan is not None and now is not None:
+        raise typer.BadParameter("--now goes with the file of a network; with --plan events are drawn")
+    check_outputs([("--plot", plot)], [file, plan], overwrite=overwrite)
     if plan is not None and file is None:
         from rankcast.cli.simulate.plan import simulate_plan
 
@@ -529,7 +585,7 @@ def simulate(
         raise typer.BadParameter("expected either the file of a network or --plan FILE")
     if publications is not None or seed is not None:
         raise typer.BadParameter("--publications and --seed go with --plan; the file of a network says both itself")
-    raise typer.Exit(simulate_file(file, plot, limit=limit, as_json=json))
+    raise typer.Exit(simulate_file(file, plot, _arrival(now), limit=limit, as_json=json))
 
 
 @app.command(epilog="Example: rankcast demo --small")
@@ -542,6 +598,7 @@ def demo(
     subscribers: Annotated[int, typer.Option(min=6, help="How many subscribers there are, on Spark.")] = 2000,
     seed: Annotated[int, seed_option("demo")] = 1,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where pictures go, on Spark.")] = Path("out"),
+    overwrite: Overwrite = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the summary or, with --small, what the named people got.")
     ] = False,
@@ -552,7 +609,7 @@ def demo(
     if small:
         run_small_demo(events or SMALL_EVENTS, seed, as_json=json)
     else:
-        run_spark_demo(events or EVENTS, subscribers, seed, out, as_json=json)
+        run_spark_demo(events or EVENTS, subscribers, seed, out, overwrite=overwrite, as_json=json)
 
 
 @app.command("warm-up", epilog="Example: rankcast warm-up matching delivery")

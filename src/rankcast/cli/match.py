@@ -13,7 +13,15 @@ from time import perf_counter
 from rankcast.cli.output.notifications import COLUMNS, NotificationLines, Writer, notification_row, notification_writer
 from rankcast.cli.output.streams import Problems, printable
 from rankcast.cli.output.terminal import console, progress, table
-from rankcast.cli.replay import Arrivals, Replay, compile_kernels, few_collections, in_order, shown_delivery
+from rankcast.cli.replay import (
+    Arrivals,
+    Replay,
+    compile_kernels,
+    few_collections,
+    in_order,
+    shown_delay,
+    shown_delivery,
+)
 from rankcast.hub import Notification, Withheld
 from rankcast.model.errors import Problem, counted, shown
 from rankcast.model.events import Event
@@ -181,18 +189,5 @@ def _row(subscriber: Subscriber, replay: Replay) -> tuple[str, ...]:
         *counts,
         tally.shown_means,
         f"{tally.diversity:.2f}" if tally.delivered.events > 1 else "-",
-        "-" if tally.freshness is None else _shown_delay(tally.freshness),
+        "-" if tally.freshness is None else shown_delay(tally.freshness),
     )
-
-
-def _shown_delay(delay: timedelta) -> str:
-    """Return a mean time in its largest unit.
-
-    >>> _shown_delay(timedelta(minutes=90)), _shown_delay(timedelta(0))
-    ('1.5 h', '0 s')
-    """
-    seconds = delay.total_seconds()
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s" if seconds else "0 s"

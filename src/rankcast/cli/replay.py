@@ -266,7 +266,8 @@ def _shown_choice(policy: Policy) -> str:
     if isinstance(policy, Periodic):
         return f"{best} {policy.k} every {format_period(policy.period)}"
     window = f"{policy.window} events" if isinstance(policy.window, int) else format_duration(policy.window)
-    return f"{best} {policy.k} at any time within {window}{kept}"
+    bounded = "" if policy.queue is None else ", in a bounded queue"
+    return f"{best} {policy.k} at any time within {window}{kept}{bounded}"
 
 
 def shown_delivery(subscriber: Subscriber) -> str:
@@ -281,3 +282,16 @@ def shown_delivery(subscriber: Subscriber) -> str:
     if isinstance(subscriber.handover, Digest):
         return f"{words}, in a digest every {format_period(subscriber.handover.every)}"
     return f"{words}, on demand" if isinstance(subscriber.notify, OnDemand) else words
+
+
+def shown_delay(delay: timedelta) -> str:
+    """Return a mean time in its largest unit.
+
+    >>> shown_delay(timedelta(minutes=90)), shown_delay(timedelta(0))
+    ('1.5 h', '0 s')
+    """
+    seconds = delay.total_seconds()
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s" if seconds else "0 s"

@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -47,7 +47,7 @@ from rankcast.spark.sources.sources import EventSource, announce_end, has_ended,
 from rankcast.spark.subscribers.changing import ChangingSubscribers
 from rankcast.storage.durations import format_duration
 from rankcast.storage.events.files import EventFormat
-from rankcast.storage.subscribers.files import SubscriberFile, load_subscribers
+from rankcast.storage.subscribers.files import SubscriberFile, load_advertisements, load_subscribers
 
 SETTINGS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",  # the command has a display of its own
@@ -90,6 +90,7 @@ class Run:
     options: Mapping[str, str] = field(default_factory=dict)
     as_json: bool = False
     now: datetime | None = None
+    advertisements: Path | None = None
 
     @property
     def is_changing(self) -> bool:
@@ -113,6 +114,7 @@ def run_pipeline(run: Run) -> int:
     if run.is_changing and not run.stream:
         raise typer.BadParameter("a folder of subscribers that change goes with --stream or --available-now")
     loaded = SubscriberFile((), None, ()) if run.is_changing else load_subscribers(run.subscribers)
+    loaded = replace(loaded, advertisements=load_advertisements(run.advertisements, loaded).all)
     problems = Problems(loaded.problems)
     problems.close()
     progress = QueryProgress()
@@ -147,6 +149,7 @@ def _pipeline(
         lateness=run.lateness,
         carry=run.carry,
         now=run.now,
+        advertisements=loaded.advertisements,
     )
 
 
@@ -286,7 +289,12 @@ def _command(run: Run, checkpoint: str) -> list[str]:
         *(("--carry", name) for name in run.carry),
         *(("--option", f"{key}={value}") for key, value in run.options.items()),
     )
-    beside = (("--checkpoint", checkpoint), ("--master", run.master), ("--metrics", run.metrics))
+    beside = (
+        ("--advertisements", run.advertisements),
+        ("--checkpoint", checkpoint),
+        ("--master", run.master),
+        ("--metrics", run.metrics),
+    )
     words += [word for name, value in stated if value is not None for word in (name, value)]
     words += ["--finish"] if run.finish else []
     words += ["--json"] if run.as_json else []

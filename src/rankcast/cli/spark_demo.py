@@ -303,18 +303,21 @@ def _mean(values: Array) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
+PICTURES = ("delivered", "quality", "waiting")
+
+
+def picture_files(folder: Path) -> list[Path]:
+    """Return the files of all pictures in a folder."""
+    return [folder / f"{name}.png" for name in PICTURES]
+
+
 def save_pictures(found: Sequence[Figures], folder: Path) -> list[Path]:
     """Draw the pictures into a folder and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    drawings = {
-        "delivered": (_amounts, (8.0, 3.4)),
-        "quality": (_quality, (10.0, 3.4)),
-        "waiting": (_waiting, (8.0, 3.2)),
-    }
-    paths = []
-    for name, (draw, size) in drawings.items():
-        paths.append(folder / f"{name}.png")
-        save_picture(partial(draw, found=found), size, paths[-1])
+    drawings = ((_amounts, (8.0, 3.4)), (_quality, (10.0, 3.4)), (_waiting, (8.0, 3.2)))
+    paths = picture_files(folder)
+    for path, (draw, size) in zip(paths, drawings, strict=True):
+        save_picture(partial(draw, found=found), size, path)
     return paths
 
 

@@ -252,6 +252,8 @@ class Outcome:
         ahead = self.outlook
         if ahead is None:
             return ""
+        if ahead.hopeless and ahead.k and ahead.bound is not None:
+            return f"; its bounded queue holds {ahead.bound} better ones: it can no longer be delivered"
         if ahead.hopeless and ahead.k:
             better = "a better one stays" if ahead.k == 1 else f"{ahead.k} better ones stay"
             better = "as good ones stay" if self.verdict is Verdict.TIED else better

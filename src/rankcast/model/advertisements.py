@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, NewType
 
 from rankcast.model.errors import (
     DuplicateIdError,
+    FilterError,
     InvalidEventError,
     InvalidSubscriptionError,
     UnknownIdError,
@@ -174,6 +176,10 @@ class Advertisements:
         """Whether one of them has a k."""
         return any(advertisement.k is not None for advertisement in self._by_id.values())
 
+    def under(self, schema: Schema | None) -> Advertisements:
+        """Return the same with their spaces under a schema, if there is one; raise where one does not fit."""
+        return self if schema is None else Advertisements(map(partial(_named_under, schema), self.all))
+
     def add(self, advertisement: Advertisement) -> None:
         """Take an advertisement in; raise DuplicateIdError when there is one of its id."""
         if not isinstance(advertisement, Advertisement):
@@ -214,6 +220,13 @@ class Advertisements:
             raise InvalidEventError(f"event {tuple(event.identity)} {problem}")
         ((advertisement, conformed),) = permitted
         return Admitted(conformed, advertisement.id, advertisement.audience(k))
+
+
+def _named_under(schema: Schema, advertisement: Advertisement) -> Advertisement:
+    try:
+        return advertisement.under(schema)
+    except FilterError as error:
+        raise InvalidSubscriptionError(f"advertisement {shown(advertisement.id)}: space: {error}") from None
 
 
 def _permitted(advertisement: Advertisement, event: Event) -> Event | None:

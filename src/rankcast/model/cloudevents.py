@@ -15,7 +15,7 @@ import binascii
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -41,22 +41,24 @@ def parse_json(text: str | bytes) -> Any:
         raise InvalidEventError("not usable JSON: lists or objects are nested too deep") from None
 
 
-def strict_json(text: str | bytes) -> Any:
-    """Parse JSON as `parse_json` does, which turns what the standard library raises into InvalidEventError, too."""
-    return json.loads(
-        text, parse_constant=_refuse_constant, parse_float=_float, parse_int=_int, object_pairs_hook=_object
-    )
+def refuse_number(text: str) -> NoReturn:
+    """Raise InvalidEventError for a number that float64 does not have, or JSON."""
+    if text in ("NaN", "Infinity", "-Infinity"):
+        raise InvalidEventError(f"not JSON: {text} is not a JSON number")
+    raise InvalidEventError(f"number {shown(text)} is outside the range of float64")
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidEventError(f"not JSON: {name} is not a JSON number")
+def strict_json(text: str | bytes, unusable: Callable[[str], Any] = refuse_number) -> Any:
+    """Parse JSON as `parse_json` does, which turns what the standard library raises into InvalidEventError, too.
 
+    What stands for a number that float64 does not have is made by `unusable`.
+    """
 
-def _float(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise InvalidEventError(f"number {shown(text)} is outside the range of float64")
-    return value
+    def number(text: str) -> Any:
+        value = float(text)
+        return unusable(text) if math.isinf(value) else value
+
+    return json.loads(text, parse_constant=unusable, parse_float=number, parse_int=_int, object_pairs_hook=_object)
 
 
 def _int(text: str) -> int:

@@ -48,13 +48,41 @@ MAX_PRODUCT = 16 * MAX_CONJUNCTIONS
 MAX_VALUE_SETS = 100_000
 """Value sets over all conjunctions of one filter: bounds filters of many attributes and many alternatives."""
 
-MAX_MERGING = MAX_VALUE_SETS
-"""Value sets looked at again, over all rounds, to merge one disjunction; each round may make the next one possible."""
+MAX_STEPS = 15_000_000
+"""Steps that lowering one filter may take, about a second: few values, few alternatives or few patterns."""
 
-MAX_UNIONS = MAX_CONJUNCTIONS**2
-"""Unions of sets with string patterns that are tried, each with each, to merge one disjunction."""
+_PER_SET = 100
+"""Steps that it takes to put a value set in its place, whatever is in it."""
 
 Part = TypeVar("Part")
+
+
+class _Work:
+    """The steps that are left for lowering one filter."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def spend(self, steps: int) -> None:
+        """Take so many steps; raise FilterTooLargeError where too few are left."""
+        self.left -= steps
+        if self.left < 0:
+            raise FilterTooLargeError(
+                f"the filter takes more than {MAX_STEPS:,} steps to be written as a disjunction of conjunctions: it "
+                "has many alternatives and many values or patterns; split it into several subscriptions"
+            )
+
+    def both(self, one: ValueSet, other: ValueSet) -> ValueSet:
+        """Return the intersection of two value sets."""
+        self.spend(one.steps_to_combine(other))
+        return one & other
+
+    def united(self, one: ValueSet, other: ValueSet) -> ValueSet | None:
+        """Return the union of two value sets, or None when one set cannot express that."""
+        self.spend(one.steps_to_unite(other))
+        return one.union(other)
 
 
 class Conjunction(Struct, frozen=True, gc=False):
@@ -87,10 +115,13 @@ class Conjunction(Struct, frozen=True, gc=False):
         return all(values.accepts(attributes.get(name)) for name, values in self.items)
 
     def __and__(self, other: Conjunction) -> Conjunction | None:
+        return self.intersection(other, and_)
+
+    def intersection(self, other: Conjunction, combine: Callable[[ValueSet, ValueSet], ValueSet]) -> Conjunction | None:
         """Return the conjunction of both, or None when no event can satisfy it."""
         merged = dict(self.items)
         for name, values in other.items:
-            both = merged[name] & values if name in merged else values
+            both = combine(merged[name], values) if name in merged else values
             if not both:
                 return None
             merged[name] = both
@@ -113,14 +144,22 @@ class Conjunction(Struct, frozen=True, gc=False):
             verdict = verdict and covered
         return verdict
 
-    def surely_covers(self, other: Conjunction) -> bool:
+    def surely_covers(self, other: Conjunction, work: _Work | None = None) -> bool:
         """Whether it is certain that every event of `other` is one of this: cheaper than `covers`."""
         if len(self.items) > len(other.items):
             return False
         theirs = dict(other.items)
-        return theirs.keys() >= set(map(_name, self.items)) and all(
-            values.surely_covers(theirs[name]) for name, values in self.items
-        )
+        if any(name not in theirs for name, _ in self.items):
+            return False
+        pairs = [(values, theirs[name]) for name, values in self.items]
+        if len(pairs) > 1:
+            pairs.sort(key=_size_of_first)  # what is decided soon first
+        for values, their in pairs:
+            if work is not None:
+                work.spend(values.steps_to_compare(their))
+            if not values.surely_covers(their):
+                return False
+        return True
 
     @property
     def sort_key(self) -> tuple[object, ...]:
@@ -146,12 +185,14 @@ class Filter(Struct, frozen=True, gc=False):
     def of(expression: Expression, schema: Schema | None = None) -> Filter:
         """Lower an expression; with a schema, check it and use what is known of attributes.
 
-        Raises FilterTooLargeError past MAX_CONSTRAINTS, or when the normal form exceeds MAX_CONJUNCTIONS.
+        Raises FilterTooLargeError past MAX_CONSTRAINTS, when the normal form exceeds MAX_CONJUNCTIONS, or when it takes
+        more than MAX_STEPS to get there.
         """
         check_expression(expression)
         _check_size(expression)
-        conjunctions = _lowered(expression, schema, negated=False)
-        return Filter(expression, conjunctions if schema is None else _declared(conjunctions, schema), schema)
+        work = _Work(MAX_STEPS)
+        conjunctions = _lowered(expression, schema, work, negated=False)
+        return Filter(expression, conjunctions if schema is None else _declared(conjunctions, schema, work), schema)
 
     def under(self, schema: Schema | None) -> Filter:
         """Return the same filter with its normal form under another schema."""
@@ -193,29 +234,30 @@ def _check_size(expression: Expression) -> None:
         )
 
 
-def _lowered(expression: Expression, schema: Schema | None, *, negated: bool) -> Conjunctions:
+def _lowered(expression: Expression, schema: Schema | None, work: _Work, *, negated: bool) -> Conjunctions:
     """Return where the expression is true or, negated, where it is false."""
     if isinstance(expression, Constraint):
         return _lowered_constraint(expression, schema, negated=negated)
     if isinstance(expression, Constant):
         return (_TRUE,) if expression.value != negated else ()
     if isinstance(expression, Not):
-        return _lowered(expression.part, schema, negated=not negated)
-    parts = [_lowered(part, schema, negated=negated) for part in expression.parts]
+        return _lowered(expression.part, schema, work, negated=not negated)
+    parts = [_lowered(part, schema, work, negated=negated) for part in expression.parts]
     if isinstance(expression, And) != negated:
-        return _all_of(parts)
-    return _any_of(conjunction for part in parts for conjunction in part)
+        return _all_of(parts, work)
+    return _any_of((conjunction for part in parts for conjunction in part), work)
 
 
-def _declared(conjunctions: Conjunctions, schema: Schema) -> Conjunctions:
+def _declared(conjunctions: Conjunctions, schema: Schema, work: _Work) -> Conjunctions:
     """Simplify by the schema what merging has put together, until nothing changes."""
     while True:
         items = ([(name, schema.simplified(name, values)) for name, values in found] for found in conjunctions)
-        simplified = _any_of(
+        satisfiable = (
             Conjunction(tuple(item for item in found if item[1] != EVERYTHING))
             for found in items
             if all(values for _, values in found)
         )
+        simplified = _any_of(satisfiable, work)
         if simplified == conjunctions:
             return simplified
         conjunctions = simplified
@@ -271,14 +313,14 @@ def _rest_of_family(values: ValueSet, family: Family) -> ValueSet:
     return outside & ValueSet.of_family(family)
 
 
-def _all_of(parts: list[Conjunctions]) -> Conjunctions:
+def _all_of(parts: list[Conjunctions], work: _Work) -> Conjunctions:
     """Multiply out: single conjunctions at once, then disjunctions, smallest first, so that the bound is met early.
 
     What no disjunction speaks of takes no part in that, and is added to every conjunction at the end.
     """
     if not all(parts):
         return ()
-    common = _conjoined(part[0] for part in parts if len(part) == 1)
+    common = _conjoined((part[0] for part in parts if len(part) == 1), work)
     disjunctions = sorted((part for part in parts if len(part) > 1), key=len)
     if not common or not disjunctions:
         return common
@@ -286,18 +328,20 @@ def _all_of(parts: list[Conjunctions]) -> Conjunctions:
     apart = tuple(item for item in common[0] if item[0] not in shared)
     result: Conjunctions = (Conjunction(tuple(item for item in common[0] if item[0] in shared)),)
     for part in disjunctions:
-        result = _product(result, part)
-    return _extended(result, apart) if apart else result
+        result = _product(result, part, work)
+    return _extended(result, apart, work) if apart else result
 
 
-def _extended(conjunctions: Conjunctions, items: tuple[tuple[str, ValueSet], ...]) -> Conjunctions:
+def _extended(conjunctions: Conjunctions, items: tuple[tuple[str, ValueSet], ...], work: _Work) -> Conjunctions:
     """Add items on other attributes to every conjunction: nothing to merge or to drop arises from that."""
-    _check_value_sets(sum(len(conjunction) + len(items) for conjunction in conjunctions))
+    count = sum(len(conjunction) + len(items) for conjunction in conjunctions)
+    _check_value_sets(count)
+    work.spend(_PER_SET * count)
     wider = (Conjunction(tuple(sorted((*conjunction, *items), key=_name))) for conjunction in conjunctions)
     return tuple(sorted(wider, key=lambda conjunction: conjunction.sort_key))
 
 
-def _conjoined(conjunctions: Iterable[Conjunction]) -> Conjunctions:
+def _conjoined(conjunctions: Iterable[Conjunction], work: _Work) -> Conjunctions:
     """Return one conjunction, or none when they contradict each other."""
     by_name: dict[str, list[ValueSet]] = defaultdict(list)
     for conjunction in conjunctions:
@@ -305,27 +349,30 @@ def _conjoined(conjunctions: Iterable[Conjunction]) -> Conjunctions:
             by_name[name].append(values)
     items: list[tuple[str, ValueSet]] = []
     for name in sorted(by_name):
-        both = _intersection(by_name[name])
+        both = _intersection(by_name[name], work)
         if not both:
             return ()
         items.append((name, both))
     return (Conjunction(tuple(items)),)
 
 
-def _intersection(sets: list[ValueSet]) -> ValueSet:
+def _intersection(sets: list[ValueSet], work: _Work) -> ValueSet:
     if len(sets) == 1:
         return sets[0]
     plain = [values for values in sets if not values.has_patterns]
     patterned = [values for values in sets if values.has_patterns]
-    return reduce(and_, patterned, _balanced(plain, and_, EVERYTHING))
+    return reduce(work.both, patterned, _balanced(plain, work.both, EVERYTHING))
 
 
-def _product(left: Conjunctions, right: Conjunctions) -> Conjunctions:
+def _product(left: Conjunctions, right: Conjunctions, work: _Work) -> Conjunctions:
     pairs = len(left) * len(right)
     if pairs > MAX_PRODUCT:
         raise _too_many()
     _check_value_sets(pairs * max(map(len, left), default=0) + pairs * max(map(len, right), default=0))
-    return _any_of(both for mine in left for theirs in right if (both := mine & theirs) is not None)
+    work.spend(_PER_SET * pairs)
+    return _any_of(
+        (both for mine in left for theirs in right if (both := mine.intersection(theirs, work.both)) is not None), work
+    )
 
 
 def _check_value_sets(count: int) -> None:
@@ -344,25 +391,22 @@ def _balanced(parts: list[Part], combine: Callable[[Part, Part], Part], neutral:
     return parts[0] if parts else neutral
 
 
-def _any_of(conjunctions: Iterable[Conjunction]) -> Conjunctions:
+def _any_of(conjunctions: Iterable[Conjunction], work: _Work) -> Conjunctions:
     """Return the canonical disjunction: nothing left to merge, nothing contained in another, sorted."""
     current = list(conjunctions)
     if len(current) < 2:
         return tuple(current)
     current = list(dict.fromkeys(current))
-    effort = 0
     while len(current) > 1:
+        work.spend(sum(_PER_SET + values.size for conjunction in current for _, values in conjunction.items))
         current.sort(key=lambda conjunction: conjunction.sort_key)
-        merged = _merged(current)
+        merged = _merged(current, work)
         if len(merged) == len(current):
             break
         current = merged
-        effort += sum(map(len, current))
-        if effort > MAX_MERGING:
-            raise _too_many()
     if len(current) > MAX_CONJUNCTIONS:
         raise _too_many()
-    return tuple(current) if len(current) < 2 else _absorbed(current)
+    return tuple(current) if len(current) < 2 else _absorbed(current, work)
 
 
 def _too_many() -> FilterTooLargeError:
@@ -372,7 +416,7 @@ def _too_many() -> FilterTooLargeError:
     )
 
 
-def _merged(conjunctions: list[Conjunction]) -> list[Conjunction]:
+def _merged(conjunctions: list[Conjunction], work: _Work) -> list[Conjunction]:
     """Unite, in one round, conjunctions that are alike but for the value set of one attribute."""
     alike: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for at, conjunction in enumerate(conjunctions):
@@ -388,7 +432,7 @@ def _merged(conjunctions: list[Conjunction]) -> list[Conjunction]:
             continue
         others = conjunctions[waiting[0][0]].without(waiting[0][1])
         group = [(at, index) for at, index in waiting if conjunctions[at].without(index) == others]
-        united = _united([conjunctions[at].items[index][1] for at, index in group])
+        united = _united([conjunctions[at].items[index][1] for at, index in group], work)
         if len(united) < len(group):
             done.update(at for at, _ in group)
             merged += (
@@ -403,35 +447,38 @@ def _name(item: tuple[str, ValueSet]) -> str:
     return item[0]
 
 
-def _united(value_sets: list[ValueSet]) -> list[ValueSet]:
+def _size_of_first(pair: tuple[ValueSet, ValueSet]) -> int:
+    return pair[0].size
+
+
+def _united(value_sets: list[ValueSet], work: _Work) -> list[ValueSet]:
     """Return the fewest sets found that hold the same; sets with different string patterns stay apart."""
     plain = [values for values in value_sets if not values.has_patterns]
-    united = [_balanced(plain, lambda one, other: cast(ValueSet, one.union(other)), NOTHING)] if plain else []
-    effort = 0
+    united = [_balanced(plain, lambda one, other: cast(ValueSet, work.united(one, other)), NOTHING)] if plain else []
     for values in value_sets:
         if not values.has_patterns:
             continue
         growing, at = values, 0
         while at < len(united):
-            effort += 1
-            both = united[at].union(growing)
+            both = work.united(united[at], growing)
             if both is None:
                 at += 1
             else:  # what has grown may now unite with those that were passed
                 del united[at]
                 growing, at = both, 0
         united.append(growing)
-        if len(united) > MAX_CONJUNCTIONS or effort > MAX_UNIONS:
+        if len(united) > MAX_CONJUNCTIONS:
             raise _too_many()
     return united
 
 
-def _absorbed(conjunctions: list[Conjunction]) -> Conjunctions:
+def _absorbed(conjunctions: list[Conjunction], work: _Work) -> Conjunctions:
     """Drop every conjunction that another one contains; only one with a subset of its attributes can."""
     kept: list[tuple[frozenset[str], Conjunction]] = []
     for conjunction in sorted(conjunctions, key=len):
         names = frozenset(conjunction.attributes)
-        if not any(theirs <= names and other.surely_covers(conjunction) for theirs, other in kept):
-            kept = [entry for entry in kept if not (names <= entry[0] and conjunction.surely_covers(entry[1]))]
+        work.spend(len(kept))
+        if not any(theirs <= names and other.surely_covers(conjunction, work) for theirs, other in kept):
+            kept = [entry for entry in kept if not (names <= entry[0] and conjunction.surely_covers(entry[1], work))]
             kept.append((names, conjunction))
     return tuple(sorted((conjunction for _, conjunction in kept), key=lambda conjunction: conjunction.sort_key))

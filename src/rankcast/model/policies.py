@@ -158,20 +158,54 @@ class Sliding(BestK):
         _check_diversity(self.diversity, self.k, self.window)
 
 
+LEAST_SIGMA = 1e-9
+MOST_BOUNDED = 1_000_000
+"""The largest k of a bounded queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Hold no more events than it takes to miss a share `sigma` of what should be delivered, were scores independent of
+    time. Where they are not, far more may be missed, and others be delivered that should not."""
+
+    sigma: float = 0.001
+
+    def __post_init__(self) -> None:
+        fits = is_number(self.sigma) and LEAST_SIGMA <= self.sigma <= 1
+        require(fits, "sigma", self.sigma, f"a number from {LEAST_SIGMA:g} to 1")
+        object.__setattr__(self, "sigma", float(self.sigma))
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class TopKWindow(BestK):
-    """Deliver whatever is among the best k of a window (so many events, or so much time) at any instant."""
+    """Deliver whatever is among the best k of a window (so many events, or so much time) at any instant.
+
+    The queue of a window of so many events may be bounded; without that, it holds what it needs to be exact.
+
+    >>> TopKWindow(10, 20_000, queue=Bounded(0.001))
+    TopKWindow(k=10, window=20000, queue=Bounded(sigma=0.001))
+    """
 
     window: int | timedelta
     diversity: Diversity | None = None
+    queue: Bounded | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         BestK.__post_init__(self)
+        require(isinstance(self.queue, Bounded | None), "queue", self.queue, "a Bounded; expected Bounded(sigma)")
         if isinstance(self.window, timedelta):
             check_duration("window", self.window)
         else:
             check_count("window", self.window, at_least=1)
         _check_diversity(self.diversity, self.k, self.window)
+        if self.queue is None:
+            return
+        if isinstance(self.window, timedelta) or self.diversity is not None or self.ties is TieRule.KEEP:
+            raise InvalidSubscriptionError(
+                "queue: only that of a window of so many events can be bounded, without diversity and with ties: newer"
+            )
+        if self.k > MOST_BOUNDED:
+            raise InvalidSubscriptionError(f"k: {self.k:,} is more than {MOST_BOUNDED:,}, the most of a bounded queue")
 
 
 MOST_CHOSEN = 1_000

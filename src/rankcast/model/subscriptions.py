@@ -111,12 +111,18 @@ class Subscription(Struct, frozen=True, gc=False):
     @property
     def bounded(self) -> Filter:
         """The filter with the bounds of activity among its constraints; raise when that is too large."""
+        condition = self.condition
+        return self.filter if condition is self.filter.expression else Filter.of(condition, self.filter.schema)
+
+    @property
+    def condition(self) -> Expression:
+        """What the filter says, with the bounds of activity."""
         bounds: list[Expression] = []
         if self.active_from is not None:
             bounds.append(Constraint("time", Operator.GE, (self.active_from,)))
         if self.active_until is not None:
             bounds.append(Constraint("time", Operator.LT, (self.active_until,)))
-        return Filter.of(all_of(self.filter.expression, *bounds)) if bounds else self.filter
+        return all_of(self.filter.expression, *bounds) if bounds else self.filter.expression
 
     @property
     def scores_by_distance(self) -> bool:

@@ -23,7 +23,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, starts_of
 from rankcast.covering.boxes import BoxRows, hull
 from rankcast.model.events import Event, Identity
 from rankcast.model.filters import Filter
@@ -36,13 +36,16 @@ _ONCE, _TWICE = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 SPARE = 4
 """How many times k are looked at first, and how many more: a subscriber may be there several times."""
 
+MANY = 2 * SPARE
+"""An event with more matches than so many times k, and as many more, is looked at by itself, its best few first."""
+
 
 def select(subscriber: Array, scores: Array | None, order: Array, k: int | Array, event: Array | None = None) -> Array:
     """Return the positions of the best match of each chosen subscriber, the best first.
 
     Matches have a subscriber, a score (without: all the same) and the subscriber's place among equals, the smaller one
-    first. Those of several events say which `event` each is of; they are chosen apart, in the order of the events, and
-    `k` is an array by event then.
+    first. Those of several events say which `event` each is of, in ascending order; they are chosen apart, and `k` is
+    an array by event then.
 
     >>> select(np.array([7, 7, 8, 9]), np.array([0.1, 0.9, 0.5, 0.5]), np.array([1, 1, 2, 0]), 2)
     array([1, 3])
@@ -50,10 +53,21 @@ def select(subscriber: Array, scores: Array | None, order: Array, k: int | Array
     if event is None:
         assert isinstance(k, int)
         return _select_of_one(subscriber, scores, order, k)
-    best = np.lexsort((order, event) if scores is None else (order, -scores, event))
+    k = np.asarray(k)
+    sizes = np.bincount(event, minlength=len(k))
+    are_many = sizes > MANY * (k + MANY)
+    start = starts_of(sizes)
+    found = [np.zeros(0, np.int64)]
+    for at in np.flatnonzero(are_many).tolist():
+        own = slice(start[at], start[at + 1])
+        given = subscriber[own], None if scores is None else scores[own], order[own]
+        found.append(start[at] + _select_of_one(*given, int(k[at])))
+    few = np.flatnonzero(~are_many[event])
+    best = few[np.lexsort((order[few], event[few]) if scores is None else (order[few], -scores[few], event[few]))]
     best = best[first_of_each(subscriber[best], event[best])]
     of = event[best]
-    return best[np.arange(len(best)) - np.searchsorted(of, of) < np.asarray(k)[of]]
+    best = np.concatenate([best[np.arange(len(best)) - np.searchsorted(of, of) < k[of]], *found])
+    return best[np.argsort(event[best], kind="stable")]
 
 
 def _select_of_one(subscriber: Array, scores: Array | None, order: Array, k: int) -> Array:

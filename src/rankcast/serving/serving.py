@@ -47,6 +47,7 @@ from rankcast.serving.ranking import MatchedCodes, SubscriptionRanking
 from rankcast.serving.results import Match, Notification
 from rankcast.serving.subscriber_state import (
     MOST_QUEUES,
+    CapCounter,
     Gathering,
     HeldEvent,
     QueueState,
@@ -146,7 +147,8 @@ class Serving:
         self._free: list[int] = []
         self._places = count()
         self._handovers: list[tuple[datetime, int, SubscriberId]] = []
-        self._limited: set[SubscriberId] = set()
+        self._limited: dict[int, ServedQueue] = {}
+        self._capped: dict[int, CapCounter] = {}
         self._sweep: Sweep | None = None
         self._gathered = Gathering()
         self._left = 0
@@ -182,7 +184,8 @@ class Serving:
             subscriber,
             Preferences.of(subscriber),
             subscriber.handover,
-            withheld=record.withheld,
+            capped=record.withheld.capped,
+            muted=record.withheld.muted,
         )
         self._gathered.put(subscriber.id, record.gathered)
         self.subscribers[subscriber.id], self._queues_of[subscriber.id] = state, {}
@@ -193,11 +196,7 @@ class Serving:
         self._put_in_order(state, policies)
         self._ranking.add(state, self._queues_of[subscriber.id])
         self._set_handover(state)
-        self._note_limits(state)
         return state
-
-    def _note_limits(self, state: SubscriberState) -> None:
-        (self._limited.add if state.is_limited else self._limited.discard)(state.subscriber.id)
 
     def unsubscribe(self, subscriber: SubscriberId) -> SubscriberState:
         """Forget a subscriber, with everything held for it; return what it was."""
@@ -207,7 +206,6 @@ class Serving:
             self._close(queue)
         self._gathered.put(subscriber, ())
         self._set_handover(state)
-        self._limited.discard(subscriber)
         self._note_departure()
         return state
 
@@ -233,7 +231,6 @@ class Serving:
                 self._change(queue, policy, now)
         self._put_in_order(state, policies)
         self._ranking.add(state, self._queues_of[after.id])
-        self._note_limits(state)
         self._note_departure()
         return state
 
@@ -247,7 +244,9 @@ class Serving:
         """Give a subscriber a queue."""
         number = self._free.pop() if self._free else len(self._served)
         caps = changed_counts(() if kept is None else kept.caps, policy.at_most)
-        queue = self._queues_of[state.subscriber.id][name] = ServedQueue(number, state, name, policy, caps)
+        queue = self._queues_of[state.subscriber.id][name] = ServedQueue(
+            number, state, name, policy, list(map(CapCounter.of, caps))
+        )
         self._served[number : number + 1] = [queue]
         self._queues.add(number, policy)
         if kept is not None:
@@ -258,6 +257,8 @@ class Serving:
         self._queues.remove(queue.number)
         self._served[queue.number] = None
         self._recipients.remove(queue.number)
+        self._limited.pop(queue.number, None)
+        self._capped.pop(queue.number, None)
         self._free.append(queue.number)
 
     def _put_in_order(self, state: SubscriberState, policies: Iterable[SubscriptionId | None]) -> None:
@@ -267,6 +268,17 @@ class Serving:
         for position, queue in enumerate(queues.values()):
             queue.order = state.place * MOST_QUEUES + position
             self._recipients.put(queue)
+            self._limit(queue)
+
+    def _limit(self, queue: ServedQueue) -> None:
+        """Note what may withhold what a queue delivers: nothing, one cap as most have it, or whatever else."""
+        self._limited.pop(queue.number, None)
+        self._capped.pop(queue.number, None)
+        counter = queue.only_cap
+        if counter is not None:
+            self._capped[queue.number] = counter
+        elif queue.is_limited:
+            self._limited[queue.number] = queue
 
     def _change(self, queue: ServedQueue, policy: Policy, now: datetime) -> None:
         """Let a queue have another policy, and match and rank what it holds again."""
@@ -403,30 +415,62 @@ class Serving:
         is_now = True
         if delivered.queue:
             is_now = delivered.time.count(moment) == len(delivered.time)
-            handed = self._notifications(self._in_order(delivered), now if is_now else None)
+            delivered = self._in_order(delivered)
+            if self._limited or self._capped:
+                delivered = self._within_limits(delivered)
+            handed = self._notifications(delivered, now if is_now else None)
         while self._handovers and self._handovers[0][0] <= now:
             instant, place, name = heapq.heappop(self._handovers)
             state = self.subscribers.get(name)
             if state is not None and state.place == place and state.timer == instant:
-                handed += self._gathered.due(name, now)
+                handed += filter(self._is_within_limits, self._gathered.due(name, now))
                 self._set_handover(state)
                 is_now = False
         if not is_now and len(handed) > 1:
             handed.sort(key=_handed_over)
-        served.notifications = self._within_limits(handed) if self._limited else handed
+        served.notifications = handed
 
-    def _within_limits(self, notes: list[Notification]) -> list[Notification]:
-        """Return what is handed over of what is due, in the order of its instants: caps and subscribers withhold some.
+    def _within_limits(self, delivered: DeliveredRows) -> DeliveredRows:
+        """Leave out what caps and subscribers withhold of deliveries, in their order; it counts as withheld.
 
-        The rest counts as withheld.
+        What is gathered is judged when it is handed over.
         """
-        limited, queues = self._limited, self._queues_of
-        return [
-            note
-            for note in notes
-            if note.subscriber not in limited
-            or queues[note.subscriber][note.subscription].hand_over(note.event, note.handed_over)
-        ]
+        kept: list[int] = []
+        limited, capped = self._limited.get, self._capped.get
+        for row, (number, time) in enumerate(zip(delivered.queue, delivered.time, strict=True)):
+            counter = capped(number)
+            if counter is not None:
+                if time >= counter.end:
+                    counter.renew(time)
+                if counter.used < counter.most:
+                    counter.used += 1
+                    kept.append(row)
+                else:
+                    queue = self._served[number]
+                    assert queue is not None
+                    queue.owner.capped += 1
+                continue
+            queue = limited(number)
+            if (
+                queue is None
+                or not isinstance(queue.owner.handover, AtOnce)
+                or queue.hand_over(self._events[delivered.event[row]], time)
+            ):
+                kept.append(row)
+        if len(kept) == len(delivered.queue):
+            return delivered
+        queues, words, times, scores = delivered
+        return DeliveredRows(
+            [queues[row] for row in kept],
+            [words[row] for row in kept],
+            [times[row] for row in kept],
+            [scores[row] for row in kept],
+        )
+
+    def _is_within_limits(self, note: Notification) -> bool:
+        """Whether what was gathered is handed over; else it counts as withheld."""
+        queue = self._queues_of[note.subscriber][note.subscription]
+        return not queue.is_limited or queue.hand_over(note.event, microseconds(note.handed_over))
 
     def _notifications(self, delivered: DeliveredRows, now: datetime | None) -> list[Notification]:
         """Return deliveries as notifications to be handed over; all are of this instant, if one is given."""

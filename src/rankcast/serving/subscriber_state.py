@@ -16,12 +16,15 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rankcast.delivery.rules.caps import CapCounts, changed_counts, counted
+from rankcast.delivery.engine.contents import MISSING
+from rankcast.delivery.rules.caps import CapCount, CapCounts, changed_counts, code_of
 from rankcast.delivery.rules.policies import AnyQueue, handed_over
 from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
-from rankcast.model.policies import AtOnce, Digest, Notify, Policy
+from rankcast.model.periods import period_end_ticks
+from rankcast.model.policies import AtOnce, Cap, Digest, Notify, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
+from rankcast.model.times import LAST_INSTANT, instant_of, microseconds
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.serving.results import NOTHING_WITHHELD, Match, Notification, Withheld
 
@@ -71,8 +74,8 @@ class SubscriberState(Struct, eq=False, gc=False):
     """One subscriber.
 
     `place` orders subscribers, `first` is the number of its first subscription (the others follow), and `timer` is when
-    a digest is handed over next. `handover` is its subscriber's, with the zones of calendars. `withheld` counts what
-    was delivered and never handed over.
+    a digest is handed over next. `handover` is its subscriber's, with the zones of calendars. `capped` and `muted`
+    count what was delivered and never handed over.
 
     Nothing that it refers to leads back to it: it does not know its queues, which refer to it. So the garbage
     collector, which stops everybody, need not look at subscribers, however many there are.
@@ -84,13 +87,13 @@ class SubscriberState(Struct, eq=False, gc=False):
     handover: Notify
     first: int = 0
     timer: datetime | None = None
-    withheld: Withheld = NOTHING_WITHHELD
+    capped: int = 0
+    muted: int = 0
 
     @property
-    def is_limited(self) -> bool:
-        """Whether caps or the subscriber may withhold what is delivered."""
-        own = self.subscriber
-        return own.muted_until is not None or any(policy.at_most for policy in own.policies.values())
+    def withheld(self) -> Withheld:
+        """What was delivered and never handed over."""
+        return Withheld(self.capped, self.muted)
 
     def is_muted_at(self, now: datetime) -> bool:
         """Whether the subscriber is handed nothing at an instant."""
@@ -157,42 +160,108 @@ def _handed_over(note: Notification) -> datetime:
     return note.handed_over
 
 
+class CapCounter(Struct, gc=False):
+    """What has counted in a cap of a queue; `delivery.rules.caps` says how, here it is counted in place.
+
+    `end` is in microseconds since 1970; `used` is what has counted without `per`, `by_value` with it, by codes.
+    """
+
+    cap: Cap
+    most: int
+    end: int
+    used: int
+    by_value: dict[int, int]
+
+    @classmethod
+    def of(cls, count: CapCount) -> CapCounter:
+        """Go on from what has counted."""
+        has_values = count.cap.per is not None
+        used, by_value = (0, dict(count.counts)) if has_values else (count.counts.get(MISSING, 0), {})
+        return cls(count.cap, count.cap.count, microseconds(count.end), used, by_value)
+
+    @property
+    def count(self) -> CapCount:
+        """What has counted, as the rules know it."""
+        counts = {MISSING: self.used} if self.used else dict(self.by_value)
+        return CapCount(self.cap, instant_of(self.end), counts)
+
+    def renew(self, now: int) -> None:
+        """Begin the period of an instant. Nothing comes after the end of time, so nothing ends at it."""
+        if self.end != LAST_INSTANT:
+            self.end, self.used, self.by_value = period_end_ticks(now, self.cap.every), 0, {}
+
+    def has_room(self, event: Event, now: int) -> bool:
+        """Whether the cap lets an event be handed over at an instant."""
+        if now >= self.end:
+            self.renew(now)
+        used = self.used if self.cap.per is None else self.by_value.get(code_of(self.cap, event.attributes), 0)
+        return used < self.most
+
+    def add(self, event: Event) -> None:
+        """Count an event."""
+        if self.cap.per is None:
+            self.used += 1
+        else:
+            code = code_of(self.cap, event.attributes)
+            self.by_value[code] = self.by_value.get(code, 0) + 1
+
+
 class ServedQueue(Struct, eq=False, gc=False):
     """One queue of a subscriber: the one that its subscriptions share, or that of a subscription with its own policy.
 
     `subscription` is None or the id of the latter, `order` is where it stands among all queues, and `number` names it
-    among all. `caps` are those of its policy, with what has counted. `ranks` has the ranks that depend on the filters
-    alone, by the positions of those that match.
+    among all. `counters` are the caps of its policy, with what has counted. `ranks` has the ranks that depend on the
+    filters alone, by the positions of those that match.
     """
 
     number: int
     owner: SubscriberState
     subscription: SubscriptionId | None
     policy: Policy
-    caps: CapCounts = ()
+    counters: list[CapCounter] = []
     order: int = 0
     ranks: dict[tuple[int, ...], Ranked | None] = {}
+
+    @property
+    def caps(self) -> CapCounts:
+        """What has counted in its caps."""
+        return tuple(counter.count for counter in self.counters)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether caps or the subscriber may withhold what is delivered."""
+        return bool(self.counters) or self.owner.subscriber.muted_until is not None
 
     @property
     def decays(self) -> bool:
         """Whether what orders events is not their rank, which decays."""
         return self.owner.preferences.decay is not None
 
+    @property
+    def only_cap(self) -> CapCounter | None:
+        """The cap that alone decides what is handed over, at once and whatever the event is; None: more than that."""
+        own = self.owner
+        is_plain = len(self.counters) == 1 and self.counters[0].cap.per is None and own.subscriber.muted_until is None
+        return self.counters[0] if is_plain and isinstance(own.handover, AtOnce) else None
+
     def follow(self, policy: Policy) -> None:
         """Have another policy, of an owner with other preferences."""
-        self.policy, self.ranks, self.caps = policy, {}, changed_counts(self.caps, policy.at_most)
+        counts = changed_counts(self.caps, policy.at_most)
+        self.policy, self.ranks, self.counters = policy, {}, list(map(CapCounter.of, counts))
 
-    def hand_over(self, event: Event, now: datetime) -> bool:
+    def hand_over(self, event: Event, now: int) -> bool:
         """Have an event handed over at an instant, if that is not muted or capped; return whether it is."""
         own = self.owner
-        if own.is_muted_at(now):
-            own.withheld += Withheld(muted=1)
+        muted_until = own.subscriber.muted_until
+        if muted_until is not None and now < microseconds(muted_until):
+            own.muted += 1
             return False
-        caps = counted(self.caps, event.attributes, now)
-        if caps is None:
-            own.withheld += Withheld(capped=1)
-            return False
-        self.caps = caps
+        for counter in self.counters:
+            if not counter.has_room(event, now):
+                own.capped += 1
+                return False
+        for counter in self.counters:
+            counter.add(event)
         return True
 
     def ranked(self, event: Event, positions: tuple[int, ...]) -> Ranked | None:

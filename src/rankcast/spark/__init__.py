@@ -13,7 +13,6 @@ except ImportError as error:  # pragma: no cover
 from rankcast.spark.delivery.separate_stage import deliver, deliver_outputs
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.stage import match, rejected_rows
-from rankcast.spark.matching.top_subscribers import TopSubscribers, top_subscribers
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.session import SparkSetupError, check_session, spark_session
 from rankcast.spark.sources.events import EventColumns
@@ -25,12 +24,10 @@ __all__ = [
     "EventColumns",
     "Pipeline",
     "SparkSetupError",
-    "TopSubscribers",
     "check_session",
     "deliver",
     "deliver_outputs",
     "match",
     "rejected_rows",
     "spark_session",
-    "top_subscribers",
 ]

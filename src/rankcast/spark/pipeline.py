@@ -1,6 +1,6 @@
 """The whole pipeline: events in, ranked notifications out, for static and streaming DataFrames alike.
 
-    events -> match and rank -> [each event's best subscribers] -> deliver (stateful) -> notifications
+    events -> match, for each event's best subscribers if its publisher says so, and rank -> deliver -> notifications
 
 ```python
 notifications = Pipeline("subscribers.yaml").transform(events)
@@ -11,7 +11,9 @@ notifications = Pipeline("subscribers.yaml").transform(events)
   than others an event may come; what comes later still is in the `late` output and changes nothing.
 - A static DataFrame is complete: open periods and windows are completed. A stream may have rows that say so
   (`rankcast.spark.sources.events.END`); otherwise what is open stays open until later events move the watermark.
-- Nothing is lost: rows that are no events are in the `rejected` output, with the reason.
+- What publishers advertise holds as in a hub: an event with a k reaches its k best subscribers only, the same ones.
+- Nothing is lost: rows that are no events, or not what their source advertises, are in the `rejected` output, with the
+  reason.
 - The state of a stream belongs to its subscribers: restart it from its checkpoint with the same ones, in the same
   order, the same `shards` and the same `lateness`. Subscribers that change are given as `ChangingSubscribers`.
 """
@@ -26,6 +28,7 @@ from typing import TypeAlias
 from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 
+from rankcast.model.advertisements import Advertisement, Advertisements
 from rankcast.model.errors import InvalidValueError, Problem
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, unique_subscribers
@@ -35,7 +38,6 @@ from rankcast.spark.delivery.unpacked_rows import check_carried, notifications_o
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packing import PackTask
 from rankcast.spark.matching.shipping import AudienceSource, give_back, shipped
-from rankcast.spark.matching.top_subscribers import TopSubscribers
 from rankcast.spark.session import check_session
 from rankcast.spark.sources.events import EventColumns, prepared
 from rankcast.spark.subscribers.changing import ChangingSubscribers
@@ -61,7 +63,8 @@ class Pipeline:
 
     `subscribers`: the path of a subscriber file, subscribers, a DataFrame of the shape of such a file (a row for each
     subscriber), or `ChangingSubscribers`. `problems` lists what was wrong with a file or DataFrame; the rest is used.
-    `now` is when those events of a static DataFrame arrived that have no time; unless told, the time of the call.
+    `advertisements` are those of the events' sources, beside the file's own. `now` is when those events of a static
+    DataFrame arrived that have no time; unless told, the time of the call.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class Pipeline:
         shards: int | None = None,
         lateness: timedelta = timedelta(0),
         carry: Sequence[str] = (),
-        top: TopSubscribers | None = None,
+        advertisements: Iterable[Advertisement] = (),
         now: datetime | None = None,
     ) -> None:
         self.problems: tuple[Problem, ...] = ()
@@ -83,12 +86,13 @@ class Pipeline:
             raise InvalidValueError(f"shards: {self.shards}; expected at least 1")
         self.lateness = lateness
         self.carry = tuple(carry)
-        self.top = top
         self.now = now
         self.schema = schema
         self._source: AudienceSource | None = None
         self._audience: CompiledSubscribers | None = None
+        self.advertisements = tuple(advertisements)
         self._take(subscribers)
+        self.advertisements = Advertisements(self.advertisements).under(self.schema).all
 
     def _take(self, subscribers: Subscribers) -> None:
         if isinstance(subscribers, CompiledSubscribers):
@@ -115,6 +119,7 @@ class Pipeline:
 
     def _take_file(self, found: SubscriberFile) -> None:
         self.problems = found.problems
+        self.advertisements = (*found.advertisements, *self.advertisements)
         self.schema = self.schema or found.schema
         self._audience = CompiledSubscribers.of(map(self._checked, found.subscribers), apart=True)
 
@@ -144,8 +149,14 @@ class Pipeline:
         clean()
         check_carried(self.carry)
         source = self.source(events.sparkSession)
-        keep = () if self.top is None or self.top.k_column is None else (self.top.k_column,)
-        ready, reader = prepared(events, self.columns, self.schema, carry=self.carry, keep=keep, now=self.now)
-        packed = ready.mapInArrow(PackTask(reader, source, self.shards, self.top), INPUT_SCHEMA)
+        ready, reader = prepared(
+            events,
+            self.columns,
+            self.schema,
+            carry=self.carry,
+            now=self.now,
+            advertisements=self.advertisements,
+        )
+        packed = ready.mapInArrow(PackTask(reader, source, self.shards), INPUT_SCHEMA)
         carried = [events.schema[name] for name in self.carry]
         return outputs_of(packed, source, shards=self.shards, lateness=self.lateness, carried=carried)

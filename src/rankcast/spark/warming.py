@@ -15,10 +15,10 @@ from rankcast.model.filters import Filter
 from rankcast.model.relevance import Cosine
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.spark.delivery.unpacked_rows import notification_rows
+from rankcast.spark.matching.choosing import keep_chosen
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.packing import UnfilteredRanks, chunks_of
 from rankcast.spark.matching.stage import rank_events
-from rankcast.spark.matching.top_subscribers import draws
 from rankcast.spark.sources.event_reader import OpenEvents
 
 
@@ -33,6 +33,8 @@ def warm_up(*, deliver: bool = True) -> None:
     events = OpenEvents(np.zeros(1, np.int64), [event], None)
     table = events.table(audience.queues.wanted_content)
     rows, features = rank_events(events, audience, *events.matched(audience.reader))
+    numbers = np.zeros(1, np.int64)
+    keep_chosen(numbers, numbers, numbers, numbers, numbers, numbers, np.zeros(1, bool))
     apart = UnfilteredRanks(features, events.expires)
     chunks = [packed.chunk.to_bytes() for packed in chunks_of(table, rows, audience, 0, 1, 0, apart=apart)]
     if deliver:
@@ -40,4 +42,3 @@ def warm_up(*, deliver: bool = True) -> None:
         for chunk in chunks:
             shard.take(MatchBatch.from_bytes(chunk))
         notification_rows(shard.finish(), 0, 1, audience)
-        draws(0, table.source, table.id, audience.queues.subscriber, rows.event, rows.queue)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
-from rankcast.model.cloudevents import strict_json
+from rankcast.model.cloudevents import refuse_number, strict_json
 from rankcast.model.errors import InvalidEventError, InvalidFileError, shown
 from rankcast.storage.text_files import invalid_file, read_text
 
@@ -60,7 +60,7 @@ class Document:
             return dict.fromkeys(asked)
         wanted = {path[:length] for path in asked for length in range(len(path) + 1)}
         found: dict[DocumentPath, int] = {}
-        for path, _, line in _walk(self.text, self.format, self.file):
+        for path, _, line in _walk(self.text, self.format, self.file, keep_unusable=True):
             here = tuple(path)
             if here in wanted:
                 found.setdefault(here, line)
@@ -73,14 +73,32 @@ def _nearest(path: DocumentPath, found: dict[DocumentPath, int]) -> int:
     return next((found[path[:length]] for length in range(len(path), -1, -1) if path[:length] in found), 1)
 
 
-def parse_document(text: str, format: DocumentFormat, file: str) -> Document:  # noqa: A002 (what it is called)
+@dataclass(frozen=True, slots=True)
+class UnusableNumber:
+    """A number that float64 does not have; no schema allows it, so that it is reported where it is."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def parse_document(
+    text: str,
+    format: DocumentFormat,  # noqa: A002 (what it is called)
+    file: str,
+    *,
+    keep_unusable: bool = False,
+) -> Document:
     """Parse a text; raise InvalidFileError, with the line, where it does not follow its format.
+
+    A number that float64 does not have is an UnusableNumber if these are kept, else it is an error as well.
 
     >>> parse_document("version: 1\\nanswer: no", DocumentFormat.YAML, "x.yaml").value
     {'version': 1, 'answer': 'no'}
     """
     parse = _parsed_json if format is DocumentFormat.JSON else _parsed_yaml
-    return Document(parse(text, file), file, format, text)
+    return Document(parse(text, file, keep_unusable=keep_unusable), file, format, text)
 
 
 def load_document(path: Path) -> Document:
@@ -102,9 +120,9 @@ def first_json_keys(start: str) -> set[str]:
     return keys
 
 
-def _parsed_json(text: str, file: str) -> Any:
+def _parsed_json(text: str, file: str, *, keep_unusable: bool) -> Any:
     try:
-        value = strict_json(text)
+        value = strict_json(text, UnusableNumber if keep_unusable else refuse_number)
     except json.JSONDecodeError as error:
         raise invalid_file(file, error.lineno, f"not JSON: {error.msg} at column {error.colno}") from None
     except (InvalidEventError, RecursionError):
@@ -139,14 +157,20 @@ def _is_deeper_than(value: object, depth: int) -> bool:
     return True
 
 
-def _parsed_yaml(text: str, file: str) -> Any:
+def _parsed_yaml(text: str, file: str, *, keep_unusable: bool) -> Any:
     root: list[Any] = []
     open_containers: list[Any] = [root]
     for path, token, _ in _walk(text, DocumentFormat.YAML, file):
         if token.kind is _Kind.END:
             open_containers.pop()
             continue
-        value: Any = {} if token.kind is _Kind.MAPPING else [] if token.kind is _Kind.LIST else _yaml_value(token, file)
+        value: Any = (
+            {}
+            if token.kind is _Kind.MAPPING
+            else []
+            if token.kind is _Kind.LIST
+            else _yaml_value(token, file, keep_unusable=keep_unusable)
+        )
         container = open_containers[-1]
         if isinstance(container, dict):
             container[path[-1]] = value
@@ -177,7 +201,13 @@ class _Token(NamedTuple):
     plain: bool = False
 
 
-def _walk(text: str, format: DocumentFormat, file: str) -> Iterator[tuple[list[Any], _Token, int]]:  # noqa: A002
+def _walk(
+    text: str,
+    format: DocumentFormat,  # noqa: A002
+    file: str,
+    *,
+    keep_unusable: bool = False,
+) -> Iterator[tuple[list[Any], _Token, int]]:
     """Yield each value, and the end of each list and mapping, with its path and its line.
 
     The path is one list that changes on the way. The line of a mapping's entry is that of its key. Refuses duplicate
@@ -186,7 +216,8 @@ def _walk(text: str, format: DocumentFormat, file: str) -> Iterator[tuple[list[A
     path: list[Any] = []  # of each open container: the key or index of its value; None where a key comes next
     keys: list[set[str] | None] = []  # of each open container: the keys met so far; None for a list
     key_line = 1
-    for token in (_json_tokens if format is DocumentFormat.JSON else _yaml_tokens)(text, file):
+    is_json = format is DocumentFormat.JSON
+    for token in _json_tokens(text, file, keep_unusable=keep_unusable) if is_json else _yaml_tokens(text, file):
         known = keys[-1] if keys else None
         if token.kind is _Kind.END:
             if not keys:
@@ -228,8 +259,8 @@ _JSON_TOKEN = re.compile(r'[{}\[\]]|"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s{}\[\],:"]++
 _JSON_KINDS = {"{": _Kind.MAPPING, "[": _Kind.LIST, "}": _Kind.END, "]": _Kind.END}
 
 
-def _json_tokens(text: str, file: str) -> Iterator[_Token]:
-    """Yield the tokens of a JSON text; numbers that JSON or float64 does not have are refused."""
+def _json_tokens(text: str, file: str, *, keep_unusable: bool) -> Iterator[_Token]:
+    """Yield the tokens of a JSON text; numbers that JSON does not have are refused."""
     line, counted = 1, 0
     for match in _JSON_TOKEN.finditer(text):
         start = match.start()
@@ -244,7 +275,7 @@ def _json_tokens(text: str, file: str) -> Iterator[_Token]:
         else:
             if found not in ("true", "false", "null"):
                 try:
-                    _number(found, line, file)
+                    _number(found, line, file, keep_unusable=keep_unusable)
                 except ValueError:
                     raise invalid_file(file, line, f"not JSON: {shown(found)} is not a value") from None
             yield _Token(kind, line, found, plain=True)
@@ -322,7 +353,7 @@ def _stands_for_itself(text: str) -> bool:
     return text not in _CONSTANTS and _NUMBER.fullmatch(text) is None
 
 
-def _yaml_value(token: _Token, file: str) -> str | int | float | bool | None:
+def _yaml_value(token: _Token, file: str, *, keep_unusable: bool) -> str | int | float | bool | UnusableNumber | None:
     """Return the value of a scalar by the core schema of YAML 1.2: `no`, `on`, `1:30` and dates are texts."""
     text = token.text
     if not token.plain:
@@ -331,15 +362,17 @@ def _yaml_value(token: _Token, file: str) -> str | int | float | bool | None:
         return _CONSTANTS[text]
     if text[0] not in _MARKS_NUMBER or _NUMBER.fullmatch(text) is None:
         return text
-    return _number(text, token.line, file)
+    return _number(text, token.line, file, keep_unusable=keep_unusable)
 
 
-def _number(text: str, line: int, file: str) -> int | float:
+def _number(text: str, line: int, file: str, *, keep_unusable: bool) -> int | float | UnusableNumber:
     if _WHOLE.fullmatch(text):
         if len(text) > MAX_DIGITS:
             raise invalid_file(file, line, f"the number {shown(text)} has more than {MAX_DIGITS} digits")
         return int(text, 0 if text.startswith(("0o", "0x")) else 10)
     value = math.inf if text.lstrip("+-").lower() in (".inf", ".nan") else float(text)
+    if not math.isfinite(value) and keep_unusable:
+        return UnusableNumber(text)
     if not math.isfinite(value):
         raise invalid_file(file, line, f"the number {shown(text)} is outside the range of float64")
     return value

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from fractions import Fraction
 from hashlib import blake2b
+from math import comb
 from typing import NamedTuple
 
 from rankcast.model.advertisements import AudienceLimit, Ties
@@ -123,7 +125,10 @@ def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDe
         for arriving in _valid(seen):
             held = [offer for offer in (*held, arriving) if offer.expires > arriving.time][-policy.window :]
     else:
-        held = _valid(seen)[-policy.window :]
+        recent: list[Offer | None] = []
+        for arriving in _valid(seen):
+            recent = _most_recent(policy, policy.window, recent, arriving)
+        held = [offer for offer in recent if offer is not None]
     valid = [offer for offer in held if offer.expires > at]
     return [_delivered(offer, at) for offer in _top(valid, policy.k, policy.diversity)]
 
@@ -198,7 +203,8 @@ def _periodic(policy: Periodic, offers: list[Offer]) -> list[ExpectedDelivery]:
 
 
 def _best_of_period(policy: Periodic, offers: list[Offer], end: datetime) -> list[Offer]:
-    inside = [offer for offer in offers if period_end(offer.time, policy.period) == end and offer.expires > end]
+    valid = [offer for offer in offers if offer.expires > end or offer.expires == LATEST]  # that is: never
+    inside = [offer for offer in valid if period_end(offer.time, policy.period) == end]
     return _top(inside, policy.k, policy.diversity)
 
 
@@ -231,22 +237,40 @@ def _sliding(policy: Sliding, offers: list[Offer]) -> list[ExpectedDelivery]:
 def _counted(policy: TopKWindow, window: int, offers: list[Offer]) -> list[ExpectedDelivery]:
     """The most recent, of which some may have expired, looked at when one arrives and when one expires in between."""
     found: dict[Identity, ExpectedDelivery] = {}
-    recent: list[Offer] = []
+    recent: list[Offer | None] = []
 
     def look(instant: datetime) -> None:
-        for offer in _now_best(policy, [offer for offer in recent if offer.expires > instant], found):
+        for offer in _now_best(policy, [offer for offer in recent if offer and offer.expires > instant], found):
             found.setdefault(offer.delivery.event, _delivered(offer, instant))
 
     before = EARLIEST
     for arriving in _valid(offers):
-        for instant in sorted({offer.expires for offer in recent if before < offer.expires < arriving.time}):
+        for instant in sorted({offer.expires for offer in recent if offer and before < offer.expires < arriving.time}):
             look(instant)
-        recent = [*recent, arriving][-window:]
+        recent = _most_recent(policy, window, recent, arriving)
         before = arriving.time
         look(before)
-    for instant in sorted({offer.expires for offer in recent if before < offer.expires < LATEST}):
+    for instant in sorted({offer.expires for offer in recent if offer and before < offer.expires < LATEST}):
         look(instant)
     return list(found.values())
+
+
+def _most_recent(policy: TopKWindow, window: int, recent: list[Offer | None], arriving: Offer) -> list[Offer | None]:
+    """Return the most recent when one has arrived; None is the place of one that a bounded queue has dropped."""
+    found = [*recent, arriving][-window:]
+    if policy.queue is None:
+        return found
+    valid = [offer for offer in found if offer and offer.expires > arriving.time]
+    held = _best(valid, _length(policy.k, policy.queue.sigma))
+    return [offer if offer in held else None for offer in found]
+
+
+def _length(k: int, sigma: float) -> int:
+    """Return the last place on arrival from which an event is among the best k at its end with sigma / 2 or more."""
+    length = k
+    while 2 * sum(comb(length + k, better) for better in range(k)) >= Fraction(sigma) * 2 ** (length + k):
+        length += 1
+    return length
 
 
 def chosen_subscribers(

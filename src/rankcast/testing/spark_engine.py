@@ -33,7 +33,10 @@ from rankcast.testing.definitions import ExpectedDelivery
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMN = "value"
+_COLUMN, _ASKED = "value", "asked"
+_SHAPE = f"{_COLUMN} string, {_ASKED} long"
+
+NO_CASE = Case((), ())
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,11 @@ class SparkEngine:
         chooser = random.Random(self.seed)
         if self.batches is None:
             chooser.shuffle(events)
-            return list(self._on_table(Arrivals(case.subscribers, tuple(events), timedelta(0))).deliveries)
+            return list(self._on_table(Arrivals(case.subscribers, tuple(events), timedelta(0)), case).deliveries)
         order = sorted(range(len(events)), key=lambda at: at + chooser.uniform(0, self.displaced + 1))
         arriving = tuple(events[at] for at in order)
-        return list(self._on_stream(Arrivals(case.subscribers, arriving, _latest(arriving)), chooser).deliveries)
+        arrivals = Arrivals(case.subscribers, arriving, _latest(arriving))
+        return list(self._on_stream(arrivals, chooser, case).deliveries)
 
     def arrived(self, arrivals: Arrivals) -> Arrived:
         """Run the pipeline on events as they come; on a table they are shuffled, as nothing says in which order."""
@@ -66,12 +70,12 @@ class SparkEngine:
             return self._on_stream(arrivals, chooser)
         return self._on_table(replace(arrivals, events=tuple(chooser.sample(arrivals.events, len(arrivals.events)))))
 
-    def _on_table(self, arrivals: Arrivals) -> Arrived:
-        rows = [(typed_document(event),) for event in arrivals.events]
-        frame = self.spark.createDataFrame(rows, f"{_COLUMN} string").repartition(self.partitions)
-        return self._arrived([self._pipeline(arrivals).outputs(frame).toArrow()], arrivals)
+    def _on_table(self, arrivals: Arrivals, case: Case = NO_CASE) -> Arrived:
+        rows = [(typed_document(event), case.asked.get(event.identity)) for event in arrivals.events]
+        frame = self.spark.createDataFrame(rows, _SHAPE).repartition(self.partitions)
+        return self._arrived([self._pipeline(arrivals, case).outputs(frame).toArrow()], arrivals)
 
-    def _on_stream(self, arrivals: Arrivals, chooser: random.Random) -> Arrived:
+    def _on_stream(self, arrivals: Arrivals, chooser: random.Random, case: Case = NO_CASE) -> Arrived:
         from rankcast.spark.sources.events import END  # noqa: PLC0415 (PySpark is imported when it is used)
 
         arriving = arrivals.events
@@ -79,17 +83,18 @@ class SparkEngine:
         parts = [arriving[start:end] for start, end in zip((0, *cuts), (*cuts, len(arriving)), strict=True)]
         with tempfile.TemporaryDirectory() as folder:
             for at, part in enumerate(parts):
-                lines = [json.dumps({_COLUMN: typed_document(event)}) for event in part]
+                documents = ({_COLUMN: typed_document(event), _ASKED: case.asked.get(event.identity)} for event in part)
+                lines = list(map(json.dumps, documents))
                 if at == len(parts) - 1:
                     lines.append(json.dumps({END: True}))
                 _written(Path(folder) / "in" / f"{at}.json", lines, at)
             stream = (
-                self.spark.readStream.schema(f"{_COLUMN} string, {END} boolean")
+                self.spark.readStream.schema(f"{_SHAPE}, {END} boolean")
                 .option("maxFilesPerTrigger", 1)
                 .json(str(Path(folder) / "in"))
                 .repartition(self.partitions)
             )
-            tables = self._drained(self._pipeline(arrivals).outputs(stream), folder)
+            tables = self._drained(self._pipeline(arrivals, case).outputs(stream), folder)
         return replace(self._arrived(tables, arrivals), late=late_by(arrivals, cuts))
 
     def _drained(self, outputs: DataFrame, folder: str) -> list[pa.Table]:
@@ -107,12 +112,17 @@ class SparkEngine:
         query.awaitTermination()
         return found
 
-    def _pipeline(self, arrivals: Arrivals) -> Any:
+    def _pipeline(self, arrivals: Arrivals, case: Case) -> Any:
         from rankcast.spark.pipeline import Pipeline  # noqa: PLC0415
         from rankcast.spark.sources.events import EventColumns  # noqa: PLC0415
 
-        columns = EventColumns(document=_COLUMN)
-        return Pipeline(arrivals.subscribers, columns=columns, shards=self.shards, lateness=arrivals.lateness)
+        return Pipeline(
+            arrivals.subscribers,
+            columns=EventColumns(document=_COLUMN, k=_ASKED),
+            shards=self.shards,
+            lateness=arrivals.lateness,
+            advertisements=case.advertisements,
+        )
 
     def _arrived(self, tables: list[pa.Table], arrivals: Arrivals) -> Arrived:
         late = _of_kind(pa.concat_tables(tables), "late")

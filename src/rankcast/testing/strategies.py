@@ -45,6 +45,7 @@ from rankcast.model.periods import WEEKDAYS, Every
 from rankcast.model.policies import (
     AT_ONCE,
     AllMatches,
+    Bounded,
     Cap,
     Continuous,
     Digest,
@@ -386,7 +387,15 @@ def policies_with(spans: tuple[timedelta, ...], *, most: int) -> SearchStrategy[
         st.builds(Periodic, k, times | calendars(), diversity, ties=ties, at_most=at_most),
         st.builds(Sliding, k, counts, diversity, ties=ties, at_most=at_most),
         st.builds(TopKWindow, k, counts | times, diversity, ties=ties, at_most=at_most),
+        bounded_windows(k, counts, at_most=at_most),
     )
+
+
+def bounded_windows(
+    k: SearchStrategy[int], counts: SearchStrategy[int], **others: SearchStrategy[Any]
+) -> SearchStrategy[TopKWindow]:
+    """Draw windows of so many events with a bounded queue, of a few events to more than are drawn."""
+    return st.builds(TopKWindow, k, counts, queue=st.builds(Bounded, st.sampled_from((1.0, 0.6, 0.3, 0.001))), **others)
 
 
 @cache

@@ -12,13 +12,20 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from msgspec import structs
+
 from rankcast.model.errors import RankcastError, UnknownIdError, shown
+from rankcast.model.policies import AllMatches, TieRule
+from rankcast.model.subscriptions import Subscriber
+from rankcast.samples.feeds import DEFAULT_START, feed_named
+from rankcast.storage.events.files import write_events
+from rankcast.storage.subscribers.files import save_subscribers
 from rankcast_lab.bench.commits import clean_environment, python_of
 from rankcast_lab.bench.registry import Say
 from rankcast_lab.bench.report import machine
@@ -200,7 +207,15 @@ class _Worker:
 
 
 def _write_files(folder: Path, count: int) -> None:
-    command = [sys.executable, "-c", "from rankcast.cli.main import app; app()", "generate", "flats", "--seed", "1"]
-    command += ["--events", str(count), "--out", str(folder / "events.jsonl")]
-    command += ["--subscribers", str(count), "--subscribers-out", str(folder / "people.yaml")]
-    subprocess.run(command, check=True, capture_output=True)
+    feed = feed_named("flats")
+    people = map(_plain, feed.subscribers(count, 1, DEFAULT_START))
+    write_events(folder / "events.jsonl", feed.events(count, 1, DEFAULT_START))
+    save_subscribers(folder / "people.yaml", tuple(people), feed.schema)
+
+
+def _plain(subscriber: Subscriber) -> Subscriber:
+    """Return a subscriber whom earlier versions can read, too: they know of no rule for ties."""
+    policy = subscriber.deliver
+    if isinstance(policy, AllMatches):
+        return subscriber
+    return structs.replace(subscriber, deliver=replace(policy, ties=TieRule.NEWER))

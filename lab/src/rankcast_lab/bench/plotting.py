@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rankcast.plotting import figure_class
+from rankcast.plotting import figure_class, save_figure
 from rankcast_lab.bench.report import Row
 
 STYLES: Mapping[str, tuple[str, str, str]] = {
@@ -48,7 +48,7 @@ def plot_costs(path: Path, rows: Sequence[Row], panels: Mapping[str, Mapping[str
         _label_ends(panel)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3 * len(panels)), frameon=False)
-    figure.savefig(path)
+    save_figure(figure, path)
 
 
 def _draw(panel: Any, rows: Sequence[Row], sizes: Mapping[str, int]) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankcast.cli.main import Overwrite
+
 if TYPE_CHECKING:
     from rankcast_lab.bench.registry import Say, Settings
     from rankcast_lab.bench.report import Report
@@ -50,6 +52,7 @@ def matching(
         Path | None,
         typer.Option(metavar="FILE", help="Save a plot of cost against subscriptions: .png, .svg or .pdf."),
     ] = None,
+    overwrite: Overwrite = False,
     json: AsJson = False,
 ) -> None:
     """Find the subscriptions that events match: the index, brute force, the limit, DuckDB, Polars.
@@ -58,6 +61,7 @@ def matching(
     the event. With --plot and without --subscriptions, the sizes are 10,000, 100,000 and 1,000,000. The exit code is 1
     when two engines disagree on the matches of an event.
     """
+    from rankcast.cli.output.files import check_outputs
     from rankcast.plotting import check_plot
     from rankcast_lab.bench.matching import DEFAULT_SUBSCRIPTIONS, DEFAULT_WORKLOADS, REQUIRED_CASES, run_cases
     from rankcast_lab.bench.matching_work import case_name, workload_named
@@ -67,6 +71,7 @@ def matching(
         raise typer.BadParameter("--required names its own workloads and subscriptions")
     if plot is not None:
         check_plot(plot)
+        check_outputs([("--plot", plot)], overwrite=overwrite)
     sizes = tuple(subscriptions or ()) or (PLOTTED_SIZES if plot is not None else DEFAULT_SUBSCRIPTIONS)
     workloads = [workload_named(name).value for name in dict.fromkeys(workload or DEFAULT_WORKLOADS)]
     cases = REQUIRED_CASES if required else [(name, size) for name in workloads for size in dict.fromkeys(sizes)]

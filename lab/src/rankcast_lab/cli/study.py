@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankcast.cli.main import Overwrite
 from rankcast_lab.studies.registry import STUDIES, study_named
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def study(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write NAME.md and its pictures to this folder.")
     ] = None,
+    overwrite: Overwrite = False,
     movies: Annotated[
         Path | None,
         typer.Option(
@@ -38,6 +40,7 @@ def study(
 
     A statement that does not hold is a result, not an error: the exit code is 0.
     """
+    from rankcast.cli.output.files import check_outputs
     from rankcast.cli.output.streams import complain, write_json
     from rankcast.plotting import figure_class
     from rankcast_lab.cli.bench import told
@@ -47,6 +50,7 @@ def study(
     run = study_named(name)
     if out is not None:
         figure_class()  # rather now than after a long run
+        check_outputs([("--out", out / f"{name}.md"), ("--out", out / f"{name}.png")], [movies], overwrite=overwrite)
     with told(quiet=json) as say:
         settings = Settings(quick=quick, seed=seed, movies=movies, say=say)
         outcome = run(settings)

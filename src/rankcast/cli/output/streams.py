@@ -6,12 +6,12 @@ Problems go to standard error, results to standard output, and JSON is one stric
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from rankcast.model.errors import Problem, counted
@@ -24,17 +24,24 @@ SHOWN_PROBLEMS = 20
 """Problems that a command other than `check` prints in full, for each file."""
 
 
+class _ClosedOutput(io.TextIOWrapper):
+    """Stands for a standard output that the caller closed: whoever writes there is told."""
+
+    def write(self, text: str) -> int:
+        """Raise an error: nobody would get this."""
+        raise OSError(errno.EBADF, "cannot be written: it is closed", "standard output")
+
+
 def make_streams_safe() -> None:
-    """Let a stream that cannot encode a character write its escape, and one that was closed lead nowhere."""
-    sys.stdout = sys.stdout or _nowhere()  # Python has None for a stream that the caller closed
-    sys.stderr = sys.stderr or _nowhere()
+    """Let a stream that cannot encode a character write its escape; where a stream was closed, have one nevertheless.
+
+    Python has None for a closed stream. Its number is taken, too, so that no file gets what is meant for the stream.
+    """
+    sys.stdout = sys.stdout or _ClosedOutput(io.FileIO(os.devnull, "w"), encoding="utf-8")
+    sys.stderr = sys.stderr or io.TextIOWrapper(io.FileIO(os.devnull, "w"), encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _nowhere() -> TextIO:
-    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def printable(text: str) -> str:

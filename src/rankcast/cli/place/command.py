@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.cli.output.files import check_outputs
 from rankcast.cli.output.streams import complain, write_json
 from rankcast.cli.output.terminal import console, progress, shown_amount, table
-from rankcast.cli.place.pictures import draw_results
+from rankcast.cli.place.pictures import draw_results, picture_files
 from rankcast.model.errors import (
     InvalidFileError,
     InvalidPartsError,
@@ -45,6 +46,7 @@ from rankcast.placement.tree_design import design_tree, most_children, starting_
 from rankcast.placement.warming import warm_up
 from rankcast.samples.placement import DELAY, Workload, placement_problem
 from rankcast.storage.document_schema import refuse
+from rankcast.storage.documents import Document
 from rankcast.storage.events.files import read_events
 from rankcast.storage.placement_files import load_placement_problem, save_placement_plan
 from rankcast.storage.subscribers.files import load_subscribers
@@ -64,7 +66,7 @@ class Wishes:
     """What `rankcast place` was asked for beside the problem: where the plan and pictures go, and how to search.
 
     `degree` asks for a designed tree, too, in which nobody has more children. With `seconds`, local search goes on for
-    so long instead of a number of moves.
+    so long instead of a number of moves. Files that exist are replaced only with `overwrite`.
     """
 
     out: Path | None = None
@@ -73,6 +75,7 @@ class Wishes:
     moves: int | None = None
     degree: int | None = None
     seconds: float | None = None
+    overwrite: bool = False
 
     def useless_with(self, algorithms: Sequence[Algorithm]) -> str | None:
         """Return which wish would have no effect with some algorithms, if one would."""
@@ -119,7 +122,13 @@ def checked_algorithms(names: Sequence[str]) -> tuple[Algorithm, ...]:
 
 def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, as_json: bool) -> int:
     """Run the command; return 1 when no algorithm keeps every limit."""
-    named = read_problem(file)
+    document = load_placement_problem(
+        file, [latency.value for latency in Latency], [workload.value for workload in Workload]
+    )
+    pictures = [] if wishes.plots is None else picture_files(wishes.plots)
+    written = [("--out", wishes.out), *(("--plots", path) for path in pictures)]
+    check_outputs(written, [file, *_named_files(document)], overwrite=wishes.overwrite)
+    named = read_problem(document)
     if wishes.degree is not None:  # rather now than after a long search
         starting_point(named.problem, wishes.degree, np.random.default_rng(wishes.seed))
     with progress("compiling, once per installation", quiet=as_json):
@@ -134,7 +143,8 @@ def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, a
     if wishes.out is not None:
         plan = plan_of(best.named, best.label, best.placement, best.audit)
         save_placement_plan(wishes.out, plan.document())
-    pictures = [] if wishes.plots is None else draw_results(wishes.plots, results, best)
+    if wishes.plots is not None:
+        draw_results(wishes.plots, results, best)
     if as_json:
         documents = [_document(result) for result in results]
         about = {"attributes": list(named.attributes), "notes": [*named.notes, *_remarks(best)]}
@@ -151,23 +161,28 @@ def place_file(file: Path, algorithms: Sequence[Algorithm], wishes: Wishes, *, a
     return 0 if best.audit.is_feasible else 1
 
 
-def read_problem(path: Path) -> NamedProblem:
-    """Read a problem file; raise InvalidFileError with everything that is wrong with it."""
-    document = load_placement_problem(
-        path, [latency.value for latency in Latency], [workload.value for workload in Workload]
-    )
+def _named_files(document: Document) -> list[Path]:
+    """Return the files that a problem file names."""
+    value, folder = document.value, Path(document.file).parent
+    return [folder / value[name] for name in ("subscribers", "events") if isinstance(value.get(name), str)]
+
+
+def read_problem(document: Document) -> NamedProblem:
+    """Return the problem of a problem file; raise InvalidFileError with everything that is wrong with it."""
     value = document.value
     try:
         if "workload" in value:
             return _drawn(value)
         check_magnitudes(value)
         is_deployed = isinstance(value["subscribers"], str)
-        return named_problem(value, _deployed(value, path.parent) if is_deployed else listed_demand(value), DELAY)
+        return named_problem(
+            value, _deployed(value, Path(document.file).parent) if is_deployed else listed_demand(value), DELAY
+        )
     except InvalidPartsError as error:
         refuse(document, error.parts)
         raise
     except (PlacementError, InvalidValueError) as error:
-        raise InvalidFileError([Problem(str(path), None, str(error))]) from None
+        raise InvalidFileError([Problem(document.file, None, str(error))]) from None
 
 
 def _drawn(value: Mapping[str, Any]) -> NamedProblem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from rankcast.arrays import Array
 from rankcast.cli.output.terminal import shown_amount
 from rankcast.model.errors import counted
 from rankcast.placement.problem.boxes import corners
-from rankcast.plotting import BLUE, ORANGE, RED, save_picture, tidy
+from rankcast.plotting import BLUE, ORANGE, RED, Drawing, save_picture, tidy
 
 if TYPE_CHECKING:
     from rankcast.cli.place.command import Result
@@ -33,20 +34,25 @@ MOST_BOXES = 400
 GREY = "#9A9A9A"
 
 
-def draw_results(folder: Path, results: Sequence[Result], best: Result) -> list[Path]:
-    """Draw all pictures into a folder; return their files."""
+PICTURES = ("triangles", "loads", "filters")
+
+
+def picture_files(folder: Path) -> list[Path]:
+    """Return the files of all pictures in a folder."""
+    return [folder / f"{name}.png" for name in PICTURES]
+
+
+def draw_results(folder: Path, results: Sequence[Result], best: Result) -> None:
+    """Draw all pictures into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = math.ceil(len(results) / ACROSS)
-    pictures = {
-        "triangles": (lambda figure: triangles(figure, results), (3.2 * min(len(results), ACROSS) + 0.4, 3.4 * rows)),
-        "loads": (lambda figure: loads(figure, results), (9.0, 1.6 + 0.5 * len(results))),
-        "filters": (lambda figure: filters(figure, best), (11.0, 7.4)),
-    }
-    found = []
-    for name, (draw, size) in pictures.items():
-        found.append(folder / f"{name}.png")
-        save_picture(draw, size, found[-1])
-    return found
+    drawings: list[tuple[Drawing, tuple[float, float]]] = [
+        (partial(triangles, results=results), (3.2 * min(len(results), ACROSS) + 0.4, 3.4 * rows)),
+        (partial(loads, results=results), (9.0, 1.6 + 0.5 * len(results))),
+        (partial(filters, result=best), (11.0, 7.4)),
+    ]
+    for path, (draw, size) in zip(picture_files(folder), drawings, strict=True):
+        save_picture(draw, size, path)
 
 
 def triangles(figure: Any, results: Sequence[Result]) -> None:

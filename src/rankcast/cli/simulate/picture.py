@@ -43,12 +43,12 @@ class NetworkLook:
     places: Places | None = None
 
 
-def knowledge(overlay: Simulation) -> NetworkLook:
+def knowledge(overlay: Simulation, places: Places | None) -> NetworkLook:
     """Return how a simulation is drawn by what its brokers know."""
     sizes = overlay.table_sizes()
     serving = {name for name in sizes if sizes[name] > overlay.received(name)}
     title = f"{overlay.settings.strategy.value}: area = subscriptions known, width of links = messages"
-    return NetworkLook(title, sizes, serving, overlay.measures.over_links)
+    return NetworkLook(title, sizes, serving, overlay.measures.over_links, places)
 
 
 def draw_network(path: Path, topology: Topology, publishers: Sequence[str], look: NetworkLook) -> None:

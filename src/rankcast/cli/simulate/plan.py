@@ -62,9 +62,7 @@ class Traffic:
 
 def simulate_plan(file: Path, publications: int, seed: int, plot: Path | None, *, limit: int, as_json: bool) -> int:
     """Run the command; return 1 when the traffic of a broker is not what was planned."""
-    plan = PlacementPlan.from_document(load_placement_plan(file))
-    if wrong := wrong_plan(plan):
-        raise InvalidFileError(Problem(str(file), None, message) for message in wrong)
+    plan = load_plan(file)
     overlay = run_plan(plan, publications, seed, quiet=as_json)
     found = traffic_of(plan, overlay)
     if plot is not None:
@@ -74,6 +72,14 @@ def simulate_plan(file: Path, publications: int, seed: int, plot: Path | None, *
     else:
         _show(plan, overlay, found, plot, limit)
     return 0 if all(traffic.agrees for traffic in found) else 1
+
+
+def load_plan(file: Path) -> PlacementPlan:
+    """Read a plan; raise InvalidFileError when its traffic is not that of its filters, or nothing can be worked out."""
+    plan = PlacementPlan.from_document(load_placement_plan(file))
+    if wrong := wrong_plan(plan):
+        raise InvalidFileError(Problem(str(file), None, message) for message in wrong)
+    return plan
 
 
 def run_plan(plan: PlacementPlan, publications: int, seed: int, *, quiet: bool = True) -> Simulation:

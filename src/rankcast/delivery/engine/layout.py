@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.arrays import Array
+from rankcast.delivery.rules.bounded import bound_of
 from rankcast.model.periods import Every
 from rankcast.model.policies import (
     AllMatches,
@@ -52,6 +53,7 @@ class LineWords(NamedTuple):
     """The words of a queue's line; `LINE` says where each of them is.
 
     `size` is how many slots are in use.
+    `span` is of time, but in a window of so many events how many a bounded queue holds at most; LONGEST: what it needs.
     `next`: no event held leaves by itself before it; for periods, their end. `unseen`: an instant whose arrivals have
     entered but which has not been evaluated. `head`: the first slot in use. `top`: how many are listed among the best.
     `setting`: by which diversity it selects, from 1 on; 0 for none. `entered`: how many entered. `stray`: all that
@@ -132,4 +134,6 @@ def _described(policy: Policy, calendars: Mapping[Every, int]) -> tuple[int, int
     window = policy.window
     if isinstance(window, timedelta):
         return TIME_WINDOW, policy.k, LONGEST, window // TICK
-    return SLIDING if isinstance(policy, Sliding) else COUNT_WINDOW, policy.k, window, LONGEST
+    if isinstance(policy, Sliding):
+        return SLIDING, policy.k, window, LONGEST
+    return COUNT_WINDOW, policy.k, window, bound_of(policy) or LONGEST

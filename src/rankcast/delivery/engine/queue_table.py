@@ -98,6 +98,7 @@ from rankcast.delivery.engine.kernels.held import (
 from rankcast.delivery.engine.layout import (
     ALL,
     CONTINUOUS,
+    COUNT_WINDOW,
     GONE,
     HELD,
     LINE,
@@ -115,6 +116,7 @@ from rankcast.model.errors import InvalidEventError, InvalidValueError, Rankcast
 from rankcast.model.periods import Every, period_end_ticks, period_ends
 from rankcast.model.policies import (
     ALL_MATCHES,
+    Bounded,
     Continuous,
     Diversity,
     Periodic,
@@ -755,7 +757,7 @@ def _read_calendars(packed: bytes) -> tuple[Every, ...]:
 
 
 def _policy_of(line: Array, calendars: Iterable[Every]) -> Policy:
-    """Return the policy of a line; of its diversity, only that it has one."""
+    """Return the policy of a line; of its diversity or bound, only that it has one."""
     kind, k, window, span = (int(line[word]) for word in (LINE.kind, LINE.k, LINE.window, LINE.span))
     diversity = Diversity() if line[LINE.setting] else None
     ties = TieRule.KEEP if line[LINE.ties] else TieRule.NEWER
@@ -767,7 +769,9 @@ def _policy_of(line: Array, calendars: Iterable[Every]) -> Policy:
         return Periodic(k, timedelta(microseconds=span) if span > 0 else tuple(calendars)[~span], diversity)
     if kind == SLIDING:
         return Sliding(k, window, diversity, ties=ties)
-    return TopKWindow(k, timedelta(microseconds=span) if kind == TIME_WINDOW else window, diversity, ties=ties)
+    if kind == COUNT_WINDOW:
+        return TopKWindow(k, window, diversity, ties=ties, queue=None if span == LONGEST else Bounded())
+    return TopKWindow(k, timedelta(microseconds=span), diversity, ties=ties)
 
 
 def _queue_of(line: Array, slots: Array, policy: Policy, content_of: ContentOf | None = None) -> Queue:
@@ -844,6 +848,7 @@ def _check_lines(queues: Array, held: Array, calendars: int) -> None:
     """Raise where the words of a line contradict each other or its slots: a kernel could be led outside the arrays."""
     kinds, counts = queues[:, LINE.kind], queues[:, LINE.size]
     diversifies, is_window = queues[:, LINE.setting] > 0, (kinds >= SLIDING) & (kinds <= TIME_WINDOW)
+    is_bounded = (kinds == COUNT_WINDOW) & (queues[:, LINE.span] != LONGEST)
     for wrong, message in (
         ((kinds != PERIODIC) & (queues[:, LINE.window] == 0), "a window of no events"),
         ((kinds != PERIODIC) & (queues[:, LINE.span] <= 0), "a span of no time"),
@@ -858,6 +863,11 @@ def _check_lines(queues: Array, held: Array, calendars: int) -> None:
             (queues[:, LINE.ties] > 0) & (diversifies | ((kinds != CONTINUOUS) & ~is_window)),
             "ties are kept where they cannot be",
         ),
+        (
+            is_bounded & (diversifies | (queues[:, LINE.ties] > 0) | (queues[:, LINE.span] < queues[:, LINE.k])),
+            "a bounded queue that cannot be one",
+        ),
+        (is_bounded & (counts > queues[:, LINE.span]), "a bounded queue that holds more than it may"),
         ((kinds == TIME_WINDOW) & (queues[:, LINE.window] != LONGEST), "a window of time that counts events"),
         (is_window & (counts > queues[:, LINE.window]), "a window that holds more events than it has"),
         (counts != queues[:, LINE.capacity], "room for more or fewer events than are held"),

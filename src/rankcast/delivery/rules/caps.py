@@ -39,10 +39,11 @@ class CapCount(Struct, frozen=True):
             return self
         return CapCount(self.cap, period_end(now, self.cap.every))
 
-    def code(self, attributes: Mapping[str, Value]) -> int:
-        """Return the code of what tells an event's count from others."""
-        value = None if self.cap.per is None else attributes.get(self.cap.per)
-        return MISSING if value is None else value_code(value)
+
+def code_of(cap: Cap, attributes: Mapping[str, Value]) -> int:
+    """Return the code of what tells an event's count in a cap from others."""
+    value = None if cap.per is None else attributes.get(cap.per)
+    return MISSING if value is None else value_code(value)
 
 
 CapCounts: TypeAlias = tuple[CapCount, ...]
@@ -61,7 +62,7 @@ def used_up(counts: CapCounts, attributes: Mapping[str, Value], now: datetime) -
     """Return the first cap that does not let an event be handed over at an instant; None when all of them do."""
     for own in counts:
         current = own.at(now)
-        used = current.counts.get(own.code(attributes), 0)
+        used = current.counts.get(code_of(own.cap, attributes), 0)
         if used >= own.cap.count:
             return UsedCap(own.cap, used, current.end)
     return None
@@ -71,7 +72,7 @@ def counted(counts: CapCounts, attributes: Mapping[str, Value], now: datetime) -
     """Return the caps after an event was handed over at an instant; None when one of them does not let it be."""
     found = []
     for own in counts:
-        current, code = own.at(now), own.code(attributes)
+        current, code = own.at(now), code_of(own.cap, attributes)
         count = current.counts.get(code, 0)
         if count >= own.cap.count:
             return None

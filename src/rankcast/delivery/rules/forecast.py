@@ -8,7 +8,8 @@ way. An event that is not delivered at once may be later, if nothing better come
 - in a window of so many events, when enough of the better ones have been pushed out by further matches: `enters_after`;
   for top-k in a window also when enough of the better ones expire: `enters`;
 - never with continuous delivery, which decides on arrival; `reopens` tells from when on an event of that rank passes;
-- never when at least k better ones stay as long: the event is `hopeless`, and its queue does not hold it.
+- never when at least k better ones stay as long, or a bounded queue is full of better ones: the event is `hopeless`,
+  and its queue does not hold it.
 
 With `ties: keep` an event can be kept back though fewer than k are better, by k delivered ones that are as good: it is
 `TIED`, and those are ahead of it.
@@ -24,6 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
+from rankcast.delivery.rules.bounded import bound_of
 from rankcast.delivery.rules.policies import ContinuousQueue, PeriodicQueue, SlidingQueue, TopKWindowQueue
 from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, best, chosen, ordered, place, step
 from rankcast.model.policies import AllMatches, Diversity, Policy, keeps_ties
@@ -46,8 +48,9 @@ class Forecast:
 
     `k` is how many are chosen, `place` where the event stands among these, if it does, and `competitor` the last of the
     others that are chosen without it, the one to beat; of a tied event, the last of those that keep it back. With
-    `diverse`, they are chosen by rank and diversity. `hopeless` says that k better ones stay as long, `in_window` that
-    the event competes in a window. `before` are the deliveries that come before that of the event.
+    `diverse`, they are chosen by rank and diversity. `hopeless` says that k better ones stay as long or, with a
+    `bound`, that so many better ones are held, `in_window` that the event competes in a window. `before` are the
+    deliveries that come before that of the event.
     """
 
     fate: ArrivalResult
@@ -61,6 +64,7 @@ class Forecast:
     diverse: bool = False
     hopeless: bool = False
     in_window: bool = False
+    bound: int | None = None
     before: tuple[Delivered, ...] = ()
 
 
@@ -138,7 +142,8 @@ def _windowed(queue: SlidingQueue | TopKWindowQueue, candidate: Candidate, fate:
         competitor = best((event for event in others if event.identity in first), policy.k)[-1]
     entered = next((event for event in held if event.identity == candidate.identity), None)
     if entered is None:
-        return Forecast(fate, policy.k, None, competitor, hopeless=True, in_window=True)
+        bound = bound_of(policy)
+        return Forecast(fate, policy.k, None, competitor, hopeless=True, in_window=True, bound=bound)
     ahead = [
         event
         for event in others

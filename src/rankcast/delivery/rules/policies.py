@@ -29,6 +29,10 @@ drops keeps its place until it would have left: the arrival number of each event
 and of dropped events that will expire, and free their places then, number and expiry are kept. A diverse selection
 needs all of its period or window. An event that has expired when it arrives changes nothing.
 
+The bounded queue of topkw holds the best of its window that have not been dropped, so many as `bounded` says. An event
+that comes when it is full drops the worst, which may be itself, and counts as one of the most recent all the same. What
+was dropped is missed when better ones have left, and a worse one that is still held is delivered instead.
+
 What a policy delivers is handed over at once, or in a digest every T, or at each start of a calendar: at the first such
 instant at or after it, together and in order, also if it has expired meanwhile. At one instant periods end first, then
 the digest is handed over, then events arrive: what these lead to, and a window that is evaluated when the instant is
@@ -54,6 +58,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from rankcast.delivery.rules.bounded import bound_of
 from rankcast.delivery.rules.queues import (
     FOREVER,
     Candidate,
@@ -151,13 +156,17 @@ def _needed_in_window(
     stay: Callable[[Candidate], tuple[Moment, datetime]],
     newest: Candidate | None = None,
 ) -> tuple[Candidate, ...]:
-    """Return what a window needs of its events: what can still be among its best k, all of it with diversity.
+    """Return what a window needs of its events: what can still be among its best k, all of it with diversity, and of
+    a bounded queue the best ones.
 
     With `ties: keep` also the delivered events that can still be among the best k of those that were delivered, where
     what scores as high and stays as long counts too: they hold back others.
     """
     if policy.diversity is not None:
         return inside
+    if (most := bound_of(policy)) is not None:
+        held = {event.identity for event in best(inside, most)}
+        return tuple([event for event in inside if event.identity in held])
     if not keeps_ties(policy):
         return needed(inside, policy.k, stay, newest)
     holding_back = (event for event in inside if event.identity in delivered)

@@ -162,7 +162,14 @@ class IntervalSet(Struct, frozen=True, gc=False):
         return self._combined(other, lambda mine, theirs: mine and not theirs)
 
     def __le__(self, other: IntervalSet) -> bool:
-        return not (self - other).cuts
+        theirs = other.cuts
+        if self.cuts == theirs:
+            return True
+        for start, end in self.pieces():
+            at = bisect_right(theirs, start)
+            if not at & 1 or theirs[at] < end:
+                return False
+        return True
 
     def _combined(self, other: IntervalSet, keep: Callable[[bool, bool], bool]) -> IntervalSet:
         mine, theirs = self.cuts, other.cuts

@@ -4,12 +4,14 @@ r"""Patterns of strings: `like` with `%` (any text) and `_` (any one character),
 percent signs; None in a segment stands for `_`. The form is canonical: runs of `%` collapse, and a `_` that follows a
 `%` moves in front of it (`%_` and `_%` mean the same), so equal patterns have equal segments.
 
-Matching is greedy from left to right, segment by segment: O(text length x segment length), never exponential.
+Matching is greedy from left to right, segment by segment: O(text length x segment length), never exponential, and 64
+places of the text at a time where that is much.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -197,8 +199,76 @@ _covers_remembered = lru_cache(maxsize=8192)(_covers)
 def _find(segment: str, text: str, start: int, end: int) -> int:
     if ANY_ONE not in segment:
         return text.find(segment, start, end)
+    if len(segment) * (end - start) > _LONG_SEARCH and len(segment) <= _WINDOW:
+        return _find_by_places(segment, text, start, end)
     found = _with_wildcards(segment).search(text, start, end)
     return -1 if found is None else found.start()
+
+
+_LONG_SEARCH = 50_000
+"""Comparisons of characters that a search may take; beyond that places are looked at all at once."""
+
+
+_WINDOW = 65_536
+"""Places that are looked at together: what is known of them is kept."""
+
+
+def _find_by_places(segment: str, text: str, start: int, end: int) -> int:
+    """Find a segment, window by window; windows overlap by the length of a segment."""
+    last = end - len(segment)
+    for begin in range(start - start % _WINDOW, last + 1, _WINDOW):
+        places = _places(text[begin : begin + 2 * _WINDOW])
+        found = _found_among(segment, places, max(start - begin, 0), min(last - begin, _WINDOW - 1))
+        if found >= 0:
+            return begin + found
+    return -1
+
+
+def _found_among(segment: str, places_of: _Places, start: int, last: int) -> int:
+    """Find a segment by whole numbers whose bits are places: where its first character is, its first two, ...
+
+    O(length of the segment x places / 64), whatever is in them.
+    """
+    count = last - start + 1
+    if count <= 0:
+        return -1
+    found = (1 << count) - 1
+    for at, character in enumerate(segment, start):
+        if character == ANY_ONE:
+            found &= ~(places_of.bits(ANY_TEXT) >> at)
+        else:
+            found &= places_of.bits(character) >> at
+        if not found:
+            return -1
+    return start + (found & -found).bit_length() - 1
+
+
+class _Places:
+    """Where each character of a text is, as the bits of a whole number, made when it is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._numbers: dict[str, list[int]] = defaultdict(list)
+        for number, character in enumerate(text):
+            self._numbers[character].append(number)
+        self._bits: dict[str, int] = {}
+        self._bytes = len(text) // 8 + 1
+
+    def bits(self, character: str) -> int:
+        """Return the places of a character."""
+        if character not in self._numbers:
+            return 0
+        if character not in self._bits:
+            made = bytearray(self._bytes)
+            for number in self._numbers[character]:
+                made[number >> 3] |= 1 << (number & 7)
+            self._bits[character] = int.from_bytes(made, "little")
+        return self._bits[character]
+
+
+@lru_cache(maxsize=4)
+def _places(text: str) -> _Places:
+    """Return the places of a text; the last few are remembered, as many patterns look at one text."""
+    return _Places(text)
 
 
 def _fits(segment: str, text: str, at: int) -> bool:

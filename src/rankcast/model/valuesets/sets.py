@@ -132,6 +132,30 @@ class ValueSet(Struct, frozen=True, gc=False):
         return any(self._exact) or self.strings.witness() is not None
 
     @property
+    def size(self) -> int:
+        """How many cuts and patterns it has."""
+        strings = self.strings
+        patterns = len(strings.required) + len(strings.forbidden)
+        return len(self.numbers.cuts) + len(strings.ranges.cuts) + len(self.times.cuts) + patterns
+
+    def steps_to_combine(self, other: ValueSet) -> int:
+        """About how many steps of 0.1 microseconds an intersection takes, at worst."""
+        return 40 + 4 * self._cuts_but_for_strings(other) + self.strings.steps_to_combine(other.strings)
+
+    def steps_to_unite(self, other: ValueSet) -> int:
+        """About how many steps a union takes, at worst: string patterns are compared, and hardly ever combined."""
+        mine, theirs = self.strings, other.strings
+        steps = mine.steps_to_compare(theirs) + theirs.steps_to_compare(mine)
+        return 40 + 4 * self._cuts_but_for_strings(other) + steps
+
+    def steps_to_compare(self, other: ValueSet) -> int:
+        """About how many steps `surely_covers` takes, at worst."""
+        return 20 + self._cuts_but_for_strings(other) + self.strings.steps_to_compare(other.strings)
+
+    def _cuts_but_for_strings(self, other: ValueSet) -> int:
+        return len(self.numbers.cuts) + len(other.numbers.cuts) + len(self.times.cuts) + len(other.times.cuts)
+
+    @property
     def sort_key(self) -> tuple[object, ...]:
         """A key that puts value sets in one order."""
         patterns = (self.strings.required, self.strings.forbidden)

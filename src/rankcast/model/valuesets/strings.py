@@ -7,14 +7,14 @@ A set is `ranges` (prefixes are ranges too: 'ab' <= s < 'ac') and all of the `re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 
 from msgspec import Struct
 
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.valuesets.intervals import END, START, Cut, Domain, IntervalSet
-from rankcast.model.valuesets.patterns import Pattern, PatternKind
+from rankcast.model.valuesets.patterns import ANY_ONE, Pattern, PatternKind
 
 MAX_PATTERNS = 64
 """Patterns on one attribute of one conjunction. Each is compared with each other, and none has an index of its own."""
@@ -139,9 +139,37 @@ class StringSet(Struct, frozen=True, gc=False):
             return True
         return None if common.witness() is None else False
 
+    def steps_to_combine(self, other: StringSet) -> int:
+        """About how many steps of 0.1 microseconds an intersection takes, at worst.
+
+        Each pattern is held against each other one, and against each single string.
+        """
+        cuts = len(self.ranges.cuts) + len(other.ranges.cuts)
+        mine, theirs = (*self.required, *self.forbidden), (*other.required, *other.forbidden)
+        if not mine and not theirs:
+            return 4 * cuts
+        count = len(mine) + len(theirs)  # of one set all have been compared before, and what took long is remembered
+        again = 80 + 80 * cuts + (10 * count + 8 * cuts) * count
+        return again + _steps_to_compare(mine, theirs) + _steps_to_compare(theirs, mine)
+
+    def steps_to_compare(self, other: StringSet) -> int:
+        """About how many steps `surely_covers` takes, at worst."""
+        cuts = len(self.ranges.cuts) + len(other.ranges.cuts)
+        if not self.required and not self.forbidden:
+            return cuts
+        steps = 20 + cuts + _steps_to_compare(self.required, other.required)
+        return steps + len(self.forbidden) * self.steps_to_combine(other) if self.forbidden else steps
+
     def witness(self) -> str | None:
         """Return some string of the set, or None when it is empty or none was found."""
         return _witness(self.ranges, self, None)
+
+
+def _steps_to_compare(patterns: Collection[Pattern], others: Collection[Pattern]) -> int:
+    """About how many steps it takes to hold each pattern against each other one: those with wildcards take longest."""
+    theirs = sum(len(pattern.laid_out) for pattern in others)
+    steps = 4 * len(patterns) * (1 + len(others)) + len(patterns) * theirs // 50
+    return steps + sum(len(pattern.laid_out) * theirs // 1_000 for pattern in patterns if ANY_ONE in pattern.laid_out)
 
 
 def _witness(ranges: IntervalSet, within: StringSet, outside: StringSet | None) -> str | None:
@@ -226,12 +254,17 @@ def _hull(pattern: Pattern) -> IntervalSet:
 
 def _without_idle_points(ranges: IntervalSet, patterns: StringSet) -> IntervalSet:
     """Leave out single strings that the patterns exclude."""
-    lone = [ranges.point(*piece) for piece in ranges.pieces()]
-    return ranges - IntervalSet.of_points(Domain.STRING, (p for p in lone if isinstance(p, str) and p not in patterns))
+    idle = _excluded_points(ranges, patterns)
+    return ranges - IntervalSet.of_points(Domain.STRING, idle) if idle else ranges
 
 
 def _without_idle_gaps(ranges: IntervalSet, patterns: StringSet) -> IntervalSet:
     """Fill single gaps, which the patterns exclude anyway."""
-    gaps = ranges.complement()
-    holes = [gaps.point(*piece) for piece in gaps.pieces()]
-    return ranges | IntervalSet.of_points(Domain.STRING, (p for p in holes if isinstance(p, str) and p not in patterns))
+    idle = _excluded_points(ranges.complement(), patterns)
+    return ranges | IntervalSet.of_points(Domain.STRING, idle) if idle else ranges
+
+
+def _excluded_points(ranges: IntervalSet, patterns: StringSet) -> list[str]:
+    """Return the single strings of some ranges that the patterns exclude."""
+    lone = (ranges.point(*piece) for piece in ranges.pieces())
+    return [point for point in lone if isinstance(point, str) and point not in patterns]

@@ -212,9 +212,12 @@ class Simulation:
 
     # Time
 
-    def settle(self) -> None:
-        """Let everything that is on its way arrive, and what follows from it; but for heartbeats, which never end."""
-        while self._to_settle:
+    def settle(self, until: datetime | None = None) -> None:
+        """Let everything that is on its way arrive, and what follows from it; but for heartbeats, which never end.
+
+        With `until`, as far as at that instant.
+        """
+        while self._to_settle and (until is None or self._arrivals[0][0] <= until):
             self._once()
 
     def run_until(self, instant: datetime) -> None:

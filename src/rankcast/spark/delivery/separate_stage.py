@@ -64,7 +64,7 @@ def deliver(
 ) -> DataFrame:
     """Return the notifications that policies make of matches: NOTIFICATION_COLUMNS, and what is carried along.
 
-    `matches` is what `match(..., for_delivery=True)` returns, or `top_subscribers` of it, or what is left of it after
+    `matches` is what `match(..., for_delivery=True)` returns, or what is left of it after
     steps that leave out rows or change ranks. Events are ordered by their rank; where ranks decay, by the score, which
     is to be changed with it: log2(f) more for a rank times f. The audience is the one that was matched. `carry` names
     further columns of the matches, the same in all rows of an event. Rows whose column `rankcast_end` is true say that

@@ -42,17 +42,19 @@ from rankcast.delivery.engine.contents import WantedContent
 from rankcast.delivery.stream.event_tables import Ragged
 from rankcast.delivery.stream.handovers import Handover
 from rankcast.language.lossless import from_plain, to_plain
+from rankcast.language.printer import format_expression
 from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index, Reader
 from rankcast.model.errors import InvalidMessageError, InvalidValueError, UnknownIdError, shown
 from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
-from rankcast.ranking.batch_table import COSINE, NONE, RANK_COLUMNS, RankingTable, RankTable
+from rankcast.ranking.audiences import by_id, subscriber_number
+from rankcast.ranking.batch_table import COSINE, MAX, NONE, RANK_COLUMNS, RankingTable, RankTable
 from rankcast.storage.index_files import index_from_arrays, index_to_arrays, load_arrays, save_arrays
 from rankcast.storage.subscribers.settings import policy_to_document
 from rankcast.storage.text_files import invalid_file
 
-KIND, VERSION = "audience", 3
+KIND, VERSION = "audience", 4
 
 FILE = "audience.arrays"
 """What an audience is saved as, in its folder."""
@@ -206,6 +208,8 @@ class CompiledSubscribers:
     position: Array
     """By subscription number: the position of its name within its queue."""
     queues: CompiledQueues
+    filters: Ragged
+    """By subscription number: its filter with the bounds of its activity, as text, to be compared with others."""
     apart: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     """Subscriptions that every event matches, which are not in the index; see `takes_everything`."""
 
@@ -226,7 +230,7 @@ class CompiledSubscribers:
         left_out = set(kept_out.tolist())
         entries = [entry for entry in _entries(subscribers) if entry.number not in left_out]
         ranking = RankingTable.of(subscribers, queue.tolist())
-        return CompiledSubscribers(Index(entries), ranking, position, queues, kept_out)
+        return CompiledSubscribers(Index(entries), ranking, position, queues, _filters(subscribers), kept_out)
 
     @property
     def subscribers(self) -> int:
@@ -285,11 +289,30 @@ class CompiledSubscribers:
         return found
 
     @cached_property
-    def people(self) -> tuple[Array, Array]:
-        """The subscriber of each queue, and the first queue of each subscriber; the numbers are in the order of ids."""
-        texts = np.array(self.queues.subscriber.to_arrow(text=False).to_pylist(), object)
-        _, first, owner = np.unique(texts, return_index=True, return_inverse=True)
-        return owner.astype(np.int64), first.astype(np.int64)
+    def person(self) -> Array:
+        """By subscription number: the place of its subscriber in the order of ids."""
+        return by_id(self.queues.subscriber.texts())[self.ranking.table.queue]
+
+    @cached_property
+    def draws(self) -> Array:
+        """The number of each subscriber for the draws by chance, in the order of ids."""
+        names = sorted(set(self.queues.subscriber.texts()))
+        return np.array([subscriber_number(name) for name in names], np.uint64)
+
+    @cached_property
+    def one_by_one(self) -> RankingTable:
+        """The ranks of all subscriptions as if each were the only one of a queue of its number."""
+        nothing = np.zeros(len(self.ranking.table), np.int64)
+        table = replace(
+            self.ranking.table,
+            queue=np.arange(len(nothing)),
+            profile=nothing.astype(np.int32),
+            rank_by=np.array([MAX], np.int8),
+            half_life=np.zeros((1, 2), np.int64),
+            general_start=nothing,
+            general_end=nothing,
+        )
+        return replace(self.ranking, table=table)
 
     def save(self, folder: Path) -> None:
         """Write everything to a file in a folder."""
@@ -303,6 +326,7 @@ class CompiledSubscribers:
             **queues.subscriber.to_arrays("subscriber"),
             **queues.subscription.to_arrays("subscription"),
             **queues.name.to_arrays("name"),
+            **self.filters.to_arrays("filter"),
             **prefixed("ranks.", self.ranking.table.to_arrays()),
         }
         segments, about = index_to_arrays(self.index.snapshot)
@@ -348,6 +372,8 @@ COLUMNS: Columns = {
     "subscription": Column(np.uint8, "bytes of subscriptions"),
     "name.starts": Column(np.int64, "names", starts="bytes of names"),
     "name": Column(np.uint8, "bytes of names"),
+    "filter.starts": Column(np.int64, "subscriptions", starts="bytes of filters"),
+    "filter": Column(np.uint8, "bytes of filters"),
 }
 """What is expected of the arrays that neither the index nor the rank table brings along."""
 
@@ -357,9 +383,10 @@ def _from_arrays(saved: Container) -> CompiledSubscribers:
     policies = tuple(from_plain(plain, Policy, "policy") for plain in about.policies)
     handovers = tuple(from_plain(plain, Handover, "handover") for plain in about.handovers)
     sizes = check(KIND, arrays, COLUMNS, {"policies": len(policies), "handovers": len(handovers)})
-    texts = {name: Ragged.from_arrays(name, arrays) for name in ("subscriber", "subscription", "name")}
+    texts = {name: Ragged.from_arrays(name, arrays) for name in ("subscriber", "subscription", "name", "filter")}
     for name, column in texts.items():
         check_texts(f"{KIND}: array {name}", column.starts, column.values)
+    filters = texts.pop("filter")
     queues = CompiledQueues(
         policy=arrays["policy"],
         policies=policies,
@@ -383,6 +410,7 @@ def _from_arrays(saved: Container) -> CompiledSubscribers:
         RankingTable(table, about.numbers, about.vectors),
         arrays["position"],
         queues,
+        filters,
         arrays["apart"],
     )
 
@@ -426,6 +454,12 @@ def _entries(subscribers: Iterable[Subscriber], first: int = 0) -> Iterator[Entr
         yield Entry.of(number, subscription.filter, subscription.active_from, subscription.active_until)
 
 
+def _filters(subscribers: Iterable[Subscriber]) -> Ragged:
+    """Return the filters of the subscriptions of some subscribers, as texts."""
+    owned = (subscription for subscriber in subscribers for subscription in subscriber.subscriptions)
+    return Ragged.of_texts(format_expression(subscription.condition) for subscription in owned)
+
+
 def _apart(subscribers: Iterable[Subscriber], queue: Array) -> Array:
     """Return the subscriptions that every event matches, each the only one of its queue; none if they are few."""
     owned = ((subscriber, own) for subscriber in subscribers for own in subscriber.subscriptions)
@@ -436,15 +470,20 @@ def _apart(subscribers: Iterable[Subscriber], queue: Array) -> Array:
 
 
 def changed_audience(
-    before: CompiledSubscribers | None, changed: Mapping[SubscriberId, Sequence[Subscriber]]
+    before: CompiledSubscribers | None,
+    changed: Mapping[SubscriberId, Sequence[Subscriber]],
+    stated: Mapping[SubscriberId, Sequence[Subscriber]] | None = None,
 ) -> CompiledSubscribers:
     """Return an audience in which these subscribers are what is given, for each of their periods, or gone.
 
-    Its index is that of the audience before, which must not be used any more. Nothing is kept apart.
+    `stated` are the same without the bounds of their periods, if they have any: by these, filters are compared. The
+    index is that of the audience before, which must not be used any more. Nothing is kept apart.
     """
-    members = [member for periods in changed.values() for member in periods]
+    members, filters = (
+        [member for periods in own.values() for member in periods] for own in (changed, stated or changed)
+    )
     if before is None:
-        return CompiledSubscribers.of(members)
+        return replace(CompiledSubscribers.of(members), filters=_filters(filters))
     queues, queue, position = before.queues.with_queues_of(members)
     left = [number for number, key in enumerate(before.queues.keys) if key.subscriber in changed]
     for number in np.flatnonzero(np.isin(before.ranking.table.queue, left)).tolist():
@@ -453,7 +492,10 @@ def changed_audience(
     for entry in _entries(members, first=len(before.ranking.table)):
         before.index.add(entry)
     ranking = joined_rankings(before.ranking, RankingTable.of(members, queue.tolist()))
-    return CompiledSubscribers(before.index, ranking, np.concatenate([before.position, position]), queues)
+    position = np.concatenate([before.position, position])
+    return CompiledSubscribers(
+        before.index, ranking, position, queues, Ragged.joined([before.filters, _filters(filters)])
+    )
 
 
 def joined_rankings(first: RankingTable, other: RankingTable) -> RankingTable:

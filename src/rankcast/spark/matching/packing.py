@@ -37,10 +37,8 @@ from rankcast.spark.delivery.stage import PackedRow
 from rankcast.spark.delivery.state import MessageKind, packed_plan
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.shipping import AudienceSource
-from rankcast.spark.matching.stage import MatchedPiece, matched_pieces, without_ends
-from rankcast.spark.matching.top_subscribers import TopSubscribers
+from rankcast.spark.matching.stage import matched_pieces, without_ends
 from rankcast.spark.sources.event_reader import EventReader
-from rankcast.spark.sources.events import KEPT
 
 
 class Packed(NamedTuple):
@@ -213,7 +211,6 @@ class PackTask:
     reader: EventReader
     source: AudienceSource
     shards: int
-    top: TopSubscribers | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the packed rows of some batches."""
@@ -221,17 +218,15 @@ class PackTask:
         yield from changes_for(self.source, self.shards, version)
         reporting = task_partition() % self.shards
         gathered, events, matches, ends = _Gathered(), 0, 0, list[pa.RecordBatch]()
-        apart = self.top is None
-        given = without_ends(batches, self.reader, ends)
+        given, apart = without_ends(batches, self.reader, ends), not self.reader.chooses
         for piece in matched_pieces(given, self.reader, audience, apart=apart):
             table = piece.events.table(audience.queues.wanted_content)
-            rows = self._selected(piece, table, audience)
             known = UnfilteredRanks(piece.features, piece.events.expires)
-            gathered.add(table, rows, known, len(audience.apart) * apart)
+            gathered.add(table, piece.rows, known, len(audience.apart) * apart)
             if self.source.keeps_contents:
                 gathered.contents += piece.events.contents()
             events += len(table)
-            matches += len(rows.event)
+            matches += len(piece.rows.event)
             if apart and len(audience.apart):
                 everybody = dense_rows(table, known, audience.table_apart(0, 1))
                 matches += 0 if everybody is None else everybody.count()
@@ -247,19 +242,10 @@ class PackTask:
         if ends:
             yield from ends_for(self.shards)
 
-    def _selected(self, piece: MatchedPiece, table: EventTable, audience: CompiledSubscribers) -> RankedRows:
-        if self.top is None:
-            return piece.rows
-        own: Array | None = None
-        if self.top.k_column is not None:
-            asked = piece.batch.column(KEPT + self.top.k_column).cast(pa.int64()).fill_null(-1)
-            own = np.asarray(asked)[piece.events.rows]
-        return self.top.selected(table, piece.rows, audience, self.top.limits(own, len(table)))
-
     def _packed(
         self, gathered: _Gathered, audience: CompiledSubscribers, version: int, reporting: int
     ) -> Iterator[pa.RecordBatch]:
-        apart = gathered.joined_apart() if self.top is None and len(audience.apart) else None
+        apart = None if self.reader.chooses or not len(audience.apart) else gathered.joined_apart()
         contents = gathered.contents if self.source.keeps_contents else None
         chunks = chunks_of(
             *gathered.joined(), audience, version, self.shards, reporting, apart=apart, contents=contents

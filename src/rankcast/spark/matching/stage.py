@@ -1,8 +1,8 @@
 """The match stage: events in, one row for each event and queue that wants it out.
 
-Each task reads its Arrow batches as events, matches them with the index of its audience and ranks what matches; nothing
-is shuffled. The order of rows is that of the events and, for one event, of the queues; all matches of an event come
-from one task, together.
+Each task reads its Arrow batches as events, matches them with the index of its audience, leaves out those whom an event
+is not for (`rankcast.spark.matching.choosing`) and ranks what matches; nothing is shuffled. The order of rows is that
+of the events and, for one event, of the queues; all matches of an event come from one task, together.
 
 Cost: that of the index, plus some 0.1 microseconds per match. Batches are taken in pieces of about `MATCHES` matches,
 so that memory stays bounded however many subscriptions an event satisfies.
@@ -10,7 +10,7 @@ so that memory stays bounded however many subscriptions an event satisfies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,10 +22,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from rankcast.arrays import Array
 from rankcast.delivery.engine.contents import WantedContent
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import InvalidEventError, shown
 from rankcast.model.schema import Schema
 from rankcast.model.times import NEVER
 from rankcast.ranking.batch import Features, RankedRows, rank_batch
+from rankcast.spark.matching.choosing import chosen_matches
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.shipping import AudienceSource, source_of
 from rankcast.spark.sources.event_reader import EventBatch, EventReader
@@ -71,12 +73,14 @@ def match(
     schema: Schema | None = None,
     keep: Sequence[str] = (),
     for_delivery: bool = False,
+    advertisements: Iterable[Advertisement] = (),
 ) -> DataFrame:
     """Return who wants which event, and how much, with MATCH_SCHEMA and the columns to `keep` of the events.
 
-    Rows that are no events are left out; `rejected_rows` has them. With `for_delivery` there is what `deliver` needs
-    besides: the column `content`, for subscribers who want what they get to be diverse, and, if the events have rows
-    that say that they end, a row for them and the column `rankcast_end` in which they are true.
+    An event of a source that is advertised with a k has the matches of its k best subscribers only. Rows that are no
+    events, or not what is advertised, are left out; `rejected_rows` has them. With `for_delivery` there is what
+    `deliver` needs besides: the column `content`, for subscribers who want what they get to be diverse, and, if the
+    events have rows that say that they end, a row for them and the column `rankcast_end` in which they are true.
     """
     more = [CONTENT_FIELD] if for_delivery else []
     if for_delivery and END in events.columns:
@@ -85,15 +89,21 @@ def match(
     for name in keep:
         if name in {field.name for field in own}:
             raise InvalidEventError(f"keep: matches have a column {shown(name)} of their own; rename the event's")
-    ready, reader = prepared(events, columns, schema, keep=keep)
+    ready, reader = prepared(events, columns, schema, keep=keep, advertisements=advertisements)
     kept = [events.schema[name] for name in keep]
     task = MatchTask(reader, source_of(audience, events.sparkSession), tuple(keep), tuple(field.name for field in more))
     return ready.mapInArrow(task, T.StructType([*own, *kept]))
 
 
-def rejected_rows(events: DataFrame, *, columns: EventColumns | None = None, schema: Schema | None = None) -> DataFrame:
+def rejected_rows(
+    events: DataFrame,
+    *,
+    columns: EventColumns | None = None,
+    schema: Schema | None = None,
+    advertisements: Iterable[Advertisement] = (),
+) -> DataFrame:
     """Return the rows of a DataFrame that are no events, with the reason and the row as JSON."""
-    ready, reader = prepared(events, columns, schema)
+    ready, reader = prepared(events, columns, schema, advertisements=advertisements)
     return ready.mapInArrow(_RejectTask(reader), REJECTED_SCHEMA)
 
 
@@ -124,9 +134,10 @@ def matched_pieces(
             offsets, numbers = events.matched(audience.reader)
             if not apart:
                 offsets, numbers = audience.with_apart(offsets, numbers)
+            size = max(FEWEST_EVENTS, MATCHES * part.num_rows // max(len(numbers), part.num_rows))
+            offsets, numbers = chosen_matches(events, reader, audience, offsets, numbers)
             rows, features = rank_events(events, audience, offsets, numbers)
             yield MatchedPiece(part, events, rows, rejected, features)
-            size = max(FEWEST_EVENTS, MATCHES * part.num_rows // max(len(numbers), part.num_rows))
 
 
 def rank_events(

@@ -26,12 +26,14 @@ from rankcast.delivery.engine.contents import Contents, WantedContent, attribute
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.language.lossless import from_plain, json_bytes, to_plain
 from rankcast.matching.index import Reader
+from rankcast.model.advertisements import Admitted, Advertisement
 from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, RankcastError, shown
 from rankcast.model.events import DEFAULT_TYPE, Event, content_id
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import NEVER, format_time, microseconds
 from rankcast.ranking.batch import Features, RankingTable
+from rankcast.spark.sources.admission import Admission, Audiences
 from rankcast.spark.sources.event_values import (
     TIME,
     BatchProblems,
@@ -69,62 +71,86 @@ TYPED = "$event"
 class ColumnEvents:
     """Events as columns, by the names that filters have for them."""
 
-    def __init__(self, rows: Array, columns: Mapping[str, Any], vectors: Mapping[str, Any], carried: Any) -> None:
+    def __init__(
+        self,
+        rows: Array,
+        columns: Mapping[str, Any],
+        vectors: Mapping[str, Any],
+        carried: Any,
+        audiences: Audiences | None = None,
+    ) -> None:
         self.rows = rows
-        self._columns = dict(columns)
+        self.columns = dict(columns)
+        self.audiences = audiences
         self._vectors = dict(vectors)
         self._carried = carried
 
     def __len__(self) -> int:
-        return len(self._columns["id"])
+        return len(self.columns["id"])
+
+    def taken(self, chosen: Array) -> ColumnEvents:
+        """Return some of the events."""
+        places = pa.array(chosen)
+        columns, vectors = (
+            {name: column.take(places) for name, column in own.items()} for own in (self.columns, self._vectors)
+        )
+        carried = None if self._carried is None else self._carried.take(places)
+        audiences = None if self.audiences is None else Audiences(*(column[chosen] for column in self.audiences))
+        return ColumnEvents(self.rows[chosen], columns, vectors, carried, audiences)
+
+    def events(self) -> list[Event]:
+        """Return the events one by one."""
+        sources, ids = (self.columns[name].to_pylist() for name in ("source", "id"))
+        beside = zip(self.contents(), sources, ids, self.times.tolist(), strict=True)
+        return [event_of_content(*content) for content in beside]
 
     @cached_property
     def times(self) -> Array:
         """When they were published, in microseconds since 1970."""
-        return as_microseconds(self._columns["time"])
+        return as_microseconds(self.columns["time"])
 
     @cached_property
     def expires(self) -> Array:
         """When they expire by themselves, NEVER for those that do not."""
-        expires = self._columns.get("expirytime")
+        expires = self.columns.get("expirytime")
         return np.full(len(self), NEVER, np.int64) if expires is None else as_microseconds(expires)
 
     def table(self, wanted: WantedContent) -> EventTable:
         """Return their identities and times, what policies compare of them, and what is carried along."""
         return EventTable.of(
             self.times,
-            Ragged.from_arrow(self._columns["source"]),
-            Ragged.from_arrow(self._columns["id"]),
+            Ragged.from_arrow(self.columns["source"]),
+            Ragged.from_arrow(self.columns["id"]),
             contents=self._contents(wanted) if wanted else None,
             payload=None if self._carried is None else Ragged.from_arrow(self._carried),
         )
 
     def contents(self) -> list[bytes]:
         """Return the whole events, as bytes."""
-        return column_contents(self._columns, self._vectors)
+        return column_contents(self.columns, self._vectors)
 
     def matched(self, reader: Reader) -> tuple[Array, Array]:
         """Return (offsets, numbers): the subscriptions that event i satisfies are numbers[offsets[i]:offsets[i+1]]."""
-        return reader.match_batch(pa.RecordBatch.from_pydict(self._columns))
+        return reader.match_batch(pa.RecordBatch.from_pydict(self.columns))
 
     def features(self, ranking: RankingTable) -> Features:
         """Return what relevance functions look at."""
         numbers = {
-            name: np.asarray(self._columns[name].cast(pa.float64(), safe=False).fill_null(np.nan))
+            name: np.asarray(self.columns[name].cast(pa.float64(), safe=False).fill_null(np.nan))
             for name in ranking.numbers
-            if name in self._columns and is_number(self._columns[name].type)
+            if name in self.columns and is_number(self.columns[name].type)
         }
         vectors = {name: vector_elements(self._vectors[name]) for name in ranking.vectors if name in self._vectors}
         return Features.of(ranking, len(self), numbers, vectors)
 
     def _contents(self, wanted: WantedContent) -> tuple[Ragged, Ragged]:
         names = [
-            name for name in self._columns if name in wanted.names or (wanted.payload and name not in ENVELOPE_TYPES)
+            name for name in self.columns if name in wanted.names or (wanted.payload and name not in ENVELOPE_TYPES)
         ]
         names.sort(key=attribute_code)
         codes = np.zeros((len(self), len(names)), np.int64)
         for at, name in enumerate(names):
-            codes[:, at] = value_codes(self._columns[name])
+            codes[:, at] = value_codes(self.columns[name])
         present = codes != 0
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(present.sum(axis=1))))
         attributes = np.broadcast_to(np.array([attribute_code(name) for name in names], np.int64), codes.shape)
@@ -134,8 +160,9 @@ class ColumnEvents:
 class OpenEvents:
     """Events one by one, each with attributes of its own."""
 
-    def __init__(self, rows: Array, events: list[Event], carried: Any) -> None:
+    def __init__(self, rows: Array, events: list[Event], carried: Any, audiences: Audiences | None = None) -> None:
         self.rows = rows
+        self.audiences = audiences
         self._events = events
         self._carried = carried
 
@@ -191,7 +218,8 @@ class OpenEvents:
 
 
 EventBatch: TypeAlias = ColumnEvents | OpenEvents
-"""Events that all have an identity and a time; `rows` are the rows of the batch that they are."""
+"""Events that all have an identity and a time; `rows` are the rows of the batch that they are, and `audiences` says
+whom they are for where that may be said."""
 
 
 class Leaf(NamedTuple):
@@ -220,6 +248,14 @@ class EventReader:
     schema: Schema | None
     carried: str | None
     arrival: str | None = None
+    advertisements: tuple[Advertisement, ...] = ()
+    k_column: str | None = None
+    advertisement_column: str | None = None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether some events may be for their k best subscribers only."""
+        return any(advertisement.k is not None for advertisement in self.advertisements)
 
     def named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch that comes from Spark with the names that its columns had."""
@@ -236,7 +272,12 @@ class EventReader:
             found = self._columns(batch, problems)
         return found, problems.rejected()
 
-    def _columns(self, batch: pa.RecordBatch, problems: RowProblems) -> ColumnEvents:
+    def _admission(self, batch: pa.RecordBatch) -> Admission | None:
+        if not self.advertisements and self.k_column is None and self.advertisement_column is None:
+            return None
+        return Admission(self.advertisements, batch, self.k_column, self.advertisement_column)
+
+    def _columns(self, batch: pa.RecordBatch, problems: RowProblems) -> EventBatch:
         columns = self._envelope(batch, problems)
         vectors, plain = {}, {}
         for leaf in self.leaves:
@@ -254,12 +295,28 @@ class EventReader:
             for name in sorted(self.schema.required):
                 problems.note(is_missing(columns.get(name), len(batch)), f"required attribute missing: {name}")
         carried = None if self.carried is None else batch.column(self.carried)
+        found = ColumnEvents(np.arange(len(batch)), columns, vectors, carried)
         if problems.reasons:
-            good = pa.array(problems.good)
-            columns = {name: column.take(good) for name, column in columns.items()}
-            vectors = {name: column.take(good) for name, column in vectors.items()}
-            carried = None if carried is None else carried.take(good)
-        return ColumnEvents(problems.good, columns, vectors, carried)
+            found = found.taken(problems.good)
+        admission = self._admission(batch)
+        return found if admission is None else self._admitted(found, admission, batch, problems)
+
+    def _admitted(
+        self, found: ColumnEvents, admission: Admission, batch: pa.RecordBatch, problems: RowProblems
+    ) -> EventBatch:
+        if admission.converts(found.columns):
+            return self._opened(batch, problems, zip(found.rows.tolist(), found.events(), strict=True))
+        found.audiences, unclear = admission.of_columns(found.columns, found.rows)
+        if not len(unclear):
+            return found
+        some = found.taken(unclear)
+        for at, row, event in zip(unclear.tolist(), some.rows.tolist(), some.events(), strict=True):
+            try:
+                decided = admission.audiences([admission.admit(row, event)])
+                found.audiences.advertisement[at], found.audiences.k[at] = decided.advertisement[0], decided.k[0]
+            except RankcastError as error:
+                problems.add(row, str(error))
+        return found.taken(np.flatnonzero(np.isin(found.rows, problems.good)))
 
     def _stamped(self, times: Any, batch: pa.RecordBatch, problems: RowProblems) -> Any:
         """Return publication times: their own or, lacking one, that of their arrival."""
@@ -355,6 +412,7 @@ class EventReader:
     def _opened(self, batch: pa.RecordBatch, problems: RowProblems, found: Iterator[tuple[int, Event]]) -> OpenEvents:
         events: list[Event] = []
         rows: list[int] = []
+        admission, admitted = self._admission(batch), list[Admitted]()
         arrivals = self._arrivals(batch)
         for row, event in found:
             if row in problems.reasons:
@@ -366,12 +424,17 @@ class EventReader:
                 problems.add(row, "time: missing; every event needs one")
                 continue
             try:
-                events.append(event if self.schema is None else event.conformed(self.schema))
+                own = event if self.schema is None else event.conformed(self.schema)
+                if admission is not None:
+                    admitted.append(admission.admit(row, own))
+                    own = admitted[-1].event
+                events.append(own)
                 rows.append(row)
             except RankcastError as error:
                 problems.add(row, str(error))
         carried = None if self.carried is None else batch.column(self.carried).take(pa.array(rows, pa.int64()))
-        return OpenEvents(np.array(rows, np.int64), events, carried)
+        audiences = None if admission is None else admission.audiences(admitted)
+        return OpenEvents(np.array(rows, np.int64), events, carried, audiences)
 
 
 def _with_content_ids(columns: Mapping[str, Any], payload: Mapping[str, Any]) -> Any:

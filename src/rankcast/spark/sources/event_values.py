@@ -112,7 +112,7 @@ def as_times(name: str, column: Any, problems: RowProblems) -> Any:
 def conformed_column(name: str, column: Any, schema: Schema | None, problems: RowProblems) -> Any:
     """Return a column in its declared type; note the rows that cannot be."""
     declared = None if schema is None else schema.attributes.get(name)
-    if declared is None or pa.types.is_null(column.type) or _IS_OF[declared](column.type):
+    if declared is None or is_declared(column, declared):
         return column
     alone = Schema({name: declared})
     found: list[Value | None] = []
@@ -132,6 +132,11 @@ _IS_OF: Mapping[ValueType, Callable[[pa.DataType], bool]] = {
     ValueType.STRING: is_text,
     ValueType.TIME: pa.types.is_timestamp,
 }
+
+
+def is_declared(column: Any, declared: ValueType) -> bool:
+    """Whether all values of a column are of a declared type."""
+    return bool(pa.types.is_null(column.type) or _IS_OF[declared](column.type))
 
 
 def payload_key(name: str) -> str:

@@ -17,13 +17,16 @@ its content, and one without a time has that of its arrival: in a stream its mic
 Columns whose names begin with `rankcast_` are the pipeline's own: those of `rankcast.spark.sources.event_values`, and
 END.
 
-A row that is no event (broken JSON, a time after the year 9999, not the declared type of the schema) is rejected with
-the reason and the row as JSON. It never stops anything.
+What an event asks for is no attribute: `k` names a column with the number of subscribers that it is for, if that is
+less than is advertised, and `advertisement` one with the advertisement that it belongs to, if its source has several.
+
+A row that is no event (broken JSON, a time after the year 9999, not the declared type of the schema, not what its
+source advertises) is rejected with the reason and the row as JSON. It never stops anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -32,6 +35,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
 from pyspark.sql import types as T  # noqa: N812
 
+from rankcast.model.advertisements import Advertisement, Advertisements
 from rankcast.model.errors import InvalidEventError, shown
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.spark.sources.event_reader import EventReader, Leaf
@@ -42,7 +46,8 @@ DEFAULT_SOURCE = "/events"
 
 _TEXTS = (T.StringType, T.VarcharType, T.CharType)
 _TIMES = (T.TimestampType, T.TimestampNTZType, T.DateType, *_TEXTS)
-_NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType)
+_WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_NUMBERS = (*_WHOLE, T.FloatType, T.DoubleType, T.DecimalType)
 _ATTRIBUTES = (T.BooleanType, *_NUMBERS, *_TIMES)
 
 _PLACES = ("id", "source", "time", "expirytime")
@@ -60,6 +65,8 @@ class EventColumns:
     payload: str | None = None
     document: str | None = None
     default_source: str = DEFAULT_SOURCE
+    k: str | None = None
+    advertisement: str | None = None
 
     def __post_init__(self) -> None:
         if self.payload is not None and self.document is not None:
@@ -81,13 +88,16 @@ def prepared(
     carry: Sequence[str] = (),
     keep: Sequence[str] = (),
     now: datetime | None = None,
+    advertisements: Iterable[Advertisement] = (),
 ) -> tuple[DataFrame, EventReader]:
     """Return the events as the reader takes them, and the reader; raise InvalidEventError for a DataFrame without any.
 
     `carry` names columns that notifications get beside the event's identity; they travel as one JSON text.
     Those to `keep` stay beside the others, under names that begin with KEPT. `now` is when events of a static DataFrame
-    arrived that have no time: the time of the call, unless told.
+    arrived that have no time: the time of the call, unless told. `advertisements` say which events are admitted, and
+    whom they are for; events of other sources are for everybody.
     """
+    advertised = Advertisements(advertisements).under(schema).all
     columns = columns or EventColumns()
     found = {field.name: field.dataType for field in events.schema.fields}
     if len(found) < len(events.columns):
@@ -98,6 +108,14 @@ def prepared(
             _check_there(found, name, role)
     projected = _document_columns(found, columns) if columns.document else _event_columns(found, columns)
     leaves = () if columns.document else tuple(_leaves(found, columns, [name for name, _ in projected]))
+    for role, asked, kinds in (("k", columns.k, _WHOLE), ("advertisement", columns.advertisement, _TEXTS)):
+        if asked is not None:
+            _check_there(found, asked, role)
+            if not isinstance(found[asked], kinds):
+                expected = "a whole number" if kinds is _WHOLE else "a string"
+                message = f"{role}: the column {shown(asked)} is {found[asked].simpleString()}; expected {expected}"
+                raise InvalidEventError(message)
+            projected.append((asked, F.col(f"`{asked}`")))
     projected += [(name, F.col(f"`{name}`")) for name in _MARKS if name in found]
     projected += [(KEPT + name, F.col(f"`{name}`")) for name in keep]
     if ARRIVAL not in found:
@@ -115,6 +133,9 @@ def prepared(
         schema=schema,
         carried=CARRIED if carry else None,
         arrival=ARRIVAL,
+        advertisements=advertised,
+        k_column=columns.k,
+        advertisement_column=columns.advertisement,
     )
     # Spark hands columns to Python by names that must have no dots; the reader knows what they are really called.
     return events.select(*[column.alias(f"c{at}") for at, (_, column) in enumerate(projected)]), reader
@@ -183,7 +204,7 @@ def _event_columns(found: dict[str, T.DataType], columns: EventColumns) -> list[
     for name, kind in found.items():
         if name == columns.payload:
             projected.append((name, _json_text(name, kind, "payload")))
-        elif name not in _MARKS and _is_usable(kind):
+        elif name not in (*_MARKS, columns.k, columns.advertisement) and _is_usable(kind):
             projected.append((name, F.col(f"`{name}`")))
     if columns.payload is not None:
         _check_there(found, columns.payload, "payload")
@@ -196,7 +217,7 @@ def _check_place(place: str, name: str, found: dict[str, T.DataType]) -> None:
     kind = found[name]
     allowed: tuple[type[T.DataType], ...] = _TIMES if place in ("time", "expirytime") else _TEXTS
     if place == "id":
-        allowed = (*_TEXTS, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+        allowed = (*_TEXTS, *_WHOLE)
     if not isinstance(kind, (*allowed, T.NullType)):
         expected = "a timestamp" if allowed is _TIMES else "a string or a whole number" if place == "id" else "a string"
         raise InvalidEventError(

@@ -35,7 +35,7 @@ from msgspec import structs
 from rankcast.delivery.stream.handovers import PLAIN, Handover
 from rankcast.model.errors import InvalidFileError
 from rankcast.model.schema import Schema
-from rankcast.model.subscriptions import Subscriber, SubscriberId
+from rankcast.model.subscriptions import SubscriberId
 from rankcast.model.times import NEVER, format_time
 from rankcast.spark.delivery.rerank import changes_ranks, ranking_text
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers, changed_audience
@@ -162,9 +162,10 @@ class Versions:
             state.mark = about.mark
             return state
         timelines = {name: line for name, line in after.items() if line}
-        members = {name: self._members(after[name]) for name in changed}
+        stated_ones = {name: [self._reader.subscriber(period.document) for period in after[name]] for name in changed}
+        members = {name: list(map(within, own, after[name])) for name, own in stated_ones.items()}
         self._state = None  # used up: should anything fail from here on, the version before is loaded again
-        audience = changed_audience(None if state is None else state.audience, members)
+        audience = changed_audience(None if state is None else state.audience, members, stated_ones)
         about = structs.replace(
             about,
             number=1 + max(self.folder.numbers(), default=0),
@@ -176,9 +177,6 @@ class Versions:
         self._tell(about, len(changed))
         self._state = _State(about.number, about.mark, timelines, audience)
         return self._state
-
-    def _members(self, timeline: Timeline) -> list[Subscriber]:
-        return [within(self._reader.subscriber(period.document), period) for period in timeline]
 
     def _changes(
         self, timelines: Mapping[SubscriberId, Timeline], frontier: int, audience: CompiledSubscribers

@@ -112,7 +112,7 @@ def loads_subscribers(
     >>> print(*loads_subscribers(text).problems)
     <text>:2: subscriber 'ana', subscription '1', rank: 7 is not a number from 0 to 1
     """
-    return _read_subscribers(parse_document(text, format, file))
+    return _read_subscribers(parse_document(text, format, file, keep_unusable=True))
 
 
 def subscribers_from_document(document: Any, *, file: str = "<document>") -> SubscriberFile:
@@ -333,9 +333,9 @@ def _second(subscriptions: Iterable[Subscription]) -> int:
 
 
 def load_advertisements(path: str | os.PathLike[str] | None, known: SubscriberFile) -> Advertisements:
-    """Return what a subscriber file advertises, and what a file of its own does."""
+    """Return what a subscriber file advertises, and what a file of its own does, under the subscribers' schema."""
     found = () if path is None else load_subscribers(path).advertisements
-    return Advertisements((*known.advertisements, *found))
+    return Advertisements((*known.advertisements, *found)).under(known.schema)
 
 
 def admitted(items: Iterable[Event | Problem], advertisements: Advertisements, file: str) -> Iterator[Event | Problem]:

@@ -19,6 +19,7 @@ from rankcast.model.policies import (
     ALL_MATCHES,
     AT_ONCE,
     AllMatches,
+    Bounded,
     Cap,
     Continuous,
     Digest,
@@ -56,11 +57,13 @@ def policy_from_document(entry: Mapping[str, Any]) -> Policy:
     return _POLICIES[entry["policy"]](**settings)
 
 
-def _read_setting(name: str, value: Any) -> int | Period | Diversity | TieRule | tuple[Cap, ...]:
+def _read_setting(name: str, value: Any) -> int | Period | Diversity | TieRule | Bounded | tuple[Cap, ...]:
     if name == "diversity":
         return Diversity(**value)
     if name == "ties":
         return TieRule(value)
+    if name == "queue":
+        return Bounded(value["bounded"])
     if name == "at_most":
         return tuple(map(_cap_from_document, value if isinstance(value, list) else [value]))
     if isinstance(value, Mapping):
@@ -76,11 +79,13 @@ def policy_to_document(policy: Policy) -> dict[str, Any] | None:
     return entry | {name: _write_setting(value) for name, value in stated_settings(policy)}
 
 
-def _write_setting(value: int | str | Period | Diversity | tuple[Cap, ...]) -> Any:
+def _write_setting(value: int | str | Period | Diversity | Bounded | tuple[Cap, ...]) -> Any:
     if isinstance(value, Every):
         return period_to_document(value)
     if isinstance(value, Diversity):
         return {"sigma": value.sigma, **({"weights": dict(value.weights)} if value.weights else {})}
+    if isinstance(value, Bounded):
+        return {"bounded": value.sigma}
     if isinstance(value, tuple):
         caps = [_cap_to_document(cap) for cap in value]
         return caps if len(caps) > 1 else caps[0]

@@ -15,6 +15,8 @@ expire, an event outstays another if it is newer and expires no sooner; there th
 counted. Cost: O(n log k) for n events held; O(n) for each event that is needed in a window of events of which some
 expire.
 
+**A bounded queue** lists all that it holds, up to as many as it may, so the worst is the last one listed.
+
 **Calendars.** Behind its named words `counters` has the ends of the periods in which the call's events arrive, of each
 calendar ascending: first where those of each calendar begin in it, and where the last ones end, then the ends. The end
 of the period that an instant lies in is the first one after it, or the last one there is.
@@ -35,7 +37,18 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import borrowing_inlined, compiled
 from rankcast.compiling.intrinsics import move_words
-from rankcast.delivery.engine.layout import CONTINUOUS, GONE, HELD, LINE, PERIODIC, SLIDING, SLOT, TIME_WINDOW
+from rankcast.delivery.engine.layout import (
+    CONTINUOUS,
+    COUNT_WINDOW,
+    GONE,
+    HELD,
+    LINE,
+    LONGEST,
+    PERIODIC,
+    SLIDING,
+    SLOT,
+    TIME_WINDOW,
+)
 from rankcast.model.times import NEVER
 
 DONE, FOUND_FULL, ARENA_FULL = range(3)
@@ -70,13 +83,25 @@ def fill_slot(arena: Array, slot: int, arrival: Arrival, last: int) -> None:
 
 
 @borrowing_inlined
+def number_of(word: int) -> int:
+    """Return the number of an event, delivered or not."""
+    return word if word >= 0 else ~word
+
+
+@borrowing_inlined
 def comes_before(arena: Array, slot: int, arrival: Arrival) -> bool:
-    """Whether the event of a slot, which was not delivered by a window, comes before one that arrives."""
+    """Whether the event of a slot comes before one that arrives."""
     if arena[slot + HELD.score] != arrival.score:
         return bool(arena[slot + HELD.score] > arrival.score)
     if arena[slot + HELD.time] != arrival.time:
         return bool(arena[slot + HELD.time] > arrival.time)
-    return bool(arena[slot + HELD.event] < arrival.event)
+    return bool(number_of(arena[slot + HELD.event]) < arrival.event)
+
+
+@borrowing_inlined
+def is_bounded(queues: Array, queue: int) -> bool:
+    """Whether a queue is a bounded one."""
+    return bool(queues[queue, LINE.kind] == COUNT_WINDOW and queues[queue, LINE.span] != LONGEST)
 
 
 @borrowing_inlined
@@ -86,7 +111,8 @@ def listed_at_most(queues: Array, queue: int) -> int:
         return 0
     if queues[queue, LINE.kind] == PERIODIC or queues[queue, LINE.setting]:
         return int(queues[queue, LINE.k])
-    return int(min(queues[queue, LINE.window], 2 * queues[queue, LINE.k]))
+    most = queues[queue, LINE.span] if is_bounded(queues, queue) else 2 * queues[queue, LINE.k]
+    return int(min(queues[queue, LINE.window], most))
 
 
 @borrowing_inlined
@@ -101,12 +127,6 @@ def list_of(queues: Array, queue: int) -> tuple[int, int]:
     capacity = queues[queue, LINE.capacity]
     scores = queues[queue, LINE.start] + SLOT * capacity
     return scores, scores + min(capacity, listed_at_most(queues, queue))
-
-
-@borrowing_inlined
-def number_of(word: int) -> int:
-    """Return the number of an event, delivered or not."""
-    return word if word >= 0 else ~word
 
 
 @borrowing_inlined
@@ -354,11 +374,14 @@ def _mark_needed(queues: Array, arena: Array, queue: int, first: int, marks: Arr
 
 @compiled
 def drop_unneeded(queues: Array, arena: Array, queue: int) -> None:
-    """Drop what a window does not need, all of which stays where it diversifies; put the rest into its first slots."""
+    """Drop what a window does not need; put the rest into its first slots.
+
+    Where a window diversifies, and in a bounded queue, all that is held stays.
+    """
     start, head = queues[queue, LINE.start], queues[queue, LINE.head]
     count, first = queues[queue, LINE.size], start + SLOT * head
     marks = np.zeros(count, np.int64)
-    if queues[queue, LINE.setting]:
+    if queues[queue, LINE.setting] or is_bounded(queues, queue):
         marks[:] = 1
     else:
         _mark_needed(queues, arena, queue, first, marks)

@@ -19,7 +19,8 @@ the order in which it came, as all does that does not expire, costs O(1).
 An event has left a window of so many events when as many have entered after it: arrival numbers tell. In a sliding
 window an event that expires frees its place, so those before it count as one newer; in top-k windows it does not. With
 diversity the list has what was selected; `diverse` keeps it, around the steps that are made here. NEXT is a lower bound
-of the instants at which an event leaves by itself, exact after every search for such events.
+of the instants at which an event leaves by itself, exact after every search for such events. A bounded queue that is
+full turns away what is worse than all that it holds by one comparison, and drops the worst for what is better, O(l).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from rankcast.delivery.engine.kernels.held import (
     fill_slot,
     has_room,
     has_slot,
+    is_bounded,
     leaves,
     list_of,
     rebuild_top,
@@ -268,7 +270,7 @@ def evaluate(queues: Array, arena: Array, found: Array, counters: Array, queue: 
 def admit_to_count_window(
     queues: Array, arena: Array, found: Array, counters: Array, queue: int, arrival: Arrival, now: int
 ) -> int:
-    """Let expired events leave, then the new one enter, then those leave that are no longer among the most recent."""
+    """Let expired events leave, then those that are no longer among the most recent, then the new one enter."""
     if not has_room(found, counters, min(queues[queue, LINE.k], queues[queue, LINE.size] + 1)):
         return FOUND_FULL
     if not has_slot(queues, arena, counters, queue):
@@ -280,8 +282,27 @@ def admit_to_count_window(
     while queues[queue, LINE.size] and arena[slot + HELD.arrival] < oldest:
         _leave(queues, arena, queue, 0)
         slot += SLOT
-    _enter(queues, arena, queue, arrival)
+    if is_bounded(queues, queue) and not _is_better_than_worst(queues, arena, queue, arrival):
+        queues[queue, LINE.entered] += 1
+    else:
+        _enter(queues, arena, queue, arrival)
     return DONE
+
+
+@borrowing_inlined
+def _is_better_than_worst(queues: Array, arena: Array, queue: int, arrival: Arrival) -> bool:
+    """Whether a bounded queue has room for an event, or one that is worse; that one is dropped."""
+    size = queues[queue, LINE.size]
+    if size < queues[queue, LINE.span]:
+        return True
+    if queues[queue, LINE.top] < size:
+        rebuild_top(queues, arena, queue)
+    _, places = list_of(queues, queue)
+    worst = arena[places + size - 1] >> 1
+    if comes_before(arena, queues[queue, LINE.start] + SLOT * worst, arrival):
+        return False
+    _leave(queues, arena, queue, worst - queues[queue, LINE.head])
+    return True
 
 
 @borrowing_inlined
