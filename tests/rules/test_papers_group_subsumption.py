@@ -6,19 +6,16 @@
 import numpy as np
 import pytest
 
-from rankcast.covering import (
-    ActiveSet,
-    Checking,
+from rankcast.covering.group.conflicts import (
     ConflictTable,
     CoverReason,
-    GroupStrategy,
-    Union,
     covering_row,
     exact_cover,
     has_open_part,
     minimised_cover_set,
     random_cover,
 )
+from rankcast.covering.group.cover import ActiveSet, Checking, GroupStrategy, Union
 from rankcast.language.parser import parse_filter
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType

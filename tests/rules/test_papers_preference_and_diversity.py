@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 import rankcast as rc
-from rankcast.covering import Poset
-from rankcast.overlay.routing.broker_choice import best_broker, fit
+from rankcast.covering.topk.poset import Poset
+from rankcast.overlay.broker_choice import best_broker, fit
 from rankcast.ranking.diversity import diverse_best, list_diversity, most_diverse
 from rankcast.testing.conformance import Case, check
 from rule_builders import deliveries, holds

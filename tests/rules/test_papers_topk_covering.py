@@ -6,7 +6,9 @@ Figure 5 is `rankcast study covering-top-k`, whose tests are in the lab.
 import pytest
 
 import rankcast as rc
-from rankcast.covering import Cover, CoverSet, Poset, Ranking
+from rankcast.covering.topk.cover_set import Cover, CoverSet
+from rankcast.covering.topk.order import Ranking
+from rankcast.covering.topk.poset import Poset
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.overlay.broker import Settings
 from rankcast.overlay.messages import Advertise
