@@ -152,12 +152,12 @@ BERLIN = "Europe/Berlin"
 
 def one_cap() -> Any:
     """Return a policy with a cap that follows a calendar."""
-    return rc.Sliding(5, 100, at_most=rc.Cap(5, rc.Every("day", at="08:00", zone=BERLIN)))
+    return rc.Sliding(5, 100, at_most=(rc.Cap(5, rc.Every("day", at="08:00", zone=BERLIN)),))
 
 
 def two_caps() -> Any:
     """Return a policy with two caps, one of which counts by seller."""
-    return rc.Sliding(5, 100, at_most=[rc.Cap(5, rc.Every("day")), rc.Cap(1, rc.Every("week"), per="seller")])
+    return rc.Sliding(5, 100, at_most=(rc.Cap(5, rc.Every("day")), rc.Cap(1, rc.Every("week"), per="seller")))
 
 
 def best_ten(scale: float, _: Path) -> Once:
