@@ -1,6 +1,8 @@
 """What a subscriber would have got of past events: just what a hub delivers to it, in whatever order they are told."""
 
+from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from msgspec import structs
 
 import rankcast as rc
 from hub_builders import at, flat
+from rankcast.hub import estimate
 from rankcast.hub.estimate import AS_IT_IS, estimates, variants_of
 from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
 from rankcast.testing.strategies import attributes, subscribers
@@ -22,14 +25,18 @@ def pasts(draw):
 
 
 @settings(max_examples=150)
-@given(subscribers(), pasts(), st.randoms(use_true_random=False))
-def test_an_estimate_is_what_a_hub_would_have_delivered(wanted, past, order):
+@given(subscribers(), pasts(), st.randoms(use_true_random=False), st.booleans(), st.integers(0, 3))
+def test_an_estimate_is_what_a_hub_would_have_delivered(wanted, past, order, many, repeated):
+    """Also where those that nobody wants are left out, as of many events, and where some are there twice."""
+    again = [replace(event, time=event.time + timedelta(seconds=1)) for event in past[:repeated]]
+    past = [*past, *again]
     ordered = sorted(past, key=lambda event: (event.time, *event.identity))
     matched = []
     hub = rc.Hub([structs.replace(wanted, notify=rc.AtOnce(), muted_until=None)], on_match=matched.append)
     notes = [note for event in ordered for note in hub.publish(event, event.time)] + hub.finish()
     order.shuffle(past)
-    (found,) = estimates(past, {AS_IT_IS: wanted})
+    with patch.multiple(estimate, FEWEST=0 if many else 5_000, CHUNK=5):
+        (found,) = estimates(past, {AS_IT_IS: wanted})
     assert (found.delivered, found.matched) == (len(notes), len({match.event.identity for match in matched}))
     assert found.capped == sum(withheld.capped for withheld in hub.withheld.values())
     ranks = [note.rank for note in notes]
@@ -98,3 +105,13 @@ def test_caps_are_counted_and_tried_and_left_out():
         ("without caps", 8, 0),
         ("at most 1 every 7d per landlord", 2, 6),
     ]
+
+
+def test_many_events_are_estimated_as_few_are_and_the_refused_reported_once():
+    """Beyond so many, what nobody wants is left out; mixed types and repetitions make no difference."""
+    past = [{"id": str(one), "time": at(one), "rent": one % 1_000} for one in range(6_000)]
+    odd = [{"rent": "700", "time": at(7)}, {"rent": object()}, past[0]]
+    for more in ([], odd[:2], odd):
+        found = renter().estimate([*past, *more], "ana", k=[1])
+        assert {row.variant: row.matched for row in found.estimates[:2]} == {"as it is": 5_400, "k = 1": 5_400}
+        assert [one.index for one in found.rejected] == [6_001] * bool(more)

@@ -111,18 +111,6 @@ def test_a_replay_passes_its_own_now(hub):
     assert (note.time, note.event.time) == (later, later)
 
 
-def test_update_changes_what_is_given_and_keeps_the_window(hub):
-    hub.subscribe("ana", {"x = 2": 1.0, "x = 1": 0.5}, deliver=Sliding(k=1, window=3))
-    hub.publish(flat(1, x=2))
-    hub.publish(flat(2, x=1))
-    after = hub.update("ana", deliver=Sliding(k=2, window=3))
-    assert [subscription.rank for subscription in after.subscriptions] == [1.0, 0.5]
-    assert got(hub.publish(flat(3, x=0))) == []
-    assert got(hub.publish(flat(4, x=1))) == [("ana", "2", 0.5)]
-    hub.update("ana", subscriptions="x = 9", rank_by="min")
-    assert got(hub.publish(flat(5, x=9))) == [("ana", "5", 1.0)]
-
-
 def test_a_failed_update_changes_nothing(hub):
     hub.subscribe("ana", "x = 1", deliver=Continuous(1))
     before = hub.subscribers

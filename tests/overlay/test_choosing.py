@@ -18,7 +18,7 @@ from rankcast.model.errors import InvalidValueError
 from rankcast.model.events import Event
 from rankcast.model.relevance import Closeness, Target
 from rankcast.model.subscriptions import SubscriptionKey
-from rankcast.overlay.broker_choice import Fit, best_broker, fit
+from rankcast.overlay.broker_choice import best_broker, fit
 from rankcast.overlay.messages import Interest, ScoreCount
 from rankcast.overlay.routing.audiences import best_scores, chance, choose, levels, members, quotas, shares
 from rankcast.overlay.routing.interests import Record
@@ -143,15 +143,6 @@ def poset(*texts):
 
 def filters(*texts):
     return [parse_filter(text) for text in texts]
-
-
-def test_a_newcomer_joins_where_it_adds_no_root():
-    comedies = poset("genre = 'comedy'", "genre = 'comedy' and length > 100")
-    dramas = poset("genre = 'drama'")
-    wanted = filters("genre = 'comedy' and length > 120")
-    assert best_broker({"dramas": dramas, "comedies": comedies}, wanted) == "comedies"
-    assert fit(comedies, wanted) == Fit(0, 2, 0)
-    assert fit(dramas, wanted) == Fit(1, 1, 0)
 
 
 def test_of_equal_roots_the_smaller_poset_then_the_one_of_which_more_is_covered():

@@ -221,16 +221,6 @@ class TestRule5Subscriptions:
         seen = {time: matches(wanted, event("1", time=time, x=1)) for time in (9, 10, 19, 20)}
         assert seen == {9: False, 10: True, 19: True, 20: False}
 
-    def test_the_hub_obeys_activation_and_end(self):
-        hub = rc.Hub()
-        hub.add(
-            rc.Subscriber(
-                "ana", (rc.Subscription("s", rc.parse_filter("x = 1"), active_from=at(10), active_until=at(20)),)
-            )
-        )
-        found = [time for time in (9, 10, 19, 20) if hub.publish(event(str(time), time=time, x=1), now=at(time))]
-        assert found == [10, 19]
-
     def test_all_subscriptions_of_a_subscriber_compete_for_one_policy(self):
         hub = rc.Hub()
         hub.subscribe("ana", {"x = 1": 0.9, "y = 1": 0.5}, deliver=rc.Sliding(k=1, window=10))

@@ -56,9 +56,6 @@ class TestRule1PreferenceRanks:
         ranks = preference_ranks(subscriber([DRAMA] * 4, priorities=tuple(conditions)))
         assert ranks == {"a": 1, "b": 1 / 2, "c": 1 / 2, "d": 1 / 3}
 
-    def test_the_level_is_that_of_the_longest_chain_above(self):
-        assert winnow("abc", [Priority("a", "b"), Priority("b", "c"), Priority("a", "c")]) == [["a"], ["b"], ["c"]]
-
     def test_subscriptions_named_in_no_condition_are_level_1(self):
         assert winnow(["a", "b", "c"], [Priority("a", "b")]) == [["a", "c"], ["b"]]
 
@@ -93,12 +90,6 @@ class TestRule2EventRanks:
 
     def test_max_is_the_default(self):
         assert Preferences.of(subscriber({DRAMA: 0.9, BURTON: 0.8})).event_rank(["a", "b"]) == 0.9
-
-    def test_most_specific_drops_what_strictly_covers_another_match(self):
-        """The thesis's film: drama 0.9, drama by Burton 0.8; the more specific wish says 0.8."""
-        ana = subscriber({DRAMA: 0.9, BURTON: 0.8}, most_specific=True)
-        assert Preferences.of(ana).event_rank(["a", "b"]) == 0.8
-        assert Preferences.of(ana).event_rank(["a"]) == 0.9
 
     def test_f_is_applied_to_all_of_the_most_specific_ones(self):
         ana = subscriber({DRAMA: 1.0, BURTON: 0.8, "year > 2000": 0.4}, most_specific=True, rank_by=RankBy.MEAN)

@@ -33,6 +33,17 @@ def test_a_start_is_required_to_be_quick_whatever_it_was_before():
     assert row_of("start-warm", {"now": [4.1], "before": [9.0]}).holds is False
 
 
+def test_what_older_versions_lack_is_held_against_the_same_run():
+    assert row_of("best-ten", {"now": [21.0, 19.0, 19.5]}).holds is True
+    assert row_of("publish-cap", {"now": [1.7]}).holds is False
+    assert {name for name, case in CASES.items() if case.new} == {
+        "publish-cap",
+        "publish-caps",
+        "publish-calendar",
+        "best-ten",
+    }
+
+
 def test_memory_is_measured_by_name_only_and_held_against_its_bound():
     row = row_of("memory-topkw", {"now": [7000.0]})
     assert (row.now, row.unit, row.required, row.holds) == (7000.0, "bytes", "at most 10000", True)

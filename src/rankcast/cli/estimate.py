@@ -49,7 +49,7 @@ def estimate_subscriber(
         past = list(arrivals.stamped(problems.set_aside(bar.over(read_events(events, loaded.schema)))))
     for warning in arrivals.warning(events):
         problems.add(warning)
-    with progress("publishing", total=len(past), quiet=as_json) as bar:
+    with progress("publishing", quiet=as_json) as bar:
         found = estimates(past, variants, bar.over)
     problems.close()
     if as_json:

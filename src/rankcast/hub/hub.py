@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 import operator
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -610,16 +610,10 @@ class Hub:
         with self._lock:
             known = subscriber if isinstance(subscriber, Subscriber) else self._state(subscriber).subscriber
             now, number = max(self._now(None), self._core.latest), self._core.next_id
-        past: list[Event] = []
-        rejected: list[RejectedEvent] = []
-        for index, event in enumerate(events):
-            try:
-                past.append(self._event(event, now, number + index)[0])
-            except InvalidEventError as error:
-                rejected.append(RejectedEvent(index, error))
+        past = _PastEvents(list(events), lambda event, index: self._event(event, now, number + index)[0])
         only = {text: parse_filter(text, self._schema) for text in filters}
         caps = {format_cap(cap): cap for cap in at_most}
-        return Estimated(estimates(past, variants_of(self._under_schema(known), k, only, caps)), tuple(rejected))
+        return Estimated(estimates(past, variants_of(self._under_schema(known), k, only, caps)), tuple(past.rejected))
 
     def _execute(self, *commands: Command) -> CommandResult:
         """Write commands down, if there is a journal, and apply them."""
@@ -784,3 +778,24 @@ class Hub:
         else:
             raise InvalidEventError(f"{shown(event)} is not an event; expected an Event or a mapping of attributes")
         return made if self._schema is None else made.conformed(self._schema), next_id
+
+
+class _PastEvents:
+    """Events that are made each time they are gone through, so that none has to be kept; the refused are `rejected`."""
+
+    def __init__(
+        self, given: Sequence[Event | Mapping[str, Any]], make: Callable[[Event | Mapping[str, Any], int], Event]
+    ) -> None:
+        self.rejected: list[RejectedEvent] = []
+        self._given = given
+        self._make = make
+
+    def __iter__(self) -> Iterator[Event]:
+        self.rejected = []
+        for index, event in enumerate(self._given):
+            try:
+                made = self._make(event, index)
+            except InvalidEventError as error:
+                self.rejected.append(RejectedEvent(index, error))
+            else:
+                yield made

@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, NoReturn
 
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
@@ -54,11 +55,22 @@ def strict_json(text: str | bytes, unusable: Callable[[str], Any] = refuse_numbe
     What stands for a number that float64 does not have is made by `unusable`.
     """
 
+    if isinstance(text, str) and not text.startswith("\ufeff"):
+        return _decoder(unusable).decode(text)
+    return json.loads(text, **_rules(unusable))
+
+
+def _rules(unusable: Callable[[str], Any]) -> dict[str, Any]:
     def number(text: str) -> Any:
         value = float(text)
         return unusable(text) if math.isinf(value) else value
 
-    return json.loads(text, parse_constant=unusable, parse_float=number, parse_int=_int, object_pairs_hook=_object)
+    return {"parse_constant": unusable, "parse_float": number, "parse_int": _int, "object_pairs_hook": _object}
+
+
+@cache
+def _decoder(unusable: Callable[[str], Any]) -> json.JSONDecoder:
+    return json.JSONDecoder(**_rules(unusable))
 
 
 def _int(text: str) -> int:

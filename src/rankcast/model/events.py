@@ -193,16 +193,22 @@ _STATED = ("type", "time", "expires", "subject", "datacontenttype", "dataschema"
 _new_tuple = tuple.__new__
 
 
-def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datetime | None) -> Event | None:
-    """Return the event of a payload of plain names and values, as most are, at a third of the cost; None for another.
+def _plain_event(attributes: Mapping[str, Any], name: str, source: str, time: datetime | None) -> Event | None:
+    """Return the event of plain names and values, as most are, at a third of the cost; None for another.
 
     It is what `Event` would make of the same: no value needs to be checked further or converted.
     """
+    data = dict(attributes)
+    if (own := data.pop("id", None)) is not None:
+        name = own
+    if (own := data.pop("source", None)) is not None:
+        source = own
+    if (own := data.pop("time", None)) is not None:
+        time = own
     if type(time) is not datetime or time.tzinfo is not UTC or type(name) is not str or type(source) is not str:
         return None
     if not (name and source and name.isascii() and source.isascii()):
         return None
-    data = dict(payload)
     if not _are_plain(tuple(data)):
         return None
     for value in data.values():
@@ -215,14 +221,14 @@ def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datet
             is_plain = kind is bool or (kind is int and INT_MIN <= value <= INT_MAX)
         if not is_plain:
             return None
-    attributes = {**data, "id": name, "source": source, "specversion": "1.0", "type": DEFAULT_TYPE, "time": time}
+    seen = {**data, "id": name, "source": source, "specversion": "1.0", "type": DEFAULT_TYPE, "time": time}
     event = object.__new__(Event)
     _put_id(event, name)
     _put_source(event, source)
     _put_type(event, DEFAULT_TYPE)
     _put_time(event, time)
     _put_data(event, data)
-    _put_attributes(event, attributes)
+    _put_attributes(event, seen)
     _put_identity(event, _new_tuple(Identity, (source, name)))
     _put_extensions(event, {})
     _put_expires(event, None)

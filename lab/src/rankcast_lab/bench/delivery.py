@@ -3,7 +3,8 @@
 Every queue gets its events one by one, a millisecond apart, with random scores; rows come in batches, sorted by queue.
 Windows are filled first, and what is measured then is the steady state. The step functions get the rows of a few
 queues; what both deliver to these is compared. One thread, CPU time, the best batch of several. Where ranks are few,
-ties are many: there `ties: keep` is measured beside the default.
+ties are many: there `ties: keep` is measured beside the default. Caps are counted after each batch of a policy, so the
+time without them is that of the same batch.
 
 `subscriptions` is the number of queues, `events` the number of rows that each has in a batch.
 """
@@ -15,15 +16,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from statistics import median
 
 import numpy as np
 
+from rankcast.delivery.engine.caps import CapTable
 from rankcast.delivery.engine.queue_table import ArrivalRows, QueueTable
+from rankcast.delivery.rules.caps import CapCounts, changed_counts, counted
 from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, Delivered, Queue, step
 from rankcast.model.events import Identity
-from rankcast.model.policies import AllMatches, Continuous, Periodic, Policy, Sliding, TieRule, TopKWindow
-from rankcast.model.times import EPOCH, NEVER, TICK, microseconds
+from rankcast.model.periods import Every
+from rankcast.model.policies import AllMatches, Cap, Continuous, Periodic, Policy, Sliding, TieRule, TopKWindow
+from rankcast.model.times import EPOCH, NEVER, TICK, instant_of, microseconds
 from rankcast_lab.bench.registry import Settings
 from rankcast_lab.bench.report import Bound, Comparison, Figure, Report, Row
 from rankcast_lab.bench.timing import timed
@@ -61,6 +66,8 @@ STEPPED = 20
 REPEATS = 5
 LEAST_ROWS_PER_SECOND, LEAST_TIMES_FASTER = 2e6, 50.0
 FEW_RANKS, LEAST_WITH_TIES_KEPT = 4, 0.8
+LEAST_WITH_CAPS, CAP_REPEATS = 0.8, 11
+CAPS = Cap(2, timedelta(microseconds=20 * SPACING)), Cap(1_000, Every("hour", at="00:30"))
 MOST_BYTES = 4096.0
 
 
@@ -106,7 +113,7 @@ class Steps:
 
 
 def run(settings: Settings) -> Report:
-    """Measure every policy, with and without expiry, then some with few ranks, and ties kept or not."""
+    """Measure every policy, with and without expiry and with caps, then some with few ranks, and ties kept or not."""
     report = Report("delivery")
     queues = settings.subscriptions[0] if settings.subscriptions else DEFAULT_QUEUES
     for name, policy in POLICIES.items():
@@ -114,6 +121,8 @@ def run(settings: Settings) -> Report:
             work = Work(queues, settings.events or DEFAULT_ROWS, settings.seed, expiring)
             _measure(f"{name}{' expiring' if expiring else ''} {queues:,}", policy, work, settings, report)
             _judge(name, report)
+        work = Work(queues, settings.events or DEFAULT_ROWS, settings.seed, expiring=False)
+        _measure_caps(f"{name} capped {queues:,}", policy, work, settings, report)
     for name, policy in POLICIES.items():
         if name in PROMISED and not isinstance(policy, AllMatches):
             for expiring in (False, True):
@@ -132,6 +141,46 @@ def _measure_ties(
     rates = {one.case: one.value for one in report.figures if one.quantity == "rows per second"}
     ratio = rates[cases[TieRule.KEEP]] / rates[cases[TieRule.NEWER]]
     report.require(f"{cases[TieRule.KEEP]}: rate / newer", Bound.AT_LEAST, LEAST_WITH_TIES_KEPT, ratio)
+
+
+def _measure_caps(case: str, policy: Policy, work: Work, settings: Settings, report: Report) -> None:
+    """Measure a policy with what counts in its caps, and without; both on the same rows."""
+    settings.say(f"{case}: filling the windows")
+    stepped = min(STEPPED, work.queues)
+    batched = QueueTable.of([policy] * work.queues)
+    table = CapTable.of([replace(policy, at_most=CAPS)] * work.queues)
+    counts = [changed_counts((), CAPS)] * stepped
+    warm_up = math.ceil(WARM_UP_ROWS / work.rows)
+    without, counting = list[float](), list[float]()
+    compared, difference, capped, delivered = 0, "", 0, 0
+    for number in range(warm_up + CAP_REPEATS):
+        seconds, found = timed(partial(batched.take, work.batch(number)))
+        more, is_capped = timed(partial(table.hand_over, found.queue, found.time))
+        if number >= warm_up:
+            settings.say(f"{case}: measuring")
+            without.append(seconds)
+            counting.append(more)
+            capped += int(is_capped.sum())
+            delivered += len(is_capped)
+        own = found.queue < stepped
+        expected = [
+            _is_capped(counts, *row) for row in zip(found.queue[own].tolist(), found.time[own].tolist(), strict=True)
+        ]
+        compared += len(expected)
+        if is_capped[own].tolist() != expected and not difference:
+            difference = f"batch {number}: other deliveries are capped"
+    rows = work.queues * work.rows
+    report.rows.append(Row(case, "batched", (median(without) + median(counting)) / rows * 1e6))
+    report.comparisons.append(Comparison(case, "batched", "rules", compared, not difference, difference))
+    report.figures.append(Figure(case, "capped of the deliveries", capped / max(delivered, 1), ""))
+    ratio = median(without) / (median(without) + median(counting))
+    report.require(f"{case}: rate / without caps", Bound.AT_LEAST, LEAST_WITH_CAPS, ratio)
+
+
+def _is_capped(counts: list[CapCounts], queue: int, time: int) -> bool:
+    after = counted(counts[queue], {}, instant_of(time))
+    counts[queue] = counts[queue] if after is None else after
+    return after is None
 
 
 def _measure(case: str, policy: Policy, work: Work, settings: Settings, report: Report) -> None:

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from time import process_time, sleep
@@ -99,14 +100,78 @@ def publish(full: int) -> Callable[[float, Path], Once]:
     """`Hub.publish` with so many subscribers, of which an event matches some 150."""
 
     def ready(scale: float, _: Path) -> Once:
-        count, draw = sized(full, scale), random.Random(1)
-        topics = max(1, round(count * 0.3 / MATCHES))
-        hub = rc.Hub()
-        subscribe_all(hub, {f"s{at}": topic_and_price(draw, topics) for at in range(count)}, rc.Sliding(5, 100))
-        events = ({**event_of(draw, topics), "size": draw.random(), "seller": f"n{at}"} for at in range(10**9))
+        hub, events = hub_of_topics(sized(full, scale), rc.Sliding(5, 100))
         return per_call(hub.publish, events, 200)
 
     return ready
+
+
+def hub_of_topics(count: int, deliver: Any) -> tuple[rc.Hub, Iterator[dict[str, Any]]]:
+    """Return a hub with so many subscribers, and events of which each matches some 150 of them, or all."""
+    hub, draw, topics = rc.Hub(), random.Random(1), max(1, round(count * 0.3 / MATCHES))
+    subscribe_all(hub, {f"s{at}": topic_and_price(draw, topics) for at in range(count)}, deliver)
+    events = ({**event_of(draw, topics), "size": draw.random(), "seller": f"n{at % 100}"} for at in range(10**9))
+    return hub, events
+
+
+def against_plain(policy: Callable[[], Any], plain: Callable[[], Any]) -> Callable[[float, Path], Once]:
+    """`Hub.publish` as in `publish`, with a policy in times of another one, event by event in turn."""
+
+    def ready(scale: float, _: Path) -> Once:
+        count = sized(10_000, scale)
+        return in_turn(hub_of_topics(count, policy()), hub_of_topics(count, plain()), 200)
+
+    return ready
+
+
+def in_turn(
+    measured: tuple[rc.Hub, Iterator[dict[str, Any]]], plain: tuple[rc.Hub, Iterator[dict[str, Any]]], count: int
+) -> Once:
+    """Measure publications to one hub in times of those to another, the two in turn."""
+
+    def once() -> float:
+        spent = [0.0, 0.0]
+        for _ in range(10):
+            for at, (hub, events) in enumerate((measured, plain)):
+                taken = list(islice(events, count // 10))
+                begun = process_time()
+                for event in taken:
+                    hub.publish(event)
+                spent[at] += process_time() - begun
+        return spent[0] / spent[1]
+
+    once()
+    settle()
+    for _ in range(3):
+        once()
+    return once
+
+
+BERLIN = "Europe/Berlin"
+
+
+def one_cap() -> Any:
+    """Return a policy with a cap that follows a calendar."""
+    return rc.Sliding(5, 100, at_most=(rc.Cap(5, rc.Every("day", at="08:00", zone=BERLIN)),))
+
+
+def two_caps() -> Any:
+    """Return a policy with two caps, one of which counts by seller."""
+    return rc.Sliding(5, 100, at_most=(rc.Cap(5, rc.Every("day")), rc.Cap(1, rc.Every("week"), per="seller")))
+
+
+def best_ten(scale: float, _: Path) -> Once:
+    """Publish to the 10 best of 10,000 subscribers who all match, in times of publishing to 100 who all match."""
+
+    def everybody(count: int) -> tuple[rc.Hub, Iterator[dict[str, Any]]]:
+        hub, draw = rc.Hub(), random.Random(1)
+        wanted = {f"s{at}": {f"price >= {draw.randrange(50)}": draw.random()} for at in range(count)}
+        subscribe_all(hub, wanted, rc.Sliding(5, 100))
+        return hub, ({"price": draw.uniform(60, 100)} for _ in range(10**9))
+
+    chosen, plain = everybody(sized(10_000, scale)), everybody(100)
+    chosen[0].advertise("best", k=10, ranking="preference")
+    return in_turn(chosen, plain, 200)
 
 
 def topic_and_price(draw: random.Random, topics: int) -> str:
@@ -311,6 +376,12 @@ def resident() -> int:
 CASES: Mapping[str, Callable[[float, Path], Once]] = {
     "publish-10k": publish(10_000),
     "publish-100k": publish(100_000),
+    "publish-cap": against_plain(one_cap, lambda: rc.Sliding(5, 100)),
+    "publish-caps": against_plain(two_caps, lambda: rc.Sliding(5, 100)),
+    "publish-calendar": against_plain(
+        lambda: rc.Periodic(5, rc.Every("hour")), lambda: rc.Periodic(5, timedelta(hours=1))
+    ),
+    "best-ten": best_ten,
     "fixed": fixed,
     "one-match": one_match,
     "match-one": match_one,

@@ -95,6 +95,16 @@ _SETTINGS = tuple[Cap, ...]
 _NO_LINES, _NO_VALUES = np.zeros((0, len(CAP)), np.int64), np.zeros((0, len(VALUE)), np.int64)
 
 
+class PreparedSettings(NamedTuple):
+    """What kernels are told of so many different caps, right for instants from one on and before another."""
+
+    settings: Array
+    counters: Array
+    caps: int
+    first: int
+    until: int
+
+
 class CapTable:
     """What has counted in the caps of queues, numbered from 0."""
 
@@ -102,6 +112,7 @@ class CapTable:
         self._queues = queues
         self._lines = lines
         self._settings: dict[Cap, int] = {}
+        self._kept: PreparedSettings | None = None
         self._set_values(values)
         self._starts = np.searchsorted(lines[:, CAP.queue], np.arange(queues + 1))
 
@@ -166,7 +177,13 @@ class CapTable:
             self._set_values(self._values(FIRST_INSTANT))
 
     def _prepared(self, instants: Array) -> tuple[Array, Array]:
-        """Return the settings as kernels take them, and the ends of the periods of calendars that instants lie in."""
+        """Return the settings as kernels take them, and the ends of the periods of calendars that instants lie in.
+
+        They are kept for as long as no calendar begins another period.
+        """
+        first, last, kept = int(instants.min()), int(instants.max()), self._kept
+        if kept is not None and kept.caps == len(self._settings) and kept.first <= first and last < kept.until:
+            return kept.settings, kept.counters
         calendars: list[Every] = []
         settings = np.zeros((len(self._settings), 3), np.int64)
         for cap, at in self._settings.items():
@@ -177,7 +194,6 @@ class CapTable:
                 settings[at, SPAN] = min(cap.every // TICK, LONGEST)
             if cap.per is not None:
                 settings[at, HAS_PER], settings[at, PER] = 1, attribute_code(cap.per)
-        first, last = int(instants.min()), int(instants.max())
         ends: list[list[int]] = []
         several: list[int] = []
         for calendar in calendars:
@@ -187,7 +203,10 @@ class CapTable:
                 own = period_ends(several, calendar)
             ends.append(own)
         starts = CALENDARS + 1 + len(ends) + np.cumsum([0, *map(len, ends)])
-        return settings, np.array([*[0] * CALENDARS, *starts, *chain.from_iterable(ends)], np.int64)
+        counters = np.array([*[0] * CALENDARS, *starts, *chain.from_iterable(ends)], np.int64)
+        until = min((own[0] for own in ends), default=LAST_INSTANT + 1)
+        self._kept = PreparedSettings(settings, counters, len(self._settings), first, until)
+        return settings, counters
 
     # ----------------------------------------------------------------------------------------------- queue by queue
 
@@ -326,10 +345,17 @@ def hand_over_rows(
 ) -> int:
     """Hand over rows from one on, or cap them; return the first for which the hash table has no room, or their number.
 
-    A period without an end within time does not end.
+    A period without an end within time does not end. Once a cap of a queue is used up, whatever the value, nothing of
+    that queue is looked up again until its period ends: rows of one queue come together.
     """
+    used_up, until = -1, 0
     while row < len(queue):
-        first, last, now = line_starts[queue[row]], line_starts[queue[row] + 1], instants[row]
+        now = instants[row]
+        if queue[row] == used_up and now < until:
+            is_capped[row] = True
+            row += 1
+            continue
+        first, last = line_starts[queue[row]], line_starts[queue[row] + 1]
         if 2 * (held[0] + last - first) > len(places):
             return row
         capped = False
@@ -346,6 +372,8 @@ def hand_over_rows(
                 used = places[place, VALUE.used] if is_current else 0
             if used >= lines[at, CAP.most]:
                 capped = True
+                if not settings[setting, HAS_PER]:
+                    used_up, until = queue[row], lines[at, CAP.end]
                 break
         is_capped[row] = capped
         for at in range(first, first if capped else last):
