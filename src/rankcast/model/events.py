@@ -33,6 +33,10 @@ MAX_NESTING = 32
 """Levels of nested objects and lists in a payload; deeper ones are refused as malformed."""
 
 
+MAX_ATTRIBUTES, MAX_ITEMS = 100_000, 1_000_000
+"""Names in a payload, and items in its lists, those of inner objects and lists included. What is held twice counts
+twice: a payload that was made in Python may be small, and endless once it is written out."""
+
 NOT_EXTENSIONS = frozenset((*ENVELOPE_TYPES, "data", "data_base64"))
 
 
@@ -317,18 +321,19 @@ def _payload(data: object) -> Iterator[tuple[str, object]]:
     if isinstance(data, str):
         checked_value(data, "data")
     if isinstance(data, list | tuple):
-        _check_list(data, "data", 0)
+        _check_list(data, "data", 0, _Room())
     if not isinstance(data, Mapping):
         return
+    room = _Room()
     if all(map(_is_plain, data)) and not any(isinstance(value, Mapping) for value in data.values()):
         for name, value in data.items():
             if isinstance(value, list | tuple):
-                _check_list(value, name, 1)
+                _check_list(value, name, 1, room)
             else:
                 yield name, value
         return
     seen: set[str] = set()
-    for path, value in _flattened(data, "", 1):
+    for path, value in _flattened(data, "", 1, room):
         if path in seen:
             raise InvalidEventError(f"{path}: the payload has this attribute twice, nested and with a dotted name")
         seen.add(path)
@@ -356,27 +361,41 @@ def _is_hidden(path: str) -> bool:
     return path[start:].partition(".")[0] in ENVELOPE_TYPES
 
 
-def _flattened(data: Mapping[Any, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:
+@dataclass(slots=True)
+class _Room:
+    """What a payload may still hold."""
+
+    attributes: int = MAX_ATTRIBUTES
+    items: int = MAX_ITEMS
+
+
+def _flattened(data: Mapping[Any, object], prefix: str, depth: int, room: _Room) -> Iterator[tuple[str, object]]:
+    room.attributes -= len(data)
+    if room.attributes < 0:
+        raise InvalidEventError(f"{shown(prefix)}: the payload has more than {MAX_ATTRIBUTES:,} attributes")
     if depth > MAX_NESTING:
         raise InvalidEventError(f"{shown(prefix)}: the payload nests more than {MAX_NESTING} objects")
     for key, value in data.items():
         _check_name(key, prefix)
         if isinstance(value, Mapping):
-            yield from _flattened(value, f"{prefix}{key}.", depth + 1)
+            yield from _flattened(value, f"{prefix}{key}.", depth + 1, room)
         elif isinstance(value, list | tuple):
-            _check_list(value, prefix + key, depth)
+            _check_list(value, prefix + key, depth, room)
         else:
             yield prefix + key, value
 
 
-def _check_list(values: Sequence[object], path: str, depth: int) -> None:
-    """Raise when lists and objects nest too deep or hold what is not text.
+def _check_list(values: Sequence[object], path: str, depth: int, room: _Room) -> None:
+    """Raise when lists and objects nest too deep, hold too much or hold what is not text.
 
     What cannot be filtered on can still be written and copied.
     """
     level: list[Any] = [values]
     while level:
         depth += 1
+        room.items -= sum(map(len, level))
+        if room.items < 0:
+            raise InvalidEventError(f"{shown(path)}: the lists of the payload hold more than {MAX_ITEMS:,} items")
         if depth > MAX_NESTING:
             raise InvalidEventError(f"{shown(path)}: the payload nests more than {MAX_NESTING} objects and lists")
         keys = [key for part in level if isinstance(part, Mapping) for key in part]
