@@ -212,6 +212,12 @@ class TestConformed:
         assert kinds == {"n": int, "x": float, "t": datetime, "other": int}
         assert found.attributes["t"] == NOON
 
+    @pytest.mark.parametrize("found", [[1], [], {"a": 1}, {}])
+    def test_a_list_or_an_object_is_no_single_value(self, found):
+        for name, payload in (("x", {"x": found}), ("s.t", {"s": {"t": found}}), ("data.type", {"type": found})):
+            with pytest.raises(InvalidEventError, match=f"{name}: .* is a list or an object; expected a value of type"):
+                event(payload).conformed(Schema({name: ValueType.FLOAT}))
+
     def test_stamping_keeps_the_types(self):
         stamped = event({"n": 2.0}).conformed(self.SCHEMA).stamped(NOON)
         assert type(stamped.attributes["n"]) is int

@@ -115,6 +115,7 @@ class TestRefused:
             (lambda: A & 5, "5 is not a filter expression"),
             (lambda: A | None, "None is not a filter expression"),
             (lambda: Not("a"), "'a' is not a filter expression"),
+            (lambda: And(5), "5 is not a tuple of filter expressions"),
             (lambda: Filter.of("rent < 900"), "'rent < 900' is not a filter expression; text is read by parse_filter"),
             (lambda: ~attr("b"), ALONE),
             (lambda: A & attr("b"), rf"attr\('b'\) is not a filter expression; {ALONE}"),

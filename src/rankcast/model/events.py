@@ -137,6 +137,12 @@ class Event:
 
     def conformed(self, schema: Schema) -> Event:
         """Return the event with its attributes in their declared types; raise InvalidEventError where one cannot be."""
+        for name, declared in schema.attributes.items():
+            if name not in self.attributes and isinstance(self.data, Mapping):
+                path = name.removeprefix("data.") if _is_hidden(name) else name
+                if (found := _payload_part(self.data, path)) is not None:
+                    expected = f"a value of type {declared.value}"
+                    raise InvalidEventError(f"{name}: {shown(found)} is a list or an object; expected {expected}")
         conformed = schema.conformed(self.attributes)
         if conformed == self.attributes and all(type(conformed[n]) is type(v) for n, v in self.attributes.items()):
             return self
@@ -407,13 +413,19 @@ def _check_list(values: Sequence[object], path: str, depth: int, room: _Room) ->
 
 
 def _payload_list(data: object, path: str) -> Sequence[object] | None:
-    """Return the list at a path, of which any dot may belong to a key or lead into a nested object."""
+    """Return the list at a path."""
+    found = _payload_part(data, path)
+    return found if isinstance(found, list | tuple) else None
+
+
+def _payload_part(data: object, path: str) -> Sequence[object] | Mapping[str, object] | None:
+    """Return the list or object at a path, of which any dot may belong to a key or lead into a nested object."""
     if not isinstance(data, Mapping):
         return None
     found = data.get(path)
-    if isinstance(found, list | tuple):
+    if isinstance(found, list | tuple | Mapping):
         return found
-    inner = (_payload_list(data[key], path[len(key) + 1 :]) for key in _leading(data, path))
+    inner = (_payload_part(data[key], path[len(key) + 1 :]) for key in _leading(data, path))
     return next((found for found in inner if found is not None), None)
 
 

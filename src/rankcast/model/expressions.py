@@ -172,6 +172,10 @@ class _Combination(_Combinable, frozen=True, gc=False):
     """Worked out from the parts."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.parts, tuple):
+            if not isinstance(self.parts, list):
+                raise FilterTypeError(f"{shown(self.parts)} is not a tuple of filter expressions")
+            force_setattr(self, "parts", tuple(self.parts))
         force_setattr(self, "depth", _depth_above(self.parts))
 
 

@@ -184,8 +184,10 @@ class Subscriber(Struct, frozen=True, gc=False):
                 raise DuplicateIdError(f"subscriber {shown(self.id)} has two subscriptions {shown(subscription.id)}")
             known.add(subscription.id)
         for priority in self.priorities:
+            is_pair = isinstance(priority, tuple | list) and len(priority) == 2
+            require(is_pair, "priorities", priority, "a Priority, which is a pair of subscription ids")
             for name in priority:
-                if name not in known:
+                if not isinstance(name, str) or name not in known:
                     raise InvalidSubscriptionError(
                         f"priorities: subscriber {shown(self.id)} has no subscription {shown(name)}"
                     )
@@ -282,6 +284,8 @@ def _largest_sum(subscriptions: Iterable[Subscription]) -> float:
 def unique_subscribers(subscribers: Iterable[Subscriber]) -> dict[SubscriberId, Subscriber]:
     """Return subscribers by id; a second one with the same id is an error."""
     found: dict[SubscriberId, Subscriber] = {}
+    if not isinstance(subscribers, Iterable):
+        raise InvalidSubscriptionError(f"subscribers: {shown(subscribers)} is no list of Subscribers")
     for subscriber in subscribers:
         if not isinstance(subscriber, Subscriber):
             raise InvalidSubscriptionError(
