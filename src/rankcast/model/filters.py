@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
 from operator import and_, xor
 from typing import TypeAlias, TypeVar, cast
@@ -51,6 +53,9 @@ MAX_VALUE_SETS = 100_000
 MAX_STEPS = 15_000_000
 """Steps that lowering one filter may take, about a second: few values, few alternatives or few patterns."""
 
+STEPS_PER_BYTE = 100
+"""Further steps for each byte of a file or message, of which all filters share those of one."""
+
 _PER_SET = 100
 """Steps that it takes to put a value set in its place, whatever is in it."""
 
@@ -60,14 +65,23 @@ Part = TypeVar("Part")
 class Work:
     """The steps that are left, for lowering a filter or for telling how two are related."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "shared")
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, shared: Work | None = None) -> None:
         self.left = steps
+        self.shared = shared
 
     def spend(self, steps: int) -> None:
         """Take so many steps; raise FilterTooLargeError where too few are left."""
         self.left -= steps
+        if self.shared is not None:
+            self.shared.left -= steps
+            if self.shared.left < 0:
+                raise FilterTooLargeError(
+                    "the filters of this file or message together take too many steps to be written as disjunctions of "
+                    f"conjunctions: more than {MAX_STEPS:,}, and {STEPS_PER_BYTE} for each of its bytes; split it, or "
+                    "write fewer alternatives"
+                )
         if self.left < 0:
             raise FilterTooLargeError(
                 f"the filter takes more than {MAX_STEPS:,} steps to be written as a disjunction of conjunctions: it "
@@ -83,6 +97,19 @@ class Work:
         """Return the union of two value sets, or None when one set cannot express that."""
         self.spend(one.steps_to_unite(other))
         return one.union(other)
+
+
+_SHARED: ContextVar[Work | None] = ContextVar("steps that filters share", default=None)
+
+
+@contextmanager
+def shared_steps(size: int) -> Iterator[None]:
+    """Let all filters that are lowered in the block, from a text of so many bytes, share their steps."""
+    token = _SHARED.set(Work(MAX_STEPS + STEPS_PER_BYTE * size))
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
 
 
 class Conjunction(Struct, frozen=True, gc=False):
@@ -192,7 +219,7 @@ class Filter(Struct, frozen=True, gc=False):
         """
         check_expression(expression)
         _check_size(expression)
-        work = Work(MAX_STEPS)
+        work = Work(MAX_STEPS, _SHARED.get())
         conjunctions = _lowered(expression, schema, work, negated=False)
         return Filter(expression, conjunctions if schema is None else _declared(conjunctions, schema, work), schema)
 
