@@ -172,10 +172,10 @@ class _Combination(_Combinable, frozen=True, gc=False):
     """Worked out from the parts."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.parts, tuple):
-            if not isinstance(self.parts, list):
-                raise FilterTypeError(f"{shown(self.parts)} is not a tuple of filter expressions")
-            force_setattr(self, "parts", tuple(self.parts))
+        given: object = self.parts
+        if not isinstance(given, tuple | list):
+            raise FilterTypeError(f"{shown(given)} is not a tuple of filter expressions")
+        force_setattr(self, "parts", tuple(given))
         force_setattr(self, "depth", _depth_above(self.parts))
 
 

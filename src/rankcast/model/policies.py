@@ -132,7 +132,7 @@ class Continuous(BestK):
 
     diversity: InitVar[None] = None
 
-    def __post_init__(self, diversity: None) -> None:  # type: ignore[override]  # what has a field of that name elsewhere
+    def __post_init__(self, diversity: None) -> None:
         BestK.__post_init__(self)
         expected = "possible here; expected a Periodic, Sliding or TopKWindow policy, which choose among several events"
         require(diversity is None, "diversity", diversity, expected)

@@ -7,7 +7,7 @@ only by subscriptions without such bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple, NewType
@@ -183,14 +183,7 @@ class Subscriber(Struct, frozen=True, gc=False):
             if subscription.id in known:
                 raise DuplicateIdError(f"subscriber {shown(self.id)} has two subscriptions {shown(subscription.id)}")
             known.add(subscription.id)
-        for priority in self.priorities:
-            is_pair = isinstance(priority, tuple | list) and len(priority) == 2
-            require(is_pair, "priorities", priority, "a Priority, which is a pair of subscription ids")
-            for name in priority:
-                if not isinstance(name, str) or name not in known:
-                    raise InvalidSubscriptionError(
-                        f"priorities: subscriber {shown(self.id)} has no subscription {shown(name)}"
-                    )
+        _check_priorities(self.id, self.priorities, known)
         ranked = [subscription.id for subscription in self.subscriptions if subscription.rank is not None]
         if self.priorities and ranked:
             raise InvalidSubscriptionError(
@@ -306,6 +299,20 @@ def check_id(kind: str, value: object) -> None:
         checked_value(value, f"{kind} id")
     except InvalidValueError as error:
         raise InvalidSubscriptionError(str(error)) from None
+
+
+def _check_priorities(subscriber: str, priorities: Iterable[object], known: Collection[str]) -> None:
+    """Raise unless each priority is a pair of subscriptions that are known."""
+    for priority in priorities:
+        if not isinstance(priority, tuple | list) or len(priority) != 2:
+            raise InvalidSubscriptionError(
+                f"priorities: {shown(priority)} is not a Priority, which is a pair of subscription ids"
+            )
+        for name in priority:
+            if not isinstance(name, str) or name not in known:
+                raise InvalidSubscriptionError(
+                    f"priorities: subscriber {shown(subscriber)} has no subscription {shown(name)}"
+                )
 
 
 def _make_tuple(subscriber: Subscriber, name: str) -> None:
