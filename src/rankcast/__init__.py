@@ -19,6 +19,8 @@ from rankcast.lazily import loading
 if TYPE_CHECKING:
     from rankcast.hub import CallbackError as CallbackError
     from rankcast.hub import Hub as Hub
+    from rankcast.hub import Late as Late
+    from rankcast.hub import Match as Match
     from rankcast.hub import Notification as Notification
     from rankcast.hub import Outcome as Outcome
     from rankcast.hub import Verdict as Verdict
@@ -59,11 +61,13 @@ if TYPE_CHECKING:
     from rankcast.model.subscriptions import Subscriber as Subscriber
     from rankcast.model.subscriptions import Subscription as Subscription
     from rankcast.model.values import ValueType as ValueType
+    from rankcast.storage.subscribers.files import load_subscribers as load_subscribers
+    from rankcast.version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = loading(
     __name__,
     {
-        "rankcast.hub": ("CallbackError", "Hub", "Notification", "Outcome", "Verdict"),
+        "rankcast.hub": ("CallbackError", "Hub", "Late", "Match", "Notification", "Outcome", "Verdict"),
         "rankcast.language.parser": ("parse_filter",),
         "rankcast.language.printer": ("format_filter",),
         "rankcast.model.advertisements": ("Advertisement", "AudienceRanking", "Scoring", "Ties"),
@@ -90,5 +94,7 @@ __getattr__, __dir__, __all__ = loading(
         "rankcast.model.schema": ("Schema",),
         "rankcast.model.subscriptions": ("Priority", "RankBy", "Subscriber", "Subscription"),
         "rankcast.model.values": ("ValueType",),
+        "rankcast.storage.subscribers.files": ("load_subscribers",),
+        "rankcast.version": ("__version__",),
     },
 )

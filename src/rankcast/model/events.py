@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import format_time
-from rankcast.model.values import INT_MAX, INT_MIN, MAX_NAME_LENGTH, Value, checked_value
+from rankcast.model.values import INT_MAX, INT_MIN, MAX_NAME_LENGTH, Value, as_python, checked_value
 
 DEFAULT_TYPE = "rankcast.event"
 MAX_NESTING = 32
@@ -261,14 +261,18 @@ def content_id(envelope: Mapping[str, object], payload: object) -> str:
 
 
 def _leaves(data: Mapping[Any, object], prefix: str) -> Iterator[tuple[str, object]]:
-    for key, value in data.items():
+    for key, given in data.items():
+        value = as_python(given)
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")
         elif value is not None and value == value:
             yield prefix + str(key), value
 
 
-def _as_text(value: object) -> str:
+def _as_text(value: object) -> object:
+    plain = as_python(value)
+    if plain is not value:
+        return plain
     if isinstance(value, bytes):
         return value.hex()
     time = checked_value(value, "data") if isinstance(value, date) else value  # a day is the time at which it begins
