@@ -19,6 +19,9 @@ from rankcast.lazily import loading
 if TYPE_CHECKING:
     from rankcast.hub import CallbackError as CallbackError
     from rankcast.hub import Hub as Hub
+    from rankcast.hub import HubLogError as HubLogError
+    from rankcast.hub import Late as Late
+    from rankcast.hub import Match as Match
     from rankcast.hub import Notification as Notification
     from rankcast.hub import Outcome as Outcome
     from rankcast.hub import Verdict as Verdict
@@ -30,7 +33,22 @@ if TYPE_CHECKING:
     from rankcast.model.advertisements import Ties as Ties
     from rankcast.model.cloudevents import event_from_json as event_from_json
     from rankcast.model.cloudevents import event_to_json as event_to_json
+    from rankcast.model.errors import DuplicateIdError as DuplicateIdError
+    from rankcast.model.errors import FilterError as FilterError
+    from rankcast.model.errors import FilterSyntaxError as FilterSyntaxError
+    from rankcast.model.errors import FilterTooLargeError as FilterTooLargeError
+    from rankcast.model.errors import FilterTypeError as FilterTypeError
+    from rankcast.model.errors import InvalidEventError as InvalidEventError
+    from rankcast.model.errors import InvalidFileError as InvalidFileError
+    from rankcast.model.errors import InvalidMessageError as InvalidMessageError
+    from rankcast.model.errors import InvalidSubscriptionError as InvalidSubscriptionError
+    from rankcast.model.errors import InvalidValueError as InvalidValueError
+    from rankcast.model.errors import PlacementError as PlacementError
+    from rankcast.model.errors import PriorityCycleError as PriorityCycleError
+    from rankcast.model.errors import Problem as Problem
     from rankcast.model.errors import RankcastError as RankcastError
+    from rankcast.model.errors import UnknownAttributeError as UnknownAttributeError
+    from rankcast.model.errors import UnknownIdError as UnknownIdError
     from rankcast.model.events import Event as Event
     from rankcast.model.expressions import all_of as all_of
     from rankcast.model.expressions import any_of as any_of
@@ -60,16 +78,35 @@ if TYPE_CHECKING:
     from rankcast.model.subscriptions import Subscriber as Subscriber
     from rankcast.model.subscriptions import Subscription as Subscription
     from rankcast.model.values import ValueType as ValueType
+    from rankcast.storage.subscribers.files import load_subscribers as load_subscribers
+    from rankcast.version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = loading(
     __name__,
     {
-        "rankcast.hub": ("CallbackError", "Hub", "Notification", "Outcome", "Verdict"),
+        "rankcast.hub": ("CallbackError", "Hub", "HubLogError", "Late", "Match", "Notification", "Outcome", "Verdict"),
         "rankcast.language.parser": ("parse_filter",),
         "rankcast.language.printer": ("format_filter",),
         "rankcast.model.advertisements": ("Advertisement", "AudienceRanking", "Scoring", "Ties"),
         "rankcast.model.cloudevents": ("event_from_json", "event_to_json"),
-        "rankcast.model.errors": ("RankcastError",),
+        "rankcast.model.errors": (
+            "DuplicateIdError",
+            "FilterError",
+            "FilterSyntaxError",
+            "FilterTooLargeError",
+            "FilterTypeError",
+            "InvalidEventError",
+            "InvalidFileError",
+            "InvalidMessageError",
+            "InvalidSubscriptionError",
+            "InvalidValueError",
+            "PlacementError",
+            "PriorityCycleError",
+            "Problem",
+            "RankcastError",
+            "UnknownAttributeError",
+            "UnknownIdError",
+        ),
         "rankcast.model.events": ("Event",),
         "rankcast.model.expressions": ("all_of", "any_of", "attr"),
         "rankcast.model.filters": ("Filter",),
@@ -92,5 +129,7 @@ __getattr__, __dir__, __all__ = loading(
         "rankcast.model.schema": ("Schema",),
         "rankcast.model.subscriptions": ("Priority", "RankBy", "Subscriber", "Subscription"),
         "rankcast.model.values": ("ValueType",),
+        "rankcast.storage.subscribers.files": ("load_subscribers",),
+        "rankcast.version": ("__version__",),
     },
 )

@@ -390,6 +390,13 @@ class TestExplain:
         assert expected in result.stderr
 
 
+def test_explaining_nothing_is_refused_in_words(people):
+    for nothing in ("", " "):
+        result = run("explain", nothing, "--subscribers", people, "--subscriber", "ana")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith("EVENT is empty; expected a file with one event")
+
+
 class TestGenerate:
     @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet", "json", "jsonl.gz"])
     @pytest.mark.parametrize("feed", FEEDS.values(), ids=list(FEEDS))

@@ -138,6 +138,7 @@ def test_problems_of_the_file_are_reported_and_the_rest_is_used(people):
         (["--strategy", "exaxt"], "--strategy: there is no 'exaxt'; expected one of regular, rank"),
         (["--attributes", "rent"], "--attributes: 'rent' is not two different names; expected such as rent,rooms"),
         (["--attributes", "rent,rent"], "is not two different names"),
+        (["--attributes", "rent,rom"], "--attributes: no filter names 'rom'; did you mean 'rooms'?"),
         (["--plot", "cover.jpg"], "--plot: 'cover.jpg' is not a picture; expected a name with .png, .svg, .pdf"),
         (["--plot", "nowhere/cover.png"], "--plot: there is no folder"),
     ],

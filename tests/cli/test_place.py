@@ -273,6 +273,12 @@ def test_a_tree_that_is_too_wide_is_designed_anew_or_refused_at_once(folder, mon
     assert "degree: the publisher has 6 children in the given tree; expected at most 3" in refused.stderr
 
 
+def test_more_subscribers_than_memory_holds_are_refused(folder):
+    result = run_text(folder, "workload: uniform\nsubscribers: 1000000000\nbrokers: 10\n")
+    assert result.exit_code == 1
+    assert "problem.yaml:2: 1000000000 is not a whole number from 1 to 5,000,000" in result.stderr
+
+
 def test_an_unknown_algorithm_is_named(folder):
     result = run("problem.yaml", "--algorithm", "magic")
     assert result.exit_code == 1

@@ -1,10 +1,12 @@
 """The relation of two filters: examples for each answer, and proofs against the oracle."""
 
+import sys
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rankcast.covering.relation import Relation, covers, disjoint, relation
+from rankcast.covering.relation import MAX_STEPS, Relation, covers, disjoint, relation
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import evaluate
 from rankcast.model.schema import Schema
@@ -114,3 +116,26 @@ def test_without_patterns_nothing_stays_undecided(first, second):
     assume(max(len(first.conjunctions), len(second.conjunctions)) <= 4)
     assert covers(first, second) is not None
     assert disjoint(first, second) is not None
+
+
+SLOW = " or ".join(f"t like '%a{at}_b%' or (a{at} = 1 and u like '%{at}_%')" for at in range(90))
+HALVED = " and ".join(f"(t like '%a{at}_b%' or t like '%{at}_%')" for at in range(7))
+
+
+@pytest.mark.parametrize("other", [SLOW.replace("_", "_q"), HALVED, f"({HALVED}) and a3 = 1"])
+def test_what_would_take_long_is_undecided_and_never_an_error(other):
+    """An error of a bound came through here, and a broker was busy for twenty seconds."""
+    wanted, other = parse_filter(SLOW), parse_filter(other)
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found = {covers(wanted, other), covers(other, wanted), disjoint(wanted, other)}
+    finally:
+        sys.setprofile(None)
+    assert None in found
+    assert calls < 3 * MAX_STEPS

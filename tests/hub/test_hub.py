@@ -160,6 +160,8 @@ REFUSED = [
         InvalidSubscriptionError,
         "clock: None cannot be called; expected a function of no arguments",
     ),
+    (lambda hub: Hub(clock=lambda: 5).publish({"x": 1}), InvalidEventError, "clock: 5 is not a time; expected"),
+    (lambda hub: Hub(5), InvalidSubscriptionError, "subscribers: 5 is no list of Subscribers"),
     (lambda hub: Hub(kernels="no"), InvalidSubscriptionError, "kernels: 'no' is no bool"),
     (lambda hub: Hub(kernels=2), InvalidSubscriptionError, "kernels: 2 is no bool"),
     (lambda hub: Hub(schema={"x": "int"}), InvalidSubscriptionError, "schema: {'x': 'int'} is no Schema"),

@@ -1,6 +1,7 @@
 """Errors: where a caret points, and values that are shown without flooding the screen."""
 
 import pickle
+import sys
 from functools import reduce
 
 import pytest
@@ -17,6 +18,7 @@ from rankcast.model.errors import (
     PriorityCycleError,
     Problem,
     RankcastError,
+    hint,
     shown,
 )
 
@@ -135,3 +137,29 @@ class TestTree:
     def test_errors_come_through_a_process_pool_as_they_are(self, error):
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_names_are_suggested_in_time_that_does_not_grow_with_their_product():
+    """A file may have thousands of names that are not known, and a schema thousands that are."""
+    known = [f"attribute_{number}" for number in range(3_000)]
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        hints = [hint(f"attribut_{number}", known) for number in range(1_000)]
+    finally:
+        sys.setprofile(None)
+    assert hints[17] == "did you mean 'attribute_17'?"
+    assert calls < 20 * (len(known) + len(hints))
+    assert hint("price", known).endswith("attribute_39, ...")
+    assert hint("x" * 1_000, known).startswith("expected attribute_0, ")
+
+
+@pytest.mark.parametrize("name", ["Rent", "rnet", "ren", "rents", "rant", "RENTS"])
+def test_a_name_one_edit_away_is_suggested_among_however_many(name):
+    for more in (0, 100):
+        assert hint(name, ["rent", *(f"attribute {number}" for number in range(more))]) == "did you mean 'rent'?"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.model.errors import InvalidEventError
-from rankcast.model.events import DEFAULT_TYPE, MAX_NESTING, Event
+from rankcast.model.events import DEFAULT_TYPE, MAX_ATTRIBUTES, MAX_ITEMS, MAX_NESTING, Event
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.values import ValueType
 from rankcast.testing.strategies import conforming_events, events, schemas, times
@@ -26,6 +26,11 @@ def payload_attributes(payload):
 
 def nested(levels):
     return reduce(lambda inner, _: {"a": inner}, range(levels), 1)
+
+
+def doubled(twice):
+    """Return a small payload that is large once it is written out."""
+    return reduce(lambda inner, _: twice(inner), range(24), [1])
 
 
 class TestNames:
@@ -112,6 +117,15 @@ class TestRefused:
             ({"a" * 500: {"b" * 500: 1}}, "at most 1,000 characters"),
             (nested(MAX_NESTING + 1), f"nests more than {MAX_NESTING} objects"),
             (nested(10_000), f"nests more than {MAX_NESTING} objects"),
+            (
+                {"a": doubled(lambda inner: [inner, inner])},
+                f"'a': the lists of the payload hold more than {MAX_ITEMS:,} items",
+            ),
+            (
+                {"a": {"b": doubled(lambda inner: [{"c": inner}, inner])}},
+                f"'a.b': .* more than {MAX_ITEMS:,} items",
+            ),
+            (doubled(lambda inner: {"a": inner, "b": inner}), f"more than {MAX_ATTRIBUTES:,} attributes"),
         ],
     )
     def test_payloads(self, payload, reason):
@@ -197,6 +211,12 @@ class TestConformed:
         kinds = {name: type(found.attributes[name]) for name in published}
         assert kinds == {"n": int, "x": float, "t": datetime, "other": int}
         assert found.attributes["t"] == NOON
+
+    @pytest.mark.parametrize("found", [[1], [], {"a": 1}, {}])
+    def test_a_list_or_an_object_is_no_single_value(self, found):
+        for name, payload in (("x", {"x": found}), ("s.t", {"s": {"t": found}}), ("data.type", {"type": found})):
+            with pytest.raises(InvalidEventError, match=f"{name}: .* is a list or an object; expected a value of type"):
+                event(payload).conformed(Schema({name: ValueType.FLOAT}))
 
     def test_stamping_keeps_the_types(self):
         stamped = event({"n": 2.0}).conformed(self.SCHEMA).stamped(NOON)

@@ -77,6 +77,9 @@ REFUSED = {
     "subscriptions: 'a' is not a Subscription": [partial(owner, "a")],
     "subscriptions: .* is not a tuple": [partial(Subscriber, "s", wrong) for wrong in (None, 5)],
     "priorities: .* is not a tuple": [partial(owner, priorities=None)],
+    "priorities: 5 is not a Priority, which is a pair": [partial(owner, priorities=[5])],
+    r"priorities: subscriber 's' has no subscription \[\]": [partial(owner, priorities=[([], {})])],
+    "diversity: .* is not possible here; expected a Periodic": [partial(Continuous, 2, diversity=Diversity())],
     "priorities: subscriber 's' has no subscription 'b'": [partial(owner, **BEFORE)],
     "subscription 'b' has a rank although there are priorities": [
         partial(owner, A, subscription("b", rank=0), **BEFORE)

@@ -1,5 +1,6 @@
 """Event files of every format: what is read, what is set aside and how it is reported, and what is written."""
 
+import codecs
 import gzip
 import json
 from datetime import UTC, datetime
@@ -274,6 +275,8 @@ class TestAnyFormat:
         [
             ("x.jsonl", '{"a": 1}'.encode("utf-16"), "the file is UTF-16; expected UTF-8"),
             ("x.csv", '{"a": 1}'.encode("utf-16"), "the file is UTF-16; expected UTF-8"),
+            ("x.csv", '{"a": 1}'.encode("utf-32"), "the file is UTF-32; expected UTF-8"),
+            ("x.jsonl", codecs.BOM_UTF32_BE + '{"a": 1}'.encode("utf-32-be"), "the file is UTF-32; expected UTF-8"),
             ("x.jsonl.gz", b"not compressed", "the compressed data is damaged"),
             ("x.jsonl.gz", gzip.compress(b'{"a": 1}\n', mtime=0)[:12], "the compressed data is damaged"),
             ("x.json", b'[{"n": 1},\n{"n" 2}]', "x.json:2: not JSON"),

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rankcast.language.parser import parse_filter
+from rankcast.model import filters
 from rankcast.model.errors import DuplicateIdError, InvalidFileError, InvalidSubscriptionError
 from rankcast.model.periods import Every
 from rankcast.model.policies import (
@@ -346,6 +347,22 @@ def test_a_number_that_float64_does_not_have_costs_only_its_subscriber(number):
         f"<text>:3: subscriber 'a', subscription '1', rank: {number} is not a number from 0 to 1"
     ]
     assert [subscriber.id for subscriber in found.subscribers] == ["b"]
+
+
+def test_filters_of_one_file_share_their_steps_and_plain_ones_are_read_nevertheless(monkeypatch):
+    """A file of 100 KB has room for three hundred filters of which each takes half a second."""
+    monkeypatch.setattr(filters, "MAX_STEPS", 1_000_000)
+    slow = " and ".join("(t like '%{0}a{1}_%' or u like '%{1}_%')".format("{0}", at) for at in range(5))
+    entries = [f'- {{id: s{at}, subscriptions: [{{filter: "{slow.format(at)}"}}]}}' for at in range(20)]
+    text = "version: 1\nsubscribers:\n" + "\n".join([*entries, "- {id: plain, subscriptions: [{filter: x > 1}]}"])
+    found = loads_subscribers(text)
+    read = [subscriber.id for subscriber in found.subscribers]
+    assert read[0] == "s0"
+    assert read[-1] == "plain"
+    assert 1 < len(read) < 20
+    assert len(read) + len(found.problems) == 21
+    assert "the filters of this file or message together take too many steps" in found.problems[0].message
+    assert loads_subscribers(text.replace(" or ", " and ")).problems == ()
 
 
 def test_so_does_one_in_json_wherever_it_is():

@@ -23,7 +23,7 @@ from rankcast.cli.output.streams import Problems, complain, write_json
 from rankcast.cli.output.terminal import Progress, console, progress, require_kernels, table
 from rankcast.covering.group.cover import ActiveSet, Checking, GroupStrategy
 from rankcast.covering.topk.cover_set import Cover, CoverSet
-from rankcast.model.errors import InvalidValueError, counted, shown
+from rankcast.model.errors import InvalidValueError, counted, hint, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
 from rankcast.model.valuesets.intervals import END, START, Domain, IntervalSet
@@ -97,6 +97,7 @@ def cover_file(
     problems = Problems(loaded.problems)
     problems.close()
     names, filters = _subscriptions(loaded)
+    _check_named(attributes, filters, loaded.schema)
     require_kernels("covering")
     with progress("covering", total=len(filters) * len(strategies), quiet=as_json) as bar:
         found = [_reduce(strategy, filters, loaded.schema, k, group, bar) for strategy in strategies]
@@ -130,6 +131,15 @@ def checked_attributes(text: str | None) -> tuple[str, str] | None:
     if len(names) != 2 or not all(names) or names[0] == names[1]:
         raise InvalidValueError(f"--attributes: {shown(text)} is not two different names; expected such as rent,rooms")
     return names[0], names[1]
+
+
+def _check_named(attributes: Sequence[str] | None, filters: Iterable[Filter], schema: Schema | None) -> None:
+    """Raise for an attribute that neither a filter nor the schema names."""
+    constrained = {name for wanted in filters for made in wanted.conjunctions for name in made.attributes}
+    known = sorted(constrained.union(() if schema is None else schema.attributes))
+    for name in attributes or ():
+        if name not in known:
+            raise InvalidValueError(f"--attributes: no filter names {shown(name)}; {hint(name, known)}")
 
 
 def _subscriptions(loaded: SubscriberFile) -> tuple[list[str], list[Filter]]:

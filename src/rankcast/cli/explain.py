@@ -22,7 +22,7 @@ from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
 from rankcast.model.advertisements import Advertisements
 from rankcast.model.cloudevents import event_from_json, event_to_json, parse_json
-from rankcast.model.errors import InvalidEventError, UnknownIdError, shown
+from rankcast.model.errors import InvalidEventError, InvalidValueError, UnknownIdError, shown
 from rankcast.model.events import Event
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber
@@ -81,6 +81,8 @@ def _published_up_to(
     place: str, schema: Schema | None, replay: Replay, problems: Problems, arrivals: Arrivals
 ) -> Event:
     """Return the event that `place` names, after publishing those of its file that come before it."""
+    if not place.strip():
+        raise InvalidValueError("EVENT is empty; expected a file with one event, FILE#ID, FILE#NUMBER or inline JSON")
     if place.lstrip().startswith("{"):
         event = event_from_json(parse_json(place), id="inline", source="/command-line").stamped(arrivals.now)
         return event if schema is None else event.conformed(schema)

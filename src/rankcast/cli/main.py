@@ -193,9 +193,9 @@ def _arrival(now: str | None) -> datetime:
 
 
 def _version_text() -> str:
-    from importlib.metadata import version as installed
+    from rankcast.version import __version__
 
-    return installed("rankcast")
+    return __version__
 
 
 def _versions_text() -> str:

@@ -1,7 +1,7 @@
 """The relation of two filters: which events match both, and does one filter contain the other?
 
 For conjunctions of value sets over reals, integers, strings, bools and times the answer is exact, and so it is for
-disjunctions as long as the work stays within a bound: what a disjunction leaves of a conjunction is computed piece by
+disjunctions as long as the work stays within bounds: what a disjunction leaves of a conjunction is computed piece by
 piece. String patterns (suffix, contains, general like) can leave a question open; then the answer is UNKNOWN, or a
 weaker relation that is certain. Nothing is ever claimed that is not proven, so UNKNOWN means "treat as not covered".
 
@@ -12,12 +12,17 @@ from __future__ import annotations
 
 from enum import Enum
 
-from rankcast.model.filters import Conjunction, Filter
+from rankcast.model.errors import FilterTooLargeError
+from rankcast.model.filters import Conjunction, Filter, Work
 from rankcast.model.schema import Schema
 from rankcast.model.valuesets.sets import EVERYTHING
 
 MAX_PIECES = 2_000
 """Pieces of a conjunction examined before "is it covered by this disjunction?" is given up as undecided."""
+
+
+MAX_STEPS = 5_000_000
+"""Steps that one question about two filters may take, half a second; what takes more is undecided."""
 
 
 class Relation(Enum):
@@ -61,12 +66,16 @@ def covers(first: Filter, second: Filter) -> bool | None:
     """Whether every event that matches `second` matches `first`; None when that is not decided."""
     if first.conjunctions == second.conjunctions:
         return True
+    work = Work(MAX_STEPS)
     verdict: bool | None = True
-    for conjunction in second.conjunctions:
-        covered = _covered(conjunction, first.conjunctions)
-        if covered is False:
-            return False
-        verdict = verdict and covered
+    try:
+        for conjunction in second.conjunctions:
+            covered = _covered(conjunction, first.conjunctions, work)
+            if covered is False:
+                return False
+            verdict = verdict and covered
+    except FilterTooLargeError:  # of steps, or of patterns in a piece
+        return None
     return verdict
 
 
@@ -75,36 +84,44 @@ def surely_covers(first: Filter, second: Filter) -> bool:
 
     No counterexample is looked for, and nothing is proven by several conjunctions together.
     """
-    return all(any(wide.surely_covers(narrow) for wide in first.conjunctions) for narrow in second.conjunctions)
+    work = Work(MAX_STEPS)
+    try:
+        return all(
+            any(wide.surely_covers(narrow, work) for wide in first.conjunctions) for narrow in second.conjunctions
+        )
+    except FilterTooLargeError:
+        return False
 
 
-def _covered(conjunction: Conjunction, disjunction: tuple[Conjunction, ...]) -> bool | None:
+def _covered(conjunction: Conjunction, disjunction: tuple[Conjunction, ...], work: Work) -> bool | None:
     """Whether a disjunction contains a conjunction."""
-    verdicts = [other.covers(conjunction) for other in disjunction]
+    work.spend(len(disjunction))
+    verdicts = [other.covers(conjunction, work) for other in disjunction]
     if True in verdicts:
         return True
-    if verdicts == [False] and _surely_satisfiable(conjunction):
+    if verdicts == [False] and _surely_satisfiable(conjunction, work):
         return False
     pieces = [conjunction]
     for other in disjunction:
-        pieces = [rest for piece in pieces for rest in _difference(piece, other)]
+        pieces = [rest for piece in pieces for rest in _difference(piece, other, work)]
         if len(pieces) > MAX_PIECES:
             return None
     if not pieces:
         return True
-    return False if any(map(_surely_satisfiable, pieces)) else None
+    return False if any(_surely_satisfiable(piece, work) for piece in pieces) else None
 
 
-def _difference(piece: Conjunction, other: Conjunction) -> list[Conjunction]:
+def _difference(piece: Conjunction, other: Conjunction, work: Work) -> list[Conjunction]:
     """Return disjoint pieces that hold exactly the events of `piece` that are not in `other`."""
     rest: list[Conjunction] = []
     inside = piece
     for name, values in other:
+        work.spend(50 + len(piece) + values.size)
         for outside in values.complement():
-            beyond = inside & Conjunction(((name, outside),))
+            beyond = inside.intersection(Conjunction(((name, outside),)), work.both)
             if beyond is not None:
                 rest.append(beyond)
-        narrowed = inside & Conjunction(((name, values),))
+        narrowed = inside.intersection(Conjunction(((name, values),)), work.both)
         if narrowed is None:
             return rest
         inside = narrowed
@@ -113,22 +130,33 @@ def _difference(piece: Conjunction, other: Conjunction) -> list[Conjunction]:
 
 def disjoint(first: Filter, second: Filter) -> bool | None:
     """Whether no event matches both filters; None when that is not decided."""
+    work = Work(MAX_STEPS)
     verdict: bool | None = True
-    for one in first.conjunctions:
-        for other in second.conjunctions:
-            apart = _apart(one, other)
-            if apart is False:
-                return False
-            verdict = verdict and apart
+    try:
+        for one in first.conjunctions:
+            for other in second.conjunctions:
+                apart = _apart(one, other, work)
+                if apart is False:
+                    return False
+                verdict = verdict and apart
+    except FilterTooLargeError:  # of steps, or of patterns in what is common
+        return None
     return verdict
 
 
-def _apart(one: Conjunction, other: Conjunction) -> bool | None:
-    both = one & other
-    if both is None or any(values.disjoint(other.get(name)) for name, values in one):
+def _apart(one: Conjunction, other: Conjunction, work: Work) -> bool | None:
+    work.spend(50)
+    both = one.intersection(other, work.both)
+    if both is None:
         return True
-    return False if _surely_satisfiable(both) else None
+    for name, values in one:
+        theirs = other.get(name)
+        work.spend(values.steps_to_combine(theirs) + values.steps_to_decide(theirs))
+        if values.disjoint(theirs):
+            return True
+    return False if _surely_satisfiable(both, work) else None
 
 
-def _surely_satisfiable(conjunction: Conjunction) -> bool:
+def _surely_satisfiable(conjunction: Conjunction, work: Work) -> bool:
+    work.spend(sum(20 + values.steps_to_decide(values) for _, values in conjunction))
     return all(values is EVERYTHING or values.surely_satisfiable() for _, values in conjunction)

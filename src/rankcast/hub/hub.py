@@ -750,9 +750,10 @@ class Hub:
         now: object = self._clock() if given is None else given
         if type(now) is datetime and now.tzinfo is UTC:  # as the clock's are: there is nothing to check
             return now
-        now = checked_value(now, "now")
+        now = checked_value(now, "clock" if given is None else "now")
         if not isinstance(now, datetime):
-            raise InvalidEventError(f"now: {shown(given)} is not a time; expected an aware datetime")
+            told = f"clock: {shown(now)}" if given is None else f"now: {shown(given)}"
+            raise InvalidEventError(f"{told} is not a time; expected an aware datetime")
         return now
 
     def _event(

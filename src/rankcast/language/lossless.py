@@ -43,7 +43,7 @@ from rankcast.model.errors import InvalidMessageError, RankcastError, hint, show
 from rankcast.model.events import Event
 from rankcast.model.filters import Filter
 from rankcast.model.times import TICK, format_time, parse_time
-from rankcast.model.values import Value
+from rankcast.model.values import Value, as_python
 
 
 class SharedEvents:
@@ -488,8 +488,7 @@ def _row(converts: Iterable[Callable[[Any, Any], Any]], given: Sequence[Any], ev
 
 def _payload(value: Any, _: object = None) -> Any:
     """Return what an event holds as plain data that keeps its types."""
-    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
-        value = value.item()
+    value = as_python(value)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

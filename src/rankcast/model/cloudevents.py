@@ -16,15 +16,15 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.events import NOT_EXTENSIONS, Event
 from rankcast.model.schema import INFINITE_TEXTS
 from rankcast.model.times import format_time, parse_time
-from rankcast.model.values import Value, checked_value
+from rankcast.model.values import Value, as_python, checked_value
 
 _ENVELOPE = ("id", "source", "type", "subject", "datacontenttype", "dataschema")
 
@@ -184,8 +184,9 @@ def _plain(value: Any) -> Any:
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
-    if isinstance(value, datetime):
-        return format_time(value)
+    value = as_python(value)
+    if isinstance(value, date):
+        return format_time(cast(datetime, checked_value(value, "data")))
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else INFINITE_TEXTS[value < 0]
-    return value.item() if type(value).__module__ == "numpy" else value
+    return value

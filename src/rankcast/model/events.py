@@ -26,12 +26,16 @@ from typing import Any, NamedTuple
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import format_time
-from rankcast.model.values import INT_MAX, INT_MIN, MAX_NAME_LENGTH, Value, checked_value
+from rankcast.model.values import INT_MAX, INT_MIN, MAX_NAME_LENGTH, Value, as_python, checked_value
 
 DEFAULT_TYPE = "rankcast.event"
 MAX_NESTING = 32
 """Levels of nested objects and lists in a payload; deeper ones are refused as malformed."""
 
+
+MAX_ATTRIBUTES, MAX_ITEMS = 100_000, 1_000_000
+"""Names in a payload, and items in its lists, those of inner objects and lists included. What is held twice counts
+twice: a payload that was made in Python may be small, and endless once it is written out."""
 
 NOT_EXTENSIONS = frozenset((*ENVELOPE_TYPES, "data", "data_base64"))
 
@@ -133,6 +137,12 @@ class Event:
 
     def conformed(self, schema: Schema) -> Event:
         """Return the event with its attributes in their declared types; raise InvalidEventError where one cannot be."""
+        for name, declared in schema.attributes.items():
+            if name not in self.attributes and isinstance(self.data, Mapping):
+                path = name.removeprefix("data.") if _is_hidden(name) else name
+                if (found := _payload_part(self.data, path)) is not None:
+                    expected = f"a value of type {declared.value}"
+                    raise InvalidEventError(f"{name}: {shown(found)} is a list or an object; expected {expected}")
         conformed = schema.conformed(self.attributes)
         if conformed == self.attributes and all(type(conformed[n]) is type(v) for n, v in self.attributes.items()):
             return self
@@ -257,14 +267,18 @@ def content_id(envelope: Mapping[str, object], payload: object) -> str:
 
 
 def _leaves(data: Mapping[Any, object], prefix: str) -> Iterator[tuple[str, object]]:
-    for key, value in data.items():
+    for key, given in data.items():
+        value = as_python(given)
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")
         elif value is not None and value == value:
             yield prefix + str(key), value
 
 
-def _as_text(value: object) -> str:
+def _as_text(value: object) -> object:
+    plain = as_python(value)
+    if plain is not value:
+        return plain
     if isinstance(value, bytes):
         return value.hex()
     time = checked_value(value, "data") if isinstance(value, date) else value  # a day is the time at which it begins
@@ -323,18 +337,19 @@ def _payload(data: object) -> Iterator[tuple[str, object]]:
     if isinstance(data, str):
         checked_value(data, "data")
     if isinstance(data, list | tuple):
-        _check_list(data, "data", 0)
+        _check_list(data, "data", 0, _Room())
     if not isinstance(data, Mapping):
         return
+    room = _Room()
     if all(map(_is_plain, data)) and not any(isinstance(value, Mapping) for value in data.values()):
         for name, value in data.items():
             if isinstance(value, list | tuple):
-                _check_list(value, name, 1)
+                _check_list(value, name, 1, room)
             else:
                 yield name, value
         return
     seen: set[str] = set()
-    for path, value in _flattened(data, "", 1):
+    for path, value in _flattened(data, "", 1, room):
         if path in seen:
             raise InvalidEventError(f"{path}: the payload has this attribute twice, nested and with a dotted name")
         seen.add(path)
@@ -362,27 +377,41 @@ def _is_hidden(path: str) -> bool:
     return path[start:].partition(".")[0] in ENVELOPE_TYPES
 
 
-def _flattened(data: Mapping[Any, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:
+@dataclass(slots=True)
+class _Room:
+    """What a payload may still hold."""
+
+    attributes: int = MAX_ATTRIBUTES
+    items: int = MAX_ITEMS
+
+
+def _flattened(data: Mapping[Any, object], prefix: str, depth: int, room: _Room) -> Iterator[tuple[str, object]]:
+    room.attributes -= len(data)
+    if room.attributes < 0:
+        raise InvalidEventError(f"{shown(prefix)}: the payload has more than {MAX_ATTRIBUTES:,} attributes")
     if depth > MAX_NESTING:
         raise InvalidEventError(f"{shown(prefix)}: the payload nests more than {MAX_NESTING} objects")
     for key, value in data.items():
         _check_name(key, prefix)
         if isinstance(value, Mapping):
-            yield from _flattened(value, f"{prefix}{key}.", depth + 1)
+            yield from _flattened(value, f"{prefix}{key}.", depth + 1, room)
         elif isinstance(value, list | tuple):
-            _check_list(value, prefix + key, depth)
+            _check_list(value, prefix + key, depth, room)
         else:
             yield prefix + key, value
 
 
-def _check_list(values: Sequence[object], path: str, depth: int) -> None:
-    """Raise when lists and objects nest too deep or hold what is not text.
+def _check_list(values: Sequence[object], path: str, depth: int, room: _Room) -> None:
+    """Raise when lists and objects nest too deep, hold too much or hold what is not text.
 
     What cannot be filtered on can still be written and copied.
     """
     level: list[Any] = [values]
     while level:
         depth += 1
+        room.items -= sum(map(len, level))
+        if room.items < 0:
+            raise InvalidEventError(f"{shown(path)}: the lists of the payload hold more than {MAX_ITEMS:,} items")
         if depth > MAX_NESTING:
             raise InvalidEventError(f"{shown(path)}: the payload nests more than {MAX_NESTING} objects and lists")
         keys = [key for part in level if isinstance(part, Mapping) for key in part]
@@ -394,13 +423,19 @@ def _check_list(values: Sequence[object], path: str, depth: int) -> None:
 
 
 def _payload_list(data: object, path: str) -> Sequence[object] | None:
-    """Return the list at a path, of which any dot may belong to a key or lead into a nested object."""
+    """Return the list at a path."""
+    found = _payload_part(data, path)
+    return found if isinstance(found, list | tuple) else None
+
+
+def _payload_part(data: object, path: str) -> Sequence[object] | Mapping[str, object] | None:
+    """Return the list or object at a path, of which any dot may belong to a key or lead into a nested object."""
     if not isinstance(data, Mapping):
         return None
     found = data.get(path)
-    if isinstance(found, list | tuple):
+    if isinstance(found, list | tuple | Mapping):
         return found
-    inner = (_payload_list(data[key], path[len(key) + 1 :]) for key in _leading(data, path))
+    inner = (_payload_part(data[key], path[len(key) + 1 :]) for key in _leading(data, path))
     return next((found for found in inner if found is not None), None)
 
 

@@ -10,13 +10,14 @@ normal form that engines work with. Build trees in Python with `attr`:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
-from typing import ClassVar, NoReturn, TypeAlias, cast
+from typing import Any, ClassVar, NoReturn, TypeAlias, cast
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from rankcast.model.errors import FilterTooLargeError, FilterTypeError, InvalidValueError, shown
+from rankcast.model.errors import FilterTooLargeError, FilterTypeError, shown
 from rankcast.model.values import MAX_NAME_LENGTH, Family, Value, checked_constant, family_of
 from rankcast.model.valuesets.patterns import Pattern
 
@@ -172,6 +173,10 @@ class _Combination(_Combinable, frozen=True, gc=False):
     """Worked out from the parts."""
 
     def __post_init__(self) -> None:
+        given: object = self.parts
+        if not isinstance(given, tuple | list):
+            raise FilterTypeError(f"{shown(given)} is not a tuple of filter expressions")
+        force_setattr(self, "parts", tuple(given))
         force_setattr(self, "depth", _depth_above(self.parts))
 
 
@@ -281,12 +286,14 @@ class Attribute:
         """Hold for low <= value <= high."""
         return Constraint(self.name, Operator.BETWEEN, (low, high))
 
-    def is_in(self, *constants: Value) -> Constraint:
-        """Hold for any of the given values: `is_in("Porto", "Braga")`, or `is_in(*cities)`."""
-        given: tuple[object, ...] = constants
-        if len(given) == 1 and isinstance(given[0], list | tuple | set | frozenset):
-            raise InvalidValueError(f"{self.name} in: the values are given one by one; write is_in(*values)")
-        return Constraint(self.name, Operator.IN, constants)
+    def is_in(self, *constants: Value | Collection[Value]) -> Constraint:
+        """Hold for any of the given values: `is_in("Porto", "Braga")`, or `is_in(cities)` of a list, tuple or set."""
+        given: tuple[Any, ...] = constants
+        if len(given) == 1 and isinstance(given[0], list | tuple):
+            given = tuple(given[0])
+        elif len(given) == 1 and isinstance(given[0], set | frozenset):
+            given = tuple(sorted(given[0], key=repr))  # a set has another order in each process
+        return Constraint(self.name, Operator.IN, given)
 
     def like(self, pattern: str) -> Constraint:
         """Hold for strings of a pattern: % stands for any text, _ for any one character."""

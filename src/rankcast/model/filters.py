@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
 from operator import and_, xor
 from typing import TypeAlias, TypeVar, cast
@@ -51,23 +53,35 @@ MAX_VALUE_SETS = 100_000
 MAX_STEPS = 15_000_000
 """Steps that lowering one filter may take, about a second: few values, few alternatives or few patterns."""
 
+STEPS_PER_BYTE = 100
+"""Further steps for each byte of a file or message, of which all filters share those of one."""
+
 _PER_SET = 100
 """Steps that it takes to put a value set in its place, whatever is in it."""
 
 Part = TypeVar("Part")
 
 
-class _Work:
-    """The steps that are left for lowering one filter."""
+class Work:
+    """The steps that are left, for lowering a filter or for telling how two are related."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "shared")
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, shared: Work | None = None) -> None:
         self.left = steps
+        self.shared = shared
 
     def spend(self, steps: int) -> None:
         """Take so many steps; raise FilterTooLargeError where too few are left."""
         self.left -= steps
+        if self.shared is not None:
+            self.shared.left -= steps
+            if self.shared.left < 0:
+                raise FilterTooLargeError(
+                    "the filters of this file or message together take too many steps to be written as disjunctions of "
+                    f"conjunctions: more than {MAX_STEPS:,}, and {STEPS_PER_BYTE} for each of its bytes; split it, or "
+                    "write fewer alternatives"
+                )
         if self.left < 0:
             raise FilterTooLargeError(
                 f"the filter takes more than {MAX_STEPS:,} steps to be written as a disjunction of conjunctions: it "
@@ -83,6 +97,19 @@ class _Work:
         """Return the union of two value sets, or None when one set cannot express that."""
         self.spend(one.steps_to_unite(other))
         return one.union(other)
+
+
+_SHARED: ContextVar[Work | None] = ContextVar("steps that filters share", default=None)
+
+
+@contextmanager
+def shared_steps(size: int) -> Iterator[None]:
+    """Let all filters that are lowered in the block, from a text of so many bytes, share their steps."""
+    token = _SHARED.set(Work(MAX_STEPS + STEPS_PER_BYTE * size))
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
 
 
 class Conjunction(Struct, frozen=True, gc=False):
@@ -131,20 +158,22 @@ class Conjunction(Struct, frozen=True, gc=False):
         """Return the items but one."""
         return self.items[:index] + self.items[index + 1 :]
 
-    def covers(self, other: Conjunction) -> bool | None:
+    def covers(self, other: Conjunction, work: Work | None = None) -> bool | None:
         """Whether every event of `other` is one of this: exact without string patterns, else None if undecided."""
         theirs = dict(other.items)
         if any(name not in theirs for name, _ in self.items):
             return False  # no set in a conjunction is EVERYTHING, which is what the other one accepts there
         verdict: bool | None = True
         for name, values in self.items:
+            if work is not None:
+                work.spend(values.steps_to_decide(theirs[name]))
             covered = values.covers(theirs[name])
             if covered is False:
                 return False
             verdict = verdict and covered
         return verdict
 
-    def surely_covers(self, other: Conjunction, work: _Work | None = None) -> bool:
+    def surely_covers(self, other: Conjunction, work: Work | None = None) -> bool:
         """Whether it is certain that every event of `other` is one of this: cheaper than `covers`."""
         if len(self.items) > len(other.items):
             return False
@@ -190,7 +219,7 @@ class Filter(Struct, frozen=True, gc=False):
         """
         check_expression(expression)
         _check_size(expression)
-        work = _Work(MAX_STEPS)
+        work = Work(MAX_STEPS, _SHARED.get())
         conjunctions = _lowered(expression, schema, work, negated=False)
         return Filter(expression, conjunctions if schema is None else _declared(conjunctions, schema, work), schema)
 
@@ -234,7 +263,7 @@ def _check_size(expression: Expression) -> None:
         )
 
 
-def _lowered(expression: Expression, schema: Schema | None, work: _Work, *, negated: bool) -> Conjunctions:
+def _lowered(expression: Expression, schema: Schema | None, work: Work, *, negated: bool) -> Conjunctions:
     """Return where the expression is true or, negated, where it is false."""
     if isinstance(expression, Constraint):
         return _lowered_constraint(expression, schema, negated=negated)
@@ -248,7 +277,7 @@ def _lowered(expression: Expression, schema: Schema | None, work: _Work, *, nega
     return _any_of((conjunction for part in parts for conjunction in part), work)
 
 
-def _declared(conjunctions: Conjunctions, schema: Schema, work: _Work) -> Conjunctions:
+def _declared(conjunctions: Conjunctions, schema: Schema, work: Work) -> Conjunctions:
     """Simplify by the schema what merging has put together, until nothing changes."""
     while True:
         items = ([(name, schema.simplified(name, values)) for name, values in found] for found in conjunctions)
@@ -313,7 +342,7 @@ def _rest_of_family(values: ValueSet, family: Family) -> ValueSet:
     return outside & ValueSet.of_family(family)
 
 
-def _all_of(parts: list[Conjunctions], work: _Work) -> Conjunctions:
+def _all_of(parts: list[Conjunctions], work: Work) -> Conjunctions:
     """Multiply out: single conjunctions at once, then disjunctions, smallest first, so that the bound is met early.
 
     What no disjunction speaks of takes no part in that, and is added to every conjunction at the end.
@@ -332,7 +361,7 @@ def _all_of(parts: list[Conjunctions], work: _Work) -> Conjunctions:
     return _extended(result, apart, work) if apart else result
 
 
-def _extended(conjunctions: Conjunctions, items: tuple[tuple[str, ValueSet], ...], work: _Work) -> Conjunctions:
+def _extended(conjunctions: Conjunctions, items: tuple[tuple[str, ValueSet], ...], work: Work) -> Conjunctions:
     """Add items on other attributes to every conjunction: nothing to merge or to drop arises from that."""
     count = sum(len(conjunction) + len(items) for conjunction in conjunctions)
     _check_value_sets(count)
@@ -341,7 +370,7 @@ def _extended(conjunctions: Conjunctions, items: tuple[tuple[str, ValueSet], ...
     return tuple(sorted(wider, key=lambda conjunction: conjunction.sort_key))
 
 
-def _conjoined(conjunctions: Iterable[Conjunction], work: _Work) -> Conjunctions:
+def _conjoined(conjunctions: Iterable[Conjunction], work: Work) -> Conjunctions:
     """Return one conjunction, or none when they contradict each other."""
     by_name: dict[str, list[ValueSet]] = defaultdict(list)
     for conjunction in conjunctions:
@@ -356,7 +385,7 @@ def _conjoined(conjunctions: Iterable[Conjunction], work: _Work) -> Conjunctions
     return (Conjunction(tuple(items)),)
 
 
-def _intersection(sets: list[ValueSet], work: _Work) -> ValueSet:
+def _intersection(sets: list[ValueSet], work: Work) -> ValueSet:
     if len(sets) == 1:
         return sets[0]
     plain = [values for values in sets if not values.has_patterns]
@@ -364,7 +393,7 @@ def _intersection(sets: list[ValueSet], work: _Work) -> ValueSet:
     return reduce(work.both, patterned, _balanced(plain, work.both, EVERYTHING))
 
 
-def _product(left: Conjunctions, right: Conjunctions, work: _Work) -> Conjunctions:
+def _product(left: Conjunctions, right: Conjunctions, work: Work) -> Conjunctions:
     pairs = len(left) * len(right)
     if pairs > MAX_PRODUCT:
         raise _too_many()
@@ -391,7 +420,7 @@ def _balanced(parts: list[Part], combine: Callable[[Part, Part], Part], neutral:
     return parts[0] if parts else neutral
 
 
-def _any_of(conjunctions: Iterable[Conjunction], work: _Work) -> Conjunctions:
+def _any_of(conjunctions: Iterable[Conjunction], work: Work) -> Conjunctions:
     """Return the canonical disjunction: nothing left to merge, nothing contained in another, sorted."""
     current = list(conjunctions)
     if len(current) < 2:
@@ -416,7 +445,7 @@ def _too_many() -> FilterTooLargeError:
     )
 
 
-def _merged(conjunctions: list[Conjunction], work: _Work) -> list[Conjunction]:
+def _merged(conjunctions: list[Conjunction], work: Work) -> list[Conjunction]:
     """Unite, in one round, conjunctions that are alike but for the value set of one attribute."""
     alike: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for at, conjunction in enumerate(conjunctions):
@@ -451,7 +480,7 @@ def _size_of_first(pair: tuple[ValueSet, ValueSet]) -> int:
     return pair[0].size
 
 
-def _united(value_sets: list[ValueSet], work: _Work) -> list[ValueSet]:
+def _united(value_sets: list[ValueSet], work: Work) -> list[ValueSet]:
     """Return the fewest sets found that hold the same; sets with different string patterns stay apart."""
     plain = [values for values in value_sets if not values.has_patterns]
     united = [_balanced(plain, lambda one, other: cast(ValueSet, work.united(one, other)), NOTHING)] if plain else []
@@ -472,7 +501,7 @@ def _united(value_sets: list[ValueSet], work: _Work) -> list[ValueSet]:
     return united
 
 
-def _absorbed(conjunctions: list[Conjunction], work: _Work) -> Conjunctions:
+def _absorbed(conjunctions: list[Conjunction], work: Work) -> Conjunctions:
     """Drop every conjunction that another one contains; only one with a subset of its attributes can."""
     kept: list[tuple[frozenset[str], Conjunction]] = []
     for conjunction in sorted(conjunctions, key=len):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from datetime import timedelta
 from enum import Enum
 from typing import Any, TypeAlias, TypeGuard
@@ -125,7 +125,17 @@ class BestK(Capped):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Continuous(BestK):
-    """Deliver on arrival unless k valid events of higher rank were delivered before."""
+    """Deliver on arrival unless k valid events of higher rank were delivered before.
+
+    There is no diversity here: what was delivered is not held, and nothing is known of what is to come.
+    """
+
+    diversity: InitVar[None] = None
+
+    def __post_init__(self, diversity: None) -> None:
+        BestK.__post_init__(self)
+        expected = "possible here; expected a Periodic, Sliding or TopKWindow policy, which choose among several events"
+        require(diversity is None, "diversity", diversity, expected)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

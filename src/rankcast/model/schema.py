@@ -7,9 +7,9 @@ event carries beyond the schema are kept. Covering uses the declarations too: a 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 from rankcast.model.errors import (
     FilterTypeError,
@@ -17,6 +17,7 @@ from rankcast.model.errors import (
     InvalidSubscriptionError,
     InvalidValueError,
     UnknownAttributeError,
+    near_name,
     shown,
 )
 from rankcast.model.expressions import Constraint
@@ -80,11 +81,10 @@ class Schema:
         found = self.attributes.get(attribute) or ENVELOPE_TYPES.get(attribute)
         if found is not None:
             return found
-        known = [*self.attributes, *ENVELOPE_TYPES]
-        near = difflib.get_close_matches(attribute, known, n=1, cutoff=0.6)
-        declared = ", ".join(sorted(self.attributes)[:MAX_NAMES_SHOWN]) or "none"
+        near = near_name(attribute, (*self.attributes, *ENVELOPE_TYPES))
+        declared = ", ".join(nsmallest(MAX_NAMES_SHOWN, self.attributes)) or "none"
         more = ", ..." if len(self.attributes) > MAX_NAMES_SHOWN else ""
-        hint = f"; did you mean {near[0]!r}?" if near else f"; declared are {declared}{more}"
+        hint = f"; did you mean {near!r}?" if near else f"; declared are {declared}{more}"
         raise UnknownAttributeError(f"unknown attribute {shown(attribute)}{hint}")
 
     def check(self, constraint: Constraint) -> None:

@@ -7,7 +7,7 @@ only by subscriptions without such bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple, NewType
@@ -189,12 +189,7 @@ class Subscriber(Struct, frozen=True, gc=False):
             if subscription.id in known:
                 raise DuplicateIdError(f"subscriber {shown(self.id)} has two subscriptions {shown(subscription.id)}")
             known.add(subscription.id)
-        for priority in self.priorities:
-            for name in priority:
-                if name not in known:
-                    raise InvalidSubscriptionError(
-                        f"priorities: subscriber {shown(self.id)} has no subscription {shown(name)}"
-                    )
+        _check_priorities(self.id, self.priorities, known)
         ranked = [subscription.id for subscription in self.subscriptions if subscription.rank is not None]
         if self.priorities and ranked:
             raise InvalidSubscriptionError(
@@ -288,6 +283,8 @@ def _largest_sum(subscriptions: Iterable[Subscription]) -> float:
 def unique_subscribers(subscribers: Iterable[Subscriber]) -> dict[SubscriberId, Subscriber]:
     """Return subscribers by id; a second one with the same id is an error."""
     found: dict[SubscriberId, Subscriber] = {}
+    if not isinstance(subscribers, Iterable):
+        raise InvalidSubscriptionError(f"subscribers: {shown(subscribers)} is no list of Subscribers")
     for subscriber in subscribers:
         if not isinstance(subscriber, Subscriber):
             raise InvalidSubscriptionError(
@@ -308,6 +305,20 @@ def check_id(kind: str, value: object) -> None:
         checked_value(value, f"{kind} id")
     except InvalidValueError as error:
         raise InvalidSubscriptionError(str(error)) from None
+
+
+def _check_priorities(subscriber: str, priorities: Iterable[object], known: Collection[str]) -> None:
+    """Raise unless each priority is a pair of subscriptions that are known."""
+    for priority in priorities:
+        if not isinstance(priority, tuple | list) or len(priority) != 2:
+            raise InvalidSubscriptionError(
+                f"priorities: {shown(priority)} is not a Priority, which is a pair of subscription ids"
+            )
+        for name in priority:
+            if not isinstance(name, str) or name not in known:
+                raise InvalidSubscriptionError(
+                    f"priorities: subscriber {shown(subscriber)} has no subscription {shown(name)}"
+                )
 
 
 def _make_tuple(subscriber: Subscriber, name: str) -> None:

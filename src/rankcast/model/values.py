@@ -78,10 +78,11 @@ def family_of(value: Value) -> Family:
 def checked_value(raw: object, where: str) -> Value | None:
     """Return `raw` as an event's value; None means "attribute missing" (null and NaN do).
 
-    Raises InvalidValueError, which names `where`, for anything that is none of the five types.
+    Raises InvalidValueError, which names `where`, for anything that is none of the five types, nor of those that
+    `as_python` knows.
     """
-    if type(raw).__module__ == "numpy":
-        raw = _from_numpy(raw)
+    if type(raw).__module__ in _ELSEWHERE:
+        raw = as_python(raw)
     if raw is None or isinstance(raw, bool):
         return raw
     if isinstance(raw, int):
@@ -113,9 +114,41 @@ def checked_name(raw: object) -> str:
     return _checked_string(raw, "attribute name")
 
 
-def _from_numpy(raw: Any) -> object:
-    """Return a numpy scalar as a Python one; arrays and numpy's times (which have no zone) stay what they are."""
-    return raw.item() if getattr(raw, "shape", None) == () and raw.dtype.kind in "biufU" else raw
+_ELSEWHERE = frozenset(("numpy", "pandas._libs.missing", "pandas._libs.tslibs.nattype", "decimal", "uuid"))
+"""Modules of types that stand for a value; they are known by name, so that none has to be imported."""
+
+
+def as_python(raw: Any) -> Any:
+    """Return the plain value that a scalar of numpy, a missing one of pandas, a Decimal or a UUID stands for.
+
+    A Decimal is an int where it is a whole number of 64 bits and else the nearest float; what is no number is None.
+    Arrays and numpy's times, which have no zone, stay what they are, as does all else.
+    """
+    match type(raw).__module__:
+        case "numpy":
+            return raw.item() if getattr(raw, "shape", None) == () and raw.dtype.kind in "biufU" else raw
+        case "decimal":
+            return _from_decimal(raw)
+        case "uuid":
+            return str(raw)
+        case "pandas._libs.missing" | "pandas._libs.tslibs.nattype":
+            return None if type(raw).__name__ in ("NAType", "NaTType") else raw
+    return raw
+
+
+def _from_decimal(raw: Any) -> object:
+    if not hasattr(raw, "is_nan"):
+        return raw
+    if not raw.is_finite():
+        return None if raw.is_nan() else float(raw)
+    if raw.adjusted() < _DIGITS and raw == raw.to_integral_value():
+        return int(raw)
+    number = float(raw)
+    return raw if math.isinf(number) else number
+
+
+_DIGITS = 19
+"""Of the largest integer."""
 
 
 def _checked_int(raw: int, where: str) -> int:

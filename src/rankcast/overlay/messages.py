@@ -29,7 +29,7 @@ from rankcast.model.advertisements import Advertisement, AdvertisementId
 from rankcast.model.cloudevents import parse_json
 from rankcast.model.errors import InvalidEventError, InvalidMessageError, shown
 from rankcast.model.events import Event
-from rankcast.model.filters import Filter
+from rankcast.model.filters import Filter, shared_steps
 from rankcast.model.periods import check_duration
 from rankcast.model.relevance import Relevance
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
@@ -312,7 +312,8 @@ def decoded(data: bytes, most: int = MAX_PACKET_BYTES) -> Message:
     version = plain.pop("rankcast")
     if version != VERSION or isinstance(version, bool):
         raise InvalidMessageError(f"version {shown(version)} is not known; expected {VERSION}")
-    message: Message = from_plain(plain, Message)
+    with shared_steps(len(data)):
+        message: Message = from_plain(plain, Message)
     return message
 
 

@@ -35,6 +35,9 @@ from rankcast.storage.writing import replacing
 VERSION = 1
 """Of plan files."""
 
+MOST_SUBSCRIBERS, MOST_BROKERS = 5_000_000, 100_000
+"""What can be drawn: in memory, where each subscriber takes some hundred bytes."""
+
 _BROKER = mapping(["name", "at"], name=NAME, at=POINT, below=NAME, alpha=COUNT, share=AMOUNT)
 _BROKERS = listed(_BROKER, "a list of brokers", 1)
 _SUBSCRIBER = mapping(["name", "at", "wants"], name=NAME, at=POINT, wants=NAME, limit=AMOUNT)
@@ -104,7 +107,12 @@ def _drawn(workloads: Sequence[str]) -> Shape:
     """Return the shape of a problem that is drawn."""
     workload = {"title": f"one of {', '.join(workloads)}", "enum": list(workloads)}
     required = ["workload", "subscribers", "brokers"]
-    return mapping(required, workload=workload, subscribers=COUNT, brokers=COUNT, seed=PLACE, delay=AMOUNT)
+    counts = {"subscribers": _count(MOST_SUBSCRIBERS), "brokers": _count(MOST_BROKERS)}
+    return mapping(required, workload=workload, **counts, seed=PLACE, delay=AMOUNT)
+
+
+def _count(most: int) -> Shape:
+    return {**COUNT, "title": f"a whole number from 1 to {most:,}", "maximum": most}
 
 
 def _stated(value: Mapping[str, Any], latencies: Sequence[str]) -> Shape:

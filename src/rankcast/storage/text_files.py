@@ -19,7 +19,12 @@ from rankcast.model.errors import InvalidFileError, Problem
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Size of a document that is read as a whole. Parsed, it takes about ten times as much memory."""
 
-_OTHER_ENCODINGS = ((codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"))
+_OTHER_ENCODINGS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),  # before that of UTF-16, with which it begins
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
 
 
 def read_text(path: Path) -> str:

@@ -341,4 +341,4 @@ def _show(named: NamedProblem, results: Sequence[Result], best: Result, yardstic
     for remark in _remarks(best):
         shown_on.print(remark)
     if len(named.notes) > SHOWN:
-        shown_on.print(f"{len(named.notes) - SHOWN:,} more notes; --json has all of them")
+        shown_on.print(f"{counted(len(named.notes) - SHOWN, 'more note')}; --json has all of them")

@@ -8,7 +8,7 @@ A set is `ranges` (prefixes are ranges too: 'ab' <= s < 'ac') and all of the `re
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from msgspec import Struct
 
@@ -22,6 +22,9 @@ MAX_PATTERNS = 64
 _LAST_CHARACTER = chr(0x10FFFF)
 _ALL = IntervalSet.full(Domain.STRING)
 _NONE = IntervalSet.empty(Domain.STRING)
+_STARTS = 16
+"""Ranges that a string is looked for in."""
+
 _ANY_STRING = Pattern.prefix("")
 
 
@@ -160,6 +163,16 @@ class StringSet(Struct, frozen=True, gc=False):
         steps = 20 + cuts + _steps_to_compare(self.required, other.required)
         return steps + len(self.forbidden) * self.steps_to_combine(other) if self.forbidden else steps
 
+    def steps_to_find(self, other: StringSet) -> int:
+        """About how many steps it takes to look for a string of two sets, or of one that is not in the other."""
+        patterns = (*self.required, *self.forbidden, *other.required, *other.forbidden)
+        if not patterns:
+            return 0
+        starts = 2 + min(_STARTS, len(self.ranges.cuts) + len(other.ranges.cuts))
+        length = sum(len(pattern.laid_out) for pattern in patterns)
+        wild = sum(len(pattern.laid_out) for pattern in patterns if ANY_ONE in pattern.laid_out)
+        return starts * (10 * len(patterns) * (len(patterns) + 3) + length * (len(patterns) // 50 + wild // 500))
+
     def witness(self) -> str | None:
         """Return some string of the set, or None when it is empty or none was found."""
         return _witness(self.ranges, self, None)
@@ -178,7 +191,7 @@ def _witness(ranges: IntervalSet, within: StringSet, outside: StringSet | None) 
     if outside is not None:
         samples += [pattern.sample() for pattern in sorted(outside.forbidden, key=lambda pattern: pattern.text)]
     joined = "".join(samples)
-    starts = [str(start[1]) if not start[0] else "" for start, _ in ranges.pieces()][:16]
+    starts = [str(start[1]) if not start[0] else "" for start, _ in islice(ranges.pieces(), _STARTS)]
     candidates: list[str] = []
     for start in starts:
         candidates += (start, *(start + sample for sample in samples), start + joined, start + "~" + joined)

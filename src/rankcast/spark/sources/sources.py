@@ -314,7 +314,9 @@ class Layout:
 
     def of_event(self, event: Event) -> Row:
         """Return an event as a row; raise an error that says why it does not fit."""
-        return {DOCUMENT: typed_document(event)} if self.schema is None else self.schema.conformed(event.attributes)
+        return (
+            {DOCUMENT: typed_document(event)} if self.schema is None else dict(event.conformed(self.schema).attributes)
+        )
 
 
 def to_batch(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:

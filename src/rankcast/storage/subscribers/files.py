@@ -35,7 +35,7 @@ from rankcast.model.errors import (
 )
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
-from rankcast.model.filters import Filter
+from rankcast.model.filters import Filter, shared_steps
 from rankcast.model.periods import check_zone
 from rankcast.model.policies import ALL_MATCHES, AT_ONCE, OnDemand, Policy, check_attributes
 from rankcast.model.relevance import Decay, Relevance, check_relevance
@@ -112,7 +112,9 @@ def loads_subscribers(
     >>> print(*loads_subscribers(text).problems)
     <text>:2: subscriber 'ana', subscription '1', rank: 7 is not a number from 0 to 1
     """
-    return _read_subscribers(parse_document(text, format, file, keep_unusable=True))
+    document = parse_document(text, format, file, keep_unusable=True)
+    with shared_steps(len(text)):
+        return _read_subscribers(document)
 
 
 def subscribers_from_document(document: Any, *, file: str = "<document>") -> SubscriberFile:
