@@ -22,10 +22,12 @@ from rankcast.overlay.messages import (
     Session,
     Subscribe,
     Synced,
+    Terms,
 )
-from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.routing.strategies import Strategy, Weighing
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TERMS = Terms(Strategy.REGULAR_COVER, Weighing.SPLIT)
 SECOND = timedelta(seconds=1)
 RENT = Schema({"rent": ValueType.INT}, frozenset({"rent"}))
 MINE = Advertise(Advertisement("mine", "/flats", parse_filter("rent < 900"), RENT, 3))
@@ -41,7 +43,7 @@ class Bench:
         for link in links:
             (asked,) = self.broker.connect(link, self.now)
             self.numbers[link] = [asked.message.session, 0]
-            self.broker.handle(Connect(Session(1, 1)), link, self.now)
+            self.broker.handle(Connect(Session(1, 1), self.broker.terms), link, self.now)
             self.peer(link, Reset())
             self.peer(link, Synced())
 

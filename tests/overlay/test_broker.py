@@ -13,6 +13,7 @@ from broker_bench import (
     MINE,
     NOW,
     SECOND,
+    TERMS,
     Bench,
     delivered,
     event,
@@ -366,8 +367,8 @@ def test_a_broker_comes_back_with_its_clients_and_asks_its_neighbours_again():
         restored(snapshot(bench.broker), incarnation=1)
     back = restored(snapshot(bench.broker), incarnation=2)
     assert back.subscribers.serving.subscribers.keys() == {"ana"}
-    assert back.connect("left", NOW) == [Send("left", Connect(Session(2, 1)))]
-    told = back.handle(Connect(Session(1, 2)), "left", NOW)
+    assert back.connect("left", NOW) == [Send("left", Connect(Session(2, 1), back.terms))]
+    told = back.handle(Connect(Session(1, 2), back.terms), "left", NOW)
     assert [message for _, message in sent(told)][1:-1] == [MINE]
     assert rejected(back.handle(Publish("mine", event("old")), "agency", NOW)) == [Reason.REPLAY]
 
@@ -471,7 +472,7 @@ def test_an_interest_is_told_again_when_it_begins_to_hide_others_and_at_a_heartb
         assert sent(bench.say(Unsubscribe(who), who)) == []
     assert sent(bench.wait(5)) == [("left", Forward(wide))]
     assert sent(bench.peer("right", Forward(wide, hides=True))) == [("left", Forward(wide, hides=True))]
-    bench.broker.handle(Connect(Session(1, 2)), "left", bench.now)
+    bench.broker.handle(Connect(Session(1, 2), bench.broker.terms), "left", bench.now)
     again = restored(snapshot(bench.broker))
     assert again.routing.routes("left").announced.hiding == {wide.key}
     assert [one for one in again.routing.announce_all("left") if isinstance(one, Forward)] == [
@@ -514,7 +515,7 @@ def test_a_count_that_stays_out_does_not_keep_an_event(lost):
 def numbered(count):
     """Return an inbox, and the first packets of the session that it asks for."""
     inbox, outbox = Inbox(1), Outbox()
-    outbox.begin(inbox.ask().session)
+    outbox.begin(inbox.ask(TERMS).session)
     return inbox, [outbox.packet(CountReply("/s", "1", (ScoreCount(0.0, number),))) for number in range(count)]
 
 
@@ -533,7 +534,7 @@ def test_packets_are_taken_in_order_and_once_however_they_come(order, again):
 
 def test_packets_of_another_session_are_refused():
     inbox, packets = numbered(2)
-    inbox.ask()
+    inbox.ask(TERMS)
     with pytest.raises(RefusedError, match="session"):
         inbox.take(packets[0])
 

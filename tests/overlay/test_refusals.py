@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from broker_bench import NOW, Bench, delivered, event, flats, interest, prepared, rejected, sent, subscriber
+from broker_bench import NOW, TERMS, Bench, delivered, event, flats, interest, prepared, rejected, sent, subscriber
 from rankcast.language.parser import parse_filter
 from rankcast.model.advertisements import AudienceRanking, Ties
 from rankcast.model.events import Event
@@ -64,13 +64,13 @@ from rankcast.overlay.snapshots import restored, snapshot
         (Publish("mine", event(), 1, ()), "agency", Reason.UNSUPPORTED),
         (Publish("mine", event("old")), "agency", Reason.REPLAY),
         (Renew(), "mallory", Reason.UNKNOWN),
-        (Connect(Session(1, 1)), "mallory", Reason.WRONG_LINK),
+        (Connect(Session(1, 1), TERMS), "mallory", Reason.WRONG_LINK),
         (Alive(Session(1, 1), 3), "mallory", Reason.WRONG_LINK),
         (Packet(Session(1, 1), 0, Synced()), "mallory", Reason.WRONG_LINK),
         (Subscribe(subscriber("eve")), "left", Reason.WRONG_LINK),
         (Publish("theirs", event()), "left", Reason.WRONG_LINK),
-        (Connect(Session(1, 1)), "left", Reason.REPLAY),
-        (Connect(Session(0, 9)), "left", Reason.REPLAY),
+        (Connect(Session(1, 1), TERMS), "left", Reason.REPLAY),
+        (Connect(Session(0, 9), TERMS), "left", Reason.REPLAY),
         (Packet(Session(1, 1), 0, Synced()), "left", Reason.REPLAY),
         (Packet(Session(9, 9), 3, Synced()), "left", Reason.REPLAY),
         (Packet(Session(1, 1), 10**9, Synced()), "left", Reason.TOO_MANY),

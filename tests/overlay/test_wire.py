@@ -30,6 +30,7 @@ from rankcast.overlay.messages import (
     Session,
     Subscribe,
     Synced,
+    Terms,
     Unadvertise,
     Unsubscribe,
     Weigh,
@@ -37,12 +38,13 @@ from rankcast.overlay.messages import (
     decoded,
     encoded,
 )
-from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.routing.strategies import Strategy, Weighing
 from rankcast.testing.strategies import advertisements, events, filters, notified_subscribers, relevances
 from written_forms import spoil
 
 KEY = SubscriptionKey("ana", "1")
 SESSION = Session(1, 2)
+CONNECT = Connect(SESSION, Terms(Strategy.FLOODING, Weighing.SPLIT, 2))
 
 
 def messages():
@@ -69,7 +71,14 @@ def messages():
         st.builds(Subscribe, notified_subscribers(), leases),
         st.builds(Packet, st.just(SESSION), st.integers(0, 10**9), peers),
         st.sampled_from(
-            [Unsubscribe("ana"), Read("ana"), Read("ana", "1"), Renew(), Connect(SESSION), Alive(SESSION, 7)]
+            [
+                Unsubscribe("ana"),
+                Read("ana"),
+                Read("ana", "1"),
+                Renew(),
+                Connect(SESSION, Terms(Strategy.FLOODING, Weighing.SPLIT, 2)),
+                Alive(SESSION, 7),
+            ]
         ),
     )
 

@@ -47,6 +47,7 @@ from rankcast.overlay.messages import (
     Reset,
     Subscribe,
     Synced,
+    Terms,
     Unadvertise,
     Unsubscribe,
     Weigh,
@@ -98,6 +99,7 @@ class Broker:
     def __init__(self, name: str, settings: Settings, random: np.random.Generator, *, incarnation: int = 1) -> None:
         self.name = name
         self.settings = settings
+        self.terms = Terms(settings.strategy, settings.weighing)
         self.incarnation = incarnation
         self.random = random
         self.routing = Routing(settings.strategy, settings.weighing, settings.group)
@@ -115,7 +117,7 @@ class Broker:
             neighbour = self.neighbours[link] = Neighbour(Inbox(self.incarnation))
             self.routing.join(link)
         neighbour.is_up, neighbour.heard, neighbour.beat = True, now, now + self.settings.heartbeat
-        return [Send(link, neighbour.inbox.ask())]
+        return [Send(link, neighbour.inbox.ask(self.terms))]
 
     def disconnect(self, link: str, now: datetime) -> list[Effect]:
         """A link to a neighbour is lost: nothing goes over it until it is connected again."""
@@ -194,19 +196,26 @@ class Broker:
         neighbour.beat = min(neighbour.beat, now + self.settings.heartbeat)
 
     def _begin_session(self, connect: Connect, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
-        """Begin the session that a neighbour asks for; ask for another one too when it has lost its state."""
+        """Begin the session that a neighbour asks for; ask for another one too when it has lost its state.
+
+        A neighbour on other terms is told nothing, and refuses this broker in turn.
+        """
         inbox = neighbour.inbox
         if inbox.peer is not None and connect.session.incarnation < inbox.peer:
             raise RefusedError(Reason.REPLAY, f"session {tuple(connect.session)} is of an earlier incarnation")
         if not neighbour.outbox.begin(connect.session):
             raise RefusedError(Reason.REPLAY, f"session {tuple(connect.session)} was asked for before")
+        if connect.terms != self.terms:
+            neighbour.outbox.silence()
+            differences = self.terms.differences(connect.terms)
+            raise RefusedError(Reason.DISAGREEMENT, f"neighbours need the same terms: {differences}")
         self._hear(neighbour, now)
         effects: list[Effect] = []
         before, inbox.peer = inbox.peer, connect.session.incarnation
         if not neighbour.is_up:
             effects += self.connect(link, now)
         elif before is not None and before != inbox.peer and inbox.next:
-            effects.append(Send(link, inbox.ask()))
+            effects.append(Send(link, inbox.ask(self.terms)))
         state: list[PeerMessage] = [Reset(), *self.routing.announce_all(link), Synced()]
         return effects + self._send([(link, message) for message in state])
 
@@ -250,13 +259,13 @@ class Broker:
         if neighbour.outbox.session is not None:
             effects.append(Send(link, Alive(neighbour.outbox.session, neighbour.outbox.sent)))
         if not neighbour.inbox.check_progress():
-            effects.append(Send(link, neighbour.inbox.ask()))
+            effects.append(Send(link, neighbour.inbox.ask(self.terms)))
         return effects
 
     def _lose(self, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         """Forget everything that a silent neighbour told; it has to tell it from the beginning when it is back."""
         neighbour.heard = LATEST
-        connect = neighbour.inbox.ask()
+        connect = neighbour.inbox.ask(self.terms)
         self.routing.begin(link)
         effects = self._send(self.routing.sweep(link))
         effects += self._go_on_without(frozenset({link}), self.publishing.unfinished, now)

@@ -23,6 +23,7 @@ class Reason(Enum):
     REPLAY = "replay"
     TOO_MANY = "too many"
     UNSUPPORTED = "unsupported"
+    DISAGREEMENT = "other terms"
 
 
 class RefusedError(RankcastError):

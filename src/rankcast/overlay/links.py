@@ -15,7 +15,7 @@ from datetime import datetime
 
 from rankcast.model.times import LATEST
 from rankcast.overlay.effects import Reason, RefusedError
-from rankcast.overlay.messages import Alive, Connect, Packet, PeerMessage, Session
+from rankcast.overlay.messages import Alive, Connect, Packet, PeerMessage, Session, Terms
 
 MAX_WAITING = 4096
 """Packets that wait for an earlier one: seconds of heavy traffic on a link that reorders, and a bound on memory."""
@@ -43,12 +43,12 @@ class Inbox:
         """The session asked for last."""
         return Session(self.incarnation, self.request)
 
-    def ask(self) -> Connect:
-        """Begin a new session."""
+    def ask(self, terms: Terms) -> Connect:
+        """Begin a new session, on these terms."""
         self.request += 1
         self.next, self.promised, self.is_synced, self.marked = 0, 0, False, None
         self.waiting.clear()
-        return Connect(self.session)
+        return Connect(self.session, terms)
 
     def take(self, packet: Packet) -> list[PeerMessage]:
         """Return the messages that are due with a packet, in order; raise when it is none of this session or taken."""

@@ -33,7 +33,7 @@ from rankcast.model.filters import Filter, shared_steps
 from rankcast.model.periods import check_duration
 from rankcast.model.relevance import Relevance
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId, SubscriptionKey
-from rankcast.overlay.routing.strategies import Strategy
+from rankcast.overlay.routing.strategies import Strategy, Weighing
 
 MAX_NUMBER = 2**53
 """Numbers of packets, sessions and counts stay below: every JSON reader keeps them exact."""
@@ -214,11 +214,37 @@ class Session(NamedTuple):
     request: int
 
 
+RULES = 1
+"""Which rules a broker follows in what it tells neighbours and expects of them; another number for other rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What neighbours have to agree on: else what one tells is not what the other takes it for."""
+
+    strategy: Strategy
+    weighing: Weighing
+    rules: int = RULES
+
+    def __post_init__(self) -> None:
+        check_number("rules", self.rules)
+
+    def differences(self, others: Terms) -> str:
+        """Say in what a neighbour's terms differ from these; empty when they are the same."""
+        pairs = (
+            ("strategy", self.strategy.value, others.strategy.value),
+            ("weighing", self.weighing.value, others.weighing.value),
+            ("rules", self.rules, others.rules),
+        )
+        return ", ".join(f"{name} {own} here and {there} there" for name, own, there in pairs if own != there)
+
+
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """The sender asks for a new session; `incarnation` is another one whenever it has lost its state."""
+    """The sender asks for a new session on its terms; `incarnation` grows whenever it has lost its state."""
 
     session: Session
+    terms: Terms
 
     def __post_init__(self) -> None:
         _check_session(self.session)
