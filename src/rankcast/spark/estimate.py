@@ -25,6 +25,7 @@ from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.sources.events import EventColumns
 
 ALL = "all"
+_NOTHING = (0, None, None, None)
 
 
 def estimate(
@@ -53,11 +54,12 @@ def estimate(
     summed = told.agg(F.count("*"), F.max("rank"), F.min("rank"), F.max("time") - F.min("time")).collect()
     found = {row[0]: row[1:] for row in summed}
     days = max(found[ALL][3], A_DAY) / A_DAY if ALL in found else 1.0
-    nothing = (0, None, None)
-    return tuple(
-        Estimate(name, found.get(f"matches of {at}", nothing)[0], *found.get(f"{at}", nothing)[:3], days)
-        for at, name in enumerate(variants)
-    )
+    made: list[Estimate] = []
+    for at, name in enumerate(variants):
+        matched, *_ = found.get(f"matches of {at}", _NOTHING)
+        delivered, best, worst, _ = found.get(f"{at}", _NOTHING)
+        made.append(Estimate(name, matched, delivered, best, worst, days))
+    return tuple(made)
 
 
 def _named(subscriber: Subscriber, name: str) -> Subscriber:
