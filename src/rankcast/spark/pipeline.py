@@ -28,7 +28,7 @@ from typing import TypeAlias
 from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 
-from rankcast.model.advertisements import Advertisement, Advertisements
+from rankcast.model.advertisements import Advertisement, Advertisements, Scoring
 from rankcast.model.errors import InvalidSubscriptionError, InvalidValueError, Problem
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, unique_subscribers
@@ -98,6 +98,7 @@ class Pipeline:
         if isinstance(subscribers, CompiledSubscribers):
             if subscribers.needs_hub is not None:
                 raise InvalidSubscriptionError(subscribers.needs_hub)
+            subscribers.check_filters(self.advertisements)
             self._audience = subscribers
         elif isinstance(subscribers, ChangingSubscribers):
             self._source = subscribers.source
@@ -106,9 +107,7 @@ class Pipeline:
         elif isinstance(subscribers, DataFrame):
             self._take_file(subscribers_of_rows(subscribers))
         elif isinstance(subscribers, Iterable):
-            self._audience = CompiledSubscribers.of(
-                map(self._checked, unique_subscribers(subscribers).values()), apart=True
-            )
+            self._audience = self._compiled(unique_subscribers(subscribers).values())
         else:
             self._source = subscribers
 
@@ -125,7 +124,11 @@ class Pipeline:
         self.problems = found.problems
         self.advertisements = (*found.advertisements, *self.advertisements)
         self.schema = self.schema or found.schema
-        self._audience = CompiledSubscribers.of(map(self._checked, found.subscribers), apart=True)
+        self._audience = self._compiled(found.subscribers)
+
+    def _compiled(self, subscribers: Iterable[Subscriber]) -> CompiledSubscribers:
+        compares = any(own.ranking.scoring is Scoring.DIVERSITY for own in self.advertisements)
+        return CompiledSubscribers.of(map(self._checked, subscribers), apart=True, filters=compares)
 
     def source(self, spark: SparkSession) -> AudienceSource:
         """Return what tasks get their audience from."""
