@@ -11,7 +11,16 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rankcast import Advertisement, AdvertisementId, Continuous, Sliding, Subscriber, Subscription, parse_filter
+from rankcast import (
+    Advertisement,
+    AudienceRanking,
+    Continuous,
+    Scoring,
+    Sliding,
+    Subscriber,
+    Subscription,
+    parse_filter,
+)
 from rankcast.spark import CompiledSubscribers, Pipeline, match, spark_session
 from rankcast.spark.sources.events import DEFAULT_SOURCE, END
 
@@ -64,14 +73,14 @@ def show(title: str, rows: DataFrame, *names: str) -> None:
 def on_a_table(spark: SparkSession) -> None:
     """A static DataFrame in, a static DataFrame out; and the stages before delivery, one by one."""
     events = flats(spark)
-    for_one = Advertisement(AdvertisementId("flats"), DEFAULT_SOURCE, k=1)
+    for_one = Advertisement("flats", DEFAULT_SOURCE, k=1, ranking=AudienceRanking(Scoring.PREFERENCE))
     notifications = Pipeline(subscribers(), carry=["rent"]).transform(events)
     show("Notifications:", notifications, "subscriber", "id", "rank", "matched", "rent")
 
     compiled = CompiledSubscribers.of(subscribers())
     show("Who wants what:", match(events, compiled), "id", "subscriber", "rank")
     best = match(events, compiled, advertisements=[for_one])
-    show("The one subscriber that each flat is for:", best, "id", "subscriber")
+    show("The best subscriber of each flat:", best, "id", "subscriber")
 
 
 def on_a_stream(spark: SparkSession, folder: Path) -> None:

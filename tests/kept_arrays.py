@@ -149,7 +149,9 @@ class KeptSubscribers(Kept):
 
     def make(self, seed):
         random = Random(seed)
-        return CompiledSubscribers.of([some_subscriber(random, at) for at in range(60)], apart=seed % 2 == 1)
+        return CompiledSubscribers.of(
+            [some_subscriber(random, at) for at in range(60)], apart=seed % 2 == 1, filters=True
+        )
 
     def write(self, made):
         with TemporaryDirectory() as folder:

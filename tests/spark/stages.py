@@ -66,7 +66,7 @@ class InProcess:
         return Arrived(self.deliveries(case, arrivals.lateness // timedelta(microseconds=1)))
 
     def deliveries(self, case, lateness=0):
-        source = InMemory(CompiledSubscribers.of(case.subscribers))
+        source = InMemory(CompiledSubscribers.of(case.subscribers, filters=True))
         rows = [{"value": typed_document(event), "k": case.asked.get(event.identity)} for event in case.events]
         parts = [rows[at : at + self.size] for at in range(0, len(rows), self.size)]
         reader = replace(READER, names=("value", "k"), advertisements=case.advertisements, k_column="k")

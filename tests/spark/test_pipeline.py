@@ -16,6 +16,8 @@ from rankcast.model.relevance import Decay
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
 from rankcast.spark.delivery.live_state import PREFIX, base_folder
+from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
+from rankcast.spark.matching.stage import match
 from rankcast.spark.pipeline import Pipeline
 from rankcast.spark.sources.events import EventColumns
 from spark.builders import NOON, person
@@ -156,6 +158,12 @@ def test_what_cannot_work_is_refused_at_once(spark):
     with pytest.raises(DuplicateIdError, match="two advertisements 'flats'"):
         Pipeline([], advertisements=[flats, flats])
     declared = Schema({"rent": ValueType.INT})
+    diverse = Advertisement("flats", "/events", k=2, ranking=AudienceRanking(Scoring.DIVERSITY))
+    audience = CompiledSubscribers.of([person("ana", "rent < 800")])
+    with pytest.raises(InvalidSubscriptionError, match="'flats': ranking by diversity compares filters"):
+        Pipeline(audience, advertisements=[diverse])
+    with pytest.raises(InvalidSubscriptionError, match=r"compile them with CompiledSubscribers.of\(..., filters=True"):
+        match(_flats(spark, 1), audience, advertisements=[diverse])
     with pytest.raises(InvalidSubscriptionError, match="'flats': space: unknown attribute 'rentt'; did you mean"):
         Pipeline([], schema=declared, advertisements=[flats])
     for name, what in (

@@ -81,7 +81,7 @@ def estimates(
     (2, 2, 2.0)
     """
     tallies = {SubscriberId(str(at)): _Tally() for at in range(len(variants))}
-    named = zip(tallies, map(_handed_everything, variants.values()), strict=True)
+    named = zip(tallies, map(handed_everything, variants.values()), strict=True)
     served = [structs.replace(own, id=name) for name, own in named]
 
     def count(result: CommandResult) -> None:
@@ -221,10 +221,15 @@ def _with_policies(subscriber: Subscriber, changed: Callable[[Policy], Policy]) 
         held if held.deliver is None else structs.replace(held, deliver=changed(held.deliver))
         for held in subscriber.subscriptions
     )
-    return structs.replace(_handed_everything(subscriber), deliver=changed(subscriber.deliver), subscriptions=own)
+    return structs.replace(handed_everything(subscriber), deliver=changed(subscriber.deliver), subscriptions=own)
 
 
-def _handed_everything(subscriber: Subscriber) -> Subscriber:
+def uncapped(subscriber: Subscriber) -> Subscriber:
+    """Return a subscriber without its caps."""
+    return _with_policies(subscriber, partial(replace, at_most=()))
+
+
+def handed_everything(subscriber: Subscriber) -> Subscriber:
     """Return a subscriber who is not muted, and handed what others would read."""
     notify = AT_ONCE if isinstance(subscriber.notify, OnDemand) else subscriber.notify
     return structs.replace(subscriber, notify=notify, muted_until=None)

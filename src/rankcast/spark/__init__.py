@@ -11,6 +11,7 @@ except ImportError as error:  # pragma: no cover
     raise ImportError("rankcast.spark needs PySpark: pip install 'rankcast[spark]'") from error
 
 from rankcast.spark.delivery.separate_stage import deliver, deliver_outputs
+from rankcast.spark.estimate import estimate
 from rankcast.spark.matching.compiled_subscribers import CompiledSubscribers
 from rankcast.spark.matching.stage import match, rejected_rows
 from rankcast.spark.pipeline import Pipeline
@@ -27,6 +28,7 @@ __all__ = [
     "check_session",
     "deliver",
     "deliver_outputs",
+    "estimate",
     "match",
     "rejected_rows",
     "spark_session",

@@ -28,7 +28,7 @@ from typing import TypeAlias
 from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 
-from rankcast.model.advertisements import Advertisement, Advertisements
+from rankcast.model.advertisements import Advertisement, Advertisements, Scoring
 from rankcast.model.errors import InvalidValueError, Problem
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, unique_subscribers
@@ -96,6 +96,7 @@ class Pipeline:
 
     def _take(self, subscribers: Subscribers) -> None:
         if isinstance(subscribers, CompiledSubscribers):
+            subscribers.check_filters(self.advertisements)
             self._audience = subscribers
         elif isinstance(subscribers, ChangingSubscribers):
             self._source = subscribers.source
@@ -104,9 +105,7 @@ class Pipeline:
         elif isinstance(subscribers, DataFrame):
             self._take_file(subscribers_of_rows(subscribers))
         elif isinstance(subscribers, Iterable):
-            self._audience = CompiledSubscribers.of(
-                map(self._checked, unique_subscribers(subscribers).values()), apart=True
-            )
+            self._audience = self._compiled(unique_subscribers(subscribers).values())
         else:
             self._source = subscribers
 
@@ -121,7 +120,11 @@ class Pipeline:
         self.problems = found.problems
         self.advertisements = (*found.advertisements, *self.advertisements)
         self.schema = self.schema or found.schema
-        self._audience = CompiledSubscribers.of(map(self._checked, found.subscribers), apart=True)
+        self._audience = self._compiled(found.subscribers)
+
+    def _compiled(self, subscribers: Iterable[Subscriber]) -> CompiledSubscribers:
+        compares = any(own.ranking.scoring is Scoring.DIVERSITY for own in self.advertisements)
+        return CompiledSubscribers.of(map(self._checked, subscribers), apart=True, filters=compares)
 
     def source(self, spark: SparkSession) -> AudienceSource:
         """Return what tasks get their audience from."""

@@ -20,7 +20,7 @@ from rankcast.arrays import Array, starts_of
 from rankcast.compiling import compiled
 from rankcast.delivery.engine.contents import WantedContent
 from rankcast.language.parser import parse_filter
-from rankcast.model.advertisements import AudienceRanking, Scoring, Ties
+from rankcast.model.advertisements import Scoring, Ties
 from rankcast.model.events import Identity
 from rankcast.model.schema import Schema
 from rankcast.ranking.audiences import diverse_scores, draws, event_number, select
@@ -42,15 +42,18 @@ def chosen_matches(
     if events.audiences is None or not (events.audiences.k >= 0).any():
         return offsets, numbers
     advertisement, k = events.audiences
-    event = np.repeat(np.arange(len(events)), np.diff(offsets))
     rankings = [own.ranking for own in reader.advertisements]
     places = np.array([*map(rankings.index, rankings), 0])[advertisement]
-    stays, person = (k < 0)[event], audience.person
+    event = np.repeat(np.arange(len(events)), np.diff(offsets))
+    stays, people = (k < 0)[event], audience.person[numbers]
     for place in np.unique(places[k >= 0]).tolist():
-        own = np.flatnonzero(((k >= 0) & (places == place))[event])
-        best, best_ones = _best(events, reader.schema, audience, rankings[place], event[own], numbers[own])
-        last = np.full(len(audience.draws), -1)
-        keep_chosen(best, person[best_ones], own, event, person[numbers], last, stays)
+        own, ranking = np.flatnonzero(((k >= 0) & (places == place))[event]), rankings[place]
+        of, scored, scores = _scores(events, reader.schema, audience, ranking.scoring, event[own], numbers[own])
+        order = person = audience.person[scored]
+        if ranking.ties is Ties.FAIR:
+            order = draws(_event_numbers(events, ranking.seed, of)[of], audience.draws[person])
+        best = select(person, scores, order, k, of)
+        keep_chosen(of[best], person[best], own, event, people, np.full(len(audience.draws), -1), stays)
     return starts_of(np.bincount(event[stays], minlength=len(events))), numbers[stays]
 
 
@@ -65,27 +68,13 @@ def keep_chosen(best: Array, chosen: Array, own: Array, event: Array, person: Ar
         stays[match] = last[person[match]] == event[match]
 
 
-def _best(
-    events: EventBatch,
-    schema: Schema | None,
-    audience: CompiledSubscribers,
-    ranking: AudienceRanking,
-    event: Array,
-    numbers: Array,
-) -> tuple[Array, Array]:
-    """Return the best match of each chosen subscriber: its event and its subscription."""
-    assert events.audiences is not None
-    event, numbers, scores = _scores(events, schema, audience, ranking.scoring, event, numbers)
-    person = audience.person[numbers]
-    order = person
-    if ranking.ties is Ties.FAIR:
-        table, keys = events.table(WantedContent()), np.zeros(len(events), np.uint64)
-        some = np.flatnonzero(np.bincount(event, minlength=len(events)))
-        identities = map(Identity, table.source.taken(some).texts(), table.id.taken(some).texts())
-        keys[some] = [event_number(ranking.seed, identity) for identity in identities]
-        order = draws(keys[event], audience.draws[person])
-    best = select(person, scores, order, events.audiences.k, event)
-    return event[best], numbers[best]
+def _event_numbers(events: EventBatch, seed: int, event: Array) -> Array:
+    """Return the numbers of events for the draws by chance, of those that have matches."""
+    table, found = events.table(WantedContent()), np.zeros(len(events), np.uint64)
+    some = np.flatnonzero(np.bincount(event, minlength=len(events)))
+    identities = map(Identity, table.source.taken(some).texts(), table.id.taken(some).texts())
+    found[some] = [event_number(seed, identity) for identity in identities]
+    return found
 
 
 def _scores(

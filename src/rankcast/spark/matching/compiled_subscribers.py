@@ -45,7 +45,14 @@ from rankcast.language.lossless import from_plain, to_plain
 from rankcast.language.printer import format_expression
 from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index, Reader
-from rankcast.model.errors import InvalidMessageError, InvalidValueError, UnknownIdError, shown
+from rankcast.model.advertisements import Advertisement, Scoring
+from rankcast.model.errors import (
+    InvalidMessageError,
+    InvalidSubscriptionError,
+    InvalidValueError,
+    UnknownIdError,
+    shown,
+)
 from rankcast.model.policies import Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.ranking.audiences import by_id, subscriber_number
@@ -209,7 +216,8 @@ class CompiledSubscribers:
     """By subscription number: the position of its name within its queue."""
     queues: CompiledQueues
     filters: Ragged
-    """By subscription number: its filter with the bounds of its activity, as text, to be compared with others."""
+    """By subscription number: its filter with the bounds of its activity, as text, to be compared with others; empty
+    where that is not asked for."""
     apart: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     """Subscriptions that every event matches, which are not in the index; see `takes_everything`."""
 
@@ -219,10 +227,11 @@ class CompiledSubscribers:
         return self.index.reader()
 
     @staticmethod
-    def of(subscribers: Iterable[Subscriber], *, apart: bool = False) -> CompiledSubscribers:
+    def of(subscribers: Iterable[Subscriber], *, apart: bool = False, filters: bool = False) -> CompiledSubscribers:
         """Return the audience of some subscribers; raise PriorityCycleError for contradictory priorities.
 
-        With `apart`, subscriptions that every event matches are kept out of the index, if they are many.
+        With `apart`, subscriptions that every event matches are kept out of the index, if they are many. With `filters`
+        these are kept as text, for advertisements that rank by diversity: 10 microseconds and some 90 bytes for each.
         """
         subscribers = list(subscribers)
         queues, queue, position = _NO_QUEUES.with_queues_of(subscribers)
@@ -230,7 +239,17 @@ class CompiledSubscribers:
         left_out = set(kept_out.tolist())
         entries = [entry for entry in _entries(subscribers) if entry.number not in left_out]
         ranking = RankingTable.of(subscribers, queue.tolist())
-        return CompiledSubscribers(Index(entries), ranking, position, queues, _filters(subscribers), kept_out)
+        texts = _filters(subscribers) if filters else Ragged.none(len(position))
+        return CompiledSubscribers(Index(entries), ranking, position, queues, texts, kept_out)
+
+    def check_filters(self, advertisements: Iterable[Advertisement]) -> None:
+        """Raise where filters would have to be compared that are not there."""
+        for own in advertisements:
+            if own.ranking.scoring is Scoring.DIVERSITY and len(self.position) and not len(self.filters.values):
+                raise InvalidSubscriptionError(
+                    f"advertisement {shown(own.id)}: ranking by diversity compares filters, and these subscribers were "
+                    "compiled without; compile them with CompiledSubscribers.of(..., filters=True)"
+                )
 
     @property
     def subscribers(self) -> int:

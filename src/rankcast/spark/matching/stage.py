@@ -90,6 +90,8 @@ def match(
         if name in {field.name for field in own}:
             raise InvalidEventError(f"keep: matches have a column {shown(name)} of their own; rename the event's")
     ready, reader = prepared(events, columns, schema, keep=keep, advertisements=advertisements)
+    if isinstance(audience, CompiledSubscribers):
+        audience.check_filters(reader.advertisements)
     kept = [events.schema[name] for name in keep]
     task = MatchTask(reader, source_of(audience, events.sparkSession), tuple(keep), tuple(field.name for field in more))
     return ready.mapInArrow(task, T.StructType([*own, *kept]))
