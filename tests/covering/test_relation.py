@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rankcast.covering.relation import MAX_STEPS, Relation, covers, disjoint, relation
+from rankcast.covering.relation import MAX_STEPS, Relation, contains, covers, disjoint, relation
 from rankcast.language.parser import parse_filter
 from rankcast.matching.naive import evaluate
 from rankcast.model.schema import Schema
@@ -139,3 +139,9 @@ def test_what_would_take_long_is_undecided_and_never_an_error(other):
         sys.setprofile(None)
     assert None in found
     assert calls < 3 * MAX_STEPS
+
+
+@given(filters(), filters())
+def test_what_contains_another_is_what_covers_it_for_certain(first, second):
+    for wide, narrow in ((first, second), (second, first), (first, first)):
+        assert contains(wide, narrow) == (covers(wide, narrow) is True)

@@ -29,7 +29,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import compiled
 from rankcast.covering.boxes import Boxed, BoxRows, enlarge, hull
-from rankcast.covering.relation import covers
+from rankcast.covering.relation import contains
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
@@ -191,12 +191,12 @@ class Order:
         """Decide a pair whose boxes allow it."""
         if not self.partial[upper] and not self.partial[lower]:
             return True
-        if covers(self._filters[upper], self._filters[lower]) is not True:
+        if not contains(self._filters[upper], self._filters[lower]):
             return False
         if upper < lower or self.ranking in SCORED:
             return True  # by score the kernel has decided
         # Of equal filters the lower number is above.
-        return covers(self._filters[lower], self._filters[upper]) is not True
+        return not contains(self._filters[lower], self._filters[upper])
 
 
 class BoxColumns:
