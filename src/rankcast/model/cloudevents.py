@@ -21,9 +21,8 @@ from typing import Any, NoReturn
 
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.events import NOT_EXTENSIONS, Event
-from rankcast.model.schema import INFINITE_TEXTS
 from rankcast.model.times import format_time, parse_time
-from rankcast.model.values import Value, checked_value
+from rankcast.model.values import INFINITE_TEXTS, Value, checked_value
 
 _ENVELOPE = ("id", "source", "type", "subject", "datacontenttype", "dataschema")
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.expressions import (
+    OF_ELEMENTS,
     PATTERNS,
     And,
     Constant,
@@ -32,7 +33,7 @@ from rankcast.model.expressions import (
     leaves,
 )
 from rankcast.model.schema import Schema
-from rankcast.model.values import Family, Value
+from rankcast.model.values import AttributeValue, Family
 from rankcast.model.valuesets.intervals import Domain, IntervalSet
 from rankcast.model.valuesets.sets import DOMAIN_OF_FAMILY, EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet
 
@@ -82,7 +83,7 @@ class Conjunction(Struct, frozen=True, gc=False):
         """Whether string patterns are part of it."""
         return any(values.has_patterns for _, values in self.items)
 
-    def accepts(self, attributes: Mapping[str, Value]) -> bool:
+    def accepts(self, attributes: Mapping[str, AttributeValue]) -> bool:
         """Whether every value set accepts what the attributes have there."""
         return all(values.accepts(attributes.get(name)) for name, values in self.items)
 
@@ -169,7 +170,7 @@ class Filter(Struct, frozen=True, gc=False):
         """Whether every event matches, as with `true`."""
         return self.conjunctions == (_TRUE,)
 
-    def accepts(self, attributes: Mapping[str, Value]) -> bool:
+    def accepts(self, attributes: Mapping[str, AttributeValue]) -> bool:
         """Whether some conjunction accepts an event's attributes."""
         return any(conjunction.accepts(attributes) for conjunction in self.conjunctions)
 
@@ -222,6 +223,9 @@ def _declared(conjunctions: Conjunctions, schema: Schema) -> Conjunctions:
 
 
 def _lowered_constraint(constraint: Constraint, schema: Schema | None, *, negated: bool) -> Conjunctions:
+    if constraint.operator is Operator.HAS_ALL and negated:
+        lacking = (Constraint(constraint.attribute, Operator.HAS_NONE, (value,)) for value in constraint.constants)
+        return _any_of(found for part in lacking for found in _lowered_constraint(part, schema, negated=False))
     domain = Domain.REAL
     if schema is not None:
         schema.check(constraint)
@@ -241,9 +245,15 @@ def value_set(constraint: Constraint, numbers: Domain = Domain.REAL, *, negated:
         return MISSING if negated else PRESENT
     if constraint.operator in PATTERNS:
         return ValueSet.of_pattern(constraint.pattern, negated=negated)
+    domain = numbers if family is Family.NUMBER else DOMAIN_OF_FAMILY[family]
+    if constraint.operator in OF_ELEMENTS:
+        if negated != (constraint.operator is Operator.HAS_NONE):
+            return ValueSet.lacking(family, constraint.constants, domain)
+        each = [(constant,) for constant in constraint.constants]
+        choices = each if constraint.operator is Operator.HAS_ALL else [constraint.constants]
+        return ValueSet.having(family, choices, domain)
     if constraint.operator is Operator.NE:
         negated = not negated
-    domain = numbers if family is Family.NUMBER else DOMAIN_OF_FAMILY[family]
     if constraint.operator in (Operator.EQ, Operator.NE, Operator.IN):
         found = ValueSet.of_points(family, constraint.constants, domain)
     else:
@@ -315,8 +325,8 @@ def _conjoined(conjunctions: Iterable[Conjunction]) -> Conjunctions:
 def _intersection(sets: list[ValueSet]) -> ValueSet:
     if len(sets) == 1:
         return sets[0]
-    plain = [values for values in sets if not values.has_patterns]
-    patterned = [values for values in sets if values.has_patterns]
+    plain = [values for values in sets if not values.strings.has_patterns]
+    patterned = [values for values in sets if values.strings.has_patterns]
     return reduce(and_, patterned, _balanced(plain, and_, EVERYTHING))
 
 

@@ -29,7 +29,7 @@ from rankcast.model.policies import (
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import EARLIEST, LATEST, TICK
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue, Value
 
 
 class ExpectedDelivery(NamedTuple):
@@ -85,7 +85,9 @@ def in_digests(every: Period, policy: Policy, deliveries: list[ExpectedDelivery]
 
 
 def handed_over(
-    caps: Sequence[Cap], deliveries: Iterable[ExpectedDelivery], contents: Mapping[Identity, Mapping[str, Value]]
+    caps: Sequence[Cap],
+    deliveries: Iterable[ExpectedDelivery],
+    contents: Mapping[Identity, Mapping[str, AttributeValue]],
 ) -> list[ExpectedDelivery]:
     """Return which of the deliveries of one queue, in order, its caps let through."""
     through: list[ExpectedDelivery] = []
@@ -96,7 +98,7 @@ def handed_over(
 
 
 def _count_together(
-    cap: Cap, one: ExpectedDelivery, other: ExpectedDelivery, contents: Mapping[Identity, Mapping[str, Value]]
+    cap: Cap, one: ExpectedDelivery, other: ExpectedDelivery, contents: Mapping[Identity, Mapping[str, AttributeValue]]
 ) -> bool:
     """Whether two deliveries are in one period of a cap, and have equal values of its attribute or none."""
     periods = [period_end(each.digest or each.time, cap.every) for each in (one, other)]

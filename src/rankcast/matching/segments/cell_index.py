@@ -92,13 +92,15 @@ def build_cell_index(rows: SegmentRows, first_row: int, pivots: Array, seconds: 
     tables: list[Array] = []
     cell_counts: list[Array] = []
     entry_rows: list[Array] = []
+    ranks_before, cells_before = 0, 0
     for dimension in np.flatnonzero(np.diff(starts)):
         own = order[starts[dimension] : starts[dimension + 1]]
         low, high, piece_row = _pieces(rows, pivots[own], own)
         edges = _cells(low, high, len(own), int(rank_counts[dimension]))
         table = np.repeat(np.arange(len(edges), dtype=np.int32), np.diff(np.append(edges, rank_counts[dimension])))
         cells, members = _spread(table[low], table[high], piece_row)
-        access[dimension] = sum(map(len, tables)), sum(map(len, cell_counts))
+        access[dimension] = ranks_before, cells_before
+        ranks_before, cells_before = ranks_before + len(table), cells_before + len(edges)
         tables.append(table)
         cell_counts.append(np.bincount(cells, minlength=len(edges)))
         entry_rows.append(members)

@@ -2,8 +2,8 @@
 
 Columns become attributes by their Arrow type: bools, whole numbers, floats, strings (dictionary-encoded too), dates and
 timestamps (without a zone they are UTC; finer digits than microseconds are cut); decimals become whole numbers when
-they have no fraction digits, else the nearest floats; structs become nested attributes; lists of bools, numbers and
-strings are kept in the payload. A column of any other type is reported once and left out. A value that cannot be one of
+they have no fraction digits, else the nearest floats; structs become nested attributes; lists of any of these values
+become lists. A column of any other type is reported once and left out. A value that cannot be one of
 ours (a time after the year 9999, bytes that are not UTF-8) makes its row a problem.
 
 Values are converted and checked by column. Only where something is wrong, or where a type has no direct counterpart,
@@ -30,9 +30,11 @@ from rankcast.storage.text_files import invalid_file, unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 else:
     pa = module("pyarrow")
+    pc = module("pyarrow.compute")
     pq = module("pyarrow.parquet")
 
 BATCH_ROWS = 4_096
@@ -52,6 +54,8 @@ _ALIASES = {ValueType.INT: "int64", ValueType.FLOAT: "float64"}
 
 def arrow_type(kind: ValueType) -> pa.DataType:
     """Return the type of a column of values."""
+    if kind.is_list:
+        return pa.list_(arrow_type(kind.element))
     return pa.timestamp("us", "UTC") if kind is ValueType.TIME else pa.type_for_alias(_ALIASES.get(kind, kind.value))
 
 
@@ -167,11 +171,24 @@ def cell_values(name: str, column: Any, problems: RowProblems) -> list[Any]:
         }
         present = enumerate(column.is_valid().to_pylist())
         return [{own: part[at] for own, part in parts.items()} if is_there else {} for at, is_there in present]
+    if _is_any(column.type, _LISTS):
+        return _list_values(name, column, problems)
     plain = plain_column(name, column, problems)
     try:
         return python_values(plain)
     except UnicodeDecodeError:
         return [_cell(name, row, value, problems) for row, value in enumerate(plain)]
+
+
+def _list_values(name: str, column: Any, problems: RowProblems) -> list[Any]:
+    lengths = np.asarray(pc.list_value_length(column).fill_null(0)).astype(np.int64)
+    owner, found = np.repeat(np.arange(len(column)), lengths), RowProblems(int(lengths.sum()))
+    elements = cell_values(name, column.flatten(), found)
+    for at, reason in found.reasons.items():
+        problems.add(int(owner[at]), reason)
+    ends = np.cumsum(lengths).tolist()
+    parts = zip(column.is_valid().to_pylist(), [0, *ends[:-1]], ends, strict=True)
+    return [elements[start:end] if is_there else None for is_there, start, end in parts]
 
 
 def events_of_parquet(path: Path, source: str) -> Iterator[tuple[int, Event | Problem]]:
@@ -233,12 +250,10 @@ def _unsupported(kind: pa.DataType, name: str) -> list[tuple[str, pa.DataType]]:
         return [found for inner in kind for found in _unsupported(inner.type, f"{name}.{inner.name}")]
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    is_usable = _is_any(kind, (*_BASIC, *_CONVERTIBLE)) or _is_list_of_basic(kind)
-    return [] if is_usable else [(name, kind)]
-
-
-def _is_list_of_basic(kind: pa.DataType) -> bool:
-    return _is_any(kind, _LISTS) and (_is_any(kind.value_type, _BASIC) or _is_list_of_basic(kind.value_type))
+    element = kind.value_type if _is_any(kind, _LISTS) else kind
+    if pa.types.is_dictionary(element):
+        element = element.value_type
+    return [] if _is_any(element, (*_BASIC, *_CONVERTIBLE)) else [(name, kind)]
 
 
 def _is_any(kind: pa.DataType, names: Iterable[str]) -> bool:
