@@ -5,8 +5,8 @@ envelope's own (`id`, `time`, `source`, ...), which tell publications apart and 
 
 A code is 64 bits of a digest of an attribute's name or of a value. Codes are the same in every process. Equal values
 have equal codes: 1 and 1.0 have, 1 and true have not. Different values have different codes but for an accident of
-probability 2^-64 a pair. A list has the codes of its elements, one after the other under one attribute; an empty one
-has `EMPTY`. Names of the envelope have negative codes, all others have not. `MISSING` is no value's code.
+probability 2^-64 a pair. A list has the codes of its elements and `LIST`, one after the other under one attribute.
+Names of the envelope have negative codes, all others have not. `MISSING` is no value's code.
 
 A queue that diversifies names one of the `DiversitySettings`, counted from 1. Contents are not part of a queue's state,
 because many queues hold the same event: whoever lets rows arrive or time pass brings the contents (by event number) of
@@ -32,15 +32,15 @@ from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import Diversity, Policy, attributes_counted, diversity_of
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.times import microseconds
-from rankcast.model.values import INT_MAX, INT_MIN, AttributeValue, Value, elements_of
+from rankcast.model.values import INT_MAX, INT_MIN, AttributeValue, Value
 
 Content: TypeAlias = tuple[tuple[str, AttributeValue], ...]
 """Attributes and their values, in the order of names."""
 
 MISSING = 0
 
-EMPTY = 1
-"""The code of a list without elements."""
+LIST = 1
+"""A code that every list has beside those of its elements, and no value has."""
 
 _LOWER_BITS = 2**63 - 1
 
@@ -128,8 +128,8 @@ def attribute_code(name: str) -> int:
 
 
 def value_codes(value: AttributeValue) -> tuple[int, ...]:
-    """Return the codes of what an attribute holds: one, or those of a list's elements."""
-    return tuple(map(value_code, elements_of(value))) or (EMPTY,)
+    """Return the codes of what an attribute holds: one, or those of a list."""
+    return (LIST, *map(value_code, value)) if isinstance(value, tuple) else (value_code(value),)
 
 
 def value_code(value: Value) -> int:
@@ -153,7 +153,7 @@ def value_code(value: Value) -> int:
 def _digest(kind: bytes, content: bytes) -> int:
     found = blake2b(content, digest_size=8, person=kind).digest()
     code = int.from_bytes(found, "little", signed=True)
-    return code if code not in (MISSING, EMPTY) else 2
+    return code if code not in (MISSING, LIST) else 2
 
 
 Setting: TypeAlias = tuple[float, tuple[int, ...], tuple[float, ...]]

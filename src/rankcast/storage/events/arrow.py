@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, starts_of
 from rankcast.lazily import module
 from rankcast.model.errors import Problem, RankcastError, shown
 from rankcast.model.events import Event
@@ -90,7 +90,26 @@ def plain_column(name: str, column: Any, problems: RowProblems) -> Any:
         return _utf8(name, column, problems)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _times(name, column, problems)
+    if is_list(kind):
+        return _plain_lists(name, column, problems)
     return _from_decimal(name, column, problems) if pa.types.is_decimal(kind) else column
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column of this type has lists."""
+    return _is_any(kind, _LISTS)
+
+
+def _plain_lists(name: str, column: Any, problems: RowProblems) -> Any:
+    lengths = np.asarray(pc.list_value_length(column).fill_null(0)).astype(np.int64)
+    found = RowProblems(int(lengths.sum()))
+    elements = column.flatten()
+    elements = elements.dictionary_decode() if pa.types.is_dictionary(elements.type) else elements
+    plain = plain_column(name, elements, found)
+    owner = np.repeat(np.arange(len(column)), lengths)
+    for at, reason in found.reasons.items():
+        problems.add(int(owner[at]), reason)
+    return pa.LargeListArray.from_arrays(starts_of(lengths), plain, mask=column.is_null())
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -150,6 +169,12 @@ def floats_of(decimals: Any) -> Any:
 
 def python_values(column: Any) -> list[Any]:
     """Return the values of a plain column as Python's."""
+    if is_list(column.type):
+        elements, lengths = python_values(column.flatten()), pc.list_value_length(column).to_pylist()
+        ends = np.cumsum([length or 0 for length in lengths]).tolist()
+        return [
+            None if length is None else elements[end - length : end] for length, end in zip(lengths, ends, strict=True)
+        ]
     if pa.types.is_timestamp(column.type):
         return [None if tick is None else EPOCH + tick * TICK for tick in column.cast(pa.int64()).to_pylist()]
     return list(column.to_pylist())
@@ -171,24 +196,11 @@ def cell_values(name: str, column: Any, problems: RowProblems) -> list[Any]:
         }
         present = enumerate(column.is_valid().to_pylist())
         return [{own: part[at] for own, part in parts.items()} if is_there else {} for at, is_there in present]
-    if _is_any(column.type, _LISTS):
-        return _list_values(name, column, problems)
     plain = plain_column(name, column, problems)
     try:
         return python_values(plain)
     except UnicodeDecodeError:
         return [_cell(name, row, value, problems) for row, value in enumerate(plain)]
-
-
-def _list_values(name: str, column: Any, problems: RowProblems) -> list[Any]:
-    lengths = np.asarray(pc.list_value_length(column).fill_null(0)).astype(np.int64)
-    owner, found = np.repeat(np.arange(len(column)), lengths), RowProblems(int(lengths.sum()))
-    elements = cell_values(name, column.flatten(), found)
-    for at, reason in found.reasons.items():
-        problems.add(int(owner[at]), reason)
-    ends = np.cumsum(lengths).tolist()
-    parts = zip(column.is_valid().to_pylist(), [0, *ends[:-1]], ends, strict=True)
-    return [elements[start:end] if is_there else None for is_there, start, end in parts]
 
 
 def events_of_parquet(path: Path, source: str) -> Iterator[tuple[int, Event | Problem]]:

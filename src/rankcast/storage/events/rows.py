@@ -79,7 +79,7 @@ def row_of_event(event: Event) -> dict[str, Any]:
     """Return the attributes of an event as a row; raise InvalidEventError when a table cannot hold all of it."""
     if event.data is not None and not isinstance(event.data, Mapping):
         raise _not_a_row(event, f"data: {shown(event.data)} is not an object")
-    row = {name: _whole(event, name, value) for name, value in event.attributes.items()}
+    row = {name: whole_value(event, name, value) for name, value in event.attributes.items()}
     del row["specversion"]
     if event.type == DEFAULT_TYPE:
         del row["type"]
@@ -90,8 +90,8 @@ def _not_a_row(event: Event, what: str) -> InvalidEventError:
     return InvalidEventError(f"event {shown(event.id)}: {what}; a table cannot hold that, JSON lines can")
 
 
-def _whole(event: Event, name: str, value: AttributeValue) -> Any:
-    """Return an attribute as a row has it: a list with every element, in order, unless a schema has converted it."""
+def whole_value(event: Event, name: str, value: AttributeValue) -> Any:
+    """Return an attribute as a row has it: a list with all elements, in order, unless a schema has converted it."""
     if not isinstance(value, tuple):
         return value
     held = [element for element in event.list_of(name) or () if element is not None and element == element]

@@ -30,7 +30,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import ZERO, borrowing_inlined, compiled, inlined
 from rankcast.compiling.arguments import readers
-from rankcast.delivery.engine.contents import DIVERSE_KINDS, MISSING, Diverse
+from rankcast.delivery.engine.contents import DIVERSE_KINDS, LIST, MISSING, Diverse
 from rankcast.delivery.engine.kernels.held import DONE, FOUND_FULL, Arrival, has_room, list_of, number_of
 from rankcast.delivery.engine.kernels.policies import (
     admit_to_count_window,
@@ -132,18 +132,23 @@ def _end_of(attributes: Array, at: int, end: int) -> int:
 
 @borrowing_inlined
 def _likeness(values: Array, first: int, first_end: int, second: int, second_end: int) -> float:
-    """Return to what extent two values are equal, whose codes lie in these ranges: common by all distinct ones."""
-    distinct, common = first_end - first + second_end - second, 0
-    while first < first_end and second < second_end:
-        if values[first] < values[second]:
+    """Return to what extent two values are equal, whose codes lie in these ranges: common by all distinct ones.
+
+    `LIST` is no element. Two lists without elements are equal.
+    """
+    distinct, common = 0, 0
+    while first < first_end or second < second_end:
+        if second >= second_end or (first < first_end and values[first] < values[second]):
+            distinct += int(values[first] != LIST)
             first += 1
-        elif values[first] > values[second]:
+        elif first >= first_end or values[first] > values[second]:
+            distinct += int(values[second] != LIST)
             second += 1
         else:
-            common += 1
+            common += int(values[first] != LIST)
             first += 1
             second += 1
-    return common / (distinct - common)
+    return common / (common + distinct) if common + distinct else 1.0
 
 
 @borrowing_inlined
