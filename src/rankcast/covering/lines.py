@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from sortedcontainers import SortedDict
 
@@ -40,12 +40,11 @@ STEP = 2**44
 MANY = 32
 """Places that come together beyond which all labels are given again: one after the other they would use up a gap."""
 
-LISTS = "lists"
-"""Lists, where other parts of a line are families; cuts lie between the empty one and those of each family."""
+Part: TypeAlias = Family | None
+"""A part of a line: values of one family or, as None, lists, with a cut between the empty one and those of each family.
+"""
 
-Part: TypeAlias = Family | Literal["lists"]
-
-_PARTS: tuple[Part, ...] = (Family.BOOL, Family.NUMBER, Family.STRING, Family.TIME, LISTS)
+_PARTS: tuple[Part, ...] = (Family.BOOL, Family.NUMBER, Family.STRING, Family.TIME, None)
 _TRUE: Cut = (0, 1, 0)
 _SAMPLES: tuple[ListValue, ...] = ((), (0,), ("",), (False,), (EARLIEST,))
 
@@ -68,7 +67,7 @@ class NumberLine:
         declared = None if schema is None else schema.attributes.get(attribute) or ENVELOPE_TYPES.get(attribute)
         if schema is None or declared is None:
             return NumberLine()
-        part: Part = LISTS if declared.is_list else FAMILY_OF_TYPE[declared]
+        part = None if declared.is_list else FAMILY_OF_TYPE[declared]
         return NumberLine((part,), may_be_missing=attribute not in schema.required)
 
     def add(self, values: ValueSet) -> list[tuple[Place, Place]]:
@@ -121,7 +120,7 @@ class NumberLine:
         family = self._families[position - 1]
         if family is Family.BOOL:
             return start == _TRUE
-        if family == LISTS:
+        if family is None:
             return _SAMPLES[start[1] if start != START else 0]
         domain = {Family.NUMBER: numbers, Family.STRING: Domain.STRING, Family.TIME: Domain.TIME}[family]
         return IntervalSet(domain, (start, end if next_position == position else END)).witness()
@@ -164,10 +163,10 @@ def _cuts(values: ValueSet, family: Part) -> Iterator[tuple[Cut, Cut]]:
             yield START, _TRUE
         if True in values.bools:
             yield _TRUE, END
-    elif family == LISTS:
+    elif family is None:
         held = (values.lists.empty, *(asked is not None for asked in values.lists.families))
         cuts = [START, *((0, kind, 0) for kind in range(1, len(held))), END]
-        yield from (cuts[kind : kind + 2] for kind, is_held in enumerate(held) if is_held)
+        yield from ((cuts[kind], cuts[kind + 1]) for kind, is_held in enumerate(held) if is_held)
     elif family is Family.NUMBER:
         yield from values.numbers.pieces()
     else:

@@ -207,7 +207,7 @@ _SOME: dict[Family, Value] = {Family.NUMBER: 0, Family.STRING: "", Family.BOOL: 
 
 
 def _sorted(values: Values) -> tuple[Value, ...]:
-    return tuple(sorted(values))  # type: ignore[type-var]  # values of one family
+    return tuple(sorted(values))
 
 
 def _any_of(alternatives: list[Parts]) -> Parts:

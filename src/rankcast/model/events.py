@@ -298,8 +298,8 @@ def _attributes(event: Event) -> dict[str, AttributeValue]:
         "expirytime": event.expires,
     }
     attributes: dict[str, AttributeValue] = {}
-    for name, raw in event.extensions.items():
-        value = checked_value(raw, name)
+    for name, extension in event.extensions.items():
+        value = checked_value(extension, name)
         if value is not None:
             attributes[name] = value
     for name, raw in (*_payload(event.data), *envelope.items()):

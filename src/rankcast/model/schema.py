@@ -85,7 +85,7 @@ class Schema:
         for name, separator in self.separators.items():
             if name not in self.attributes or not self.attributes[name].is_list:
                 raise InvalidSubscriptionError(f"schema: {name!r} has a separator, but is not declared to be a list")
-            if not isinstance(separator, str) or len(separator) != 1 or separator in '"\r\n\0':
+            if len(separator) != 1 or separator in '"\r\n\0':
                 raise InvalidSubscriptionError(
                     f"schema: the separator of {name!r} is {shown(separator)}; expected one character, not a quote"
                 )

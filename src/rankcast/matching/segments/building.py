@@ -143,7 +143,7 @@ class _Draft:
         if values.lists:
             held = (values.lists.empty, *(asked is not None for asked in values.lists.families))
             ends = [(LISTS, kind) for kind in range(KINDS)] + [(END, 0)]
-            _append(ranges, [ends[kind : kind + 2] for kind, is_held in enumerate(held) if is_held])
+            _append(ranges, [(ends[kind], ends[kind + 1]) for kind, is_held in enumerate(held) if is_held])
         return ranges
 
     def _write_elements(self, at: int, values: ValueSet, written: dict[tuple[int, int], Ranges]) -> None:

@@ -440,8 +440,9 @@ class CompiledIndex:
         kept_deltas = tuple(delta for delta in together.deltas if delta not in deltas)
         if len(made.segment):
             kept += (made.number_attributes(self._names),)
-        in_use: set[Name] = {name for part in kept for name in (*part.names, *part.asked, *part.elements)}
-        in_use = in_use.union(*(delta.names() for delta in kept_deltas))
+        in_use = set[Name]().union(*(delta.names() for delta in kept_deltas))
+        for part in kept:
+            in_use.update(part.names, part.asked, part.elements)
         if len(self._names) > 2 * len(in_use) + SPARE_NAMES:
             before, self._names = self._names, {name: at for at, name in enumerate(sorted(in_use, key=repr))}
             mapping = np.array([self._names.get(name, 0) for name in before], np.int32)

@@ -308,7 +308,7 @@ def _exact(numbers: Iterable[tuple[int, int | float]], snapshot: Snapshot) -> tu
 
 def _name(snapshot: Snapshot, number: int) -> str:
     """Return the attribute with a number."""
-    return next(name for name, at in list(snapshot.names.items()) if at == number)
+    return next(str(name) for name, at in list(snapshot.names.items()) if at == number)
 
 
 def _value(attributes: Mapping[str, AttributeValue], names: Sequence[str], at: int) -> AttributeValue | None:

@@ -169,7 +169,7 @@ def _search_segment(
     gap_start, gaps = AT.rows_gap_start(table), AT.rows_gaps(table)
     if len(AT.selective_entries(table)):
         held = 0
-        for k in range(gather(table, dimensions, ranks, values, listed)):
+        for k in range(gather(table, dimensions, ranks, values, located, listed)):
             row = listed[k]
             if row_holds(row, values, row_start, predicates, gap_start, gaps):
                 listed[held] = row

@@ -75,7 +75,7 @@ class Elements(Struct, frozen=True, gc=False):
     @property
     def sort_key(self) -> tuple[object, ...]:
         """A key that puts conditions in one order."""
-        return sorted(map(sorted, self.required)), sorted(self.forbidden)  # type: ignore[type-var]  # of one family
+        return sorted(map(sorted, self.required)), sorted(self.forbidden)
 
 
 def elements(required: Iterable[Values], forbidden: Values) -> Elements | None:
