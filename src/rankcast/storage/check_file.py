@@ -92,11 +92,10 @@ def _blind(event: Event, asked: _Asked, file: str) -> Iterator[Problem]:
         for constraint, subscriber in list(asked[name].items()):
             if holds(constraint, value) is None:
                 del asked[name][constraint]
-                reason_told = reason(Evaluation(constraint, None, value))
-                message = (
-                    f"event {shown(event.id)}: {format_constraint(constraint)} of subscriber {shown(subscriber.id)}"
-                )
-                yield Problem(file, None, f"{message} is unknown, so it never holds: {reason_told}", warning=True)
+                what = f"{format_constraint(constraint)} of subscriber {shown(subscriber.id)}"
+                seen = reason(Evaluation(constraint, None, value))
+                message = f"event {shown(event.id)}: {what} is unknown for a list, and never holds: {seen}"
+                yield Problem(file, None, message, warning=True)
 
 
 def is_subscriber_file(path: str | os.PathLike[str]) -> bool:
