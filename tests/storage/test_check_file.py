@@ -96,9 +96,9 @@ def test_a_name_that_no_file_can_have_is_a_problem(suffix):
 
 
 def test_constraints_that_events_hold_unknown_because_they_have_lists_are_warnings(tmp_path):
-    (tmp_path / "s.yaml").write_text(
-        "version: 1\nsubscribers: [{id: ana, subscriptions: [{filter: \"skills = 'Go' or skills has 3 or skills has 'Go'\"}]}]"
-    )
+    wanted = "skills = 'Go' or skills has 3 or skills has 'Go'"
+    text = f'version: 1\nsubscribers: [{{id: ana, subscriptions: [{{filter: "{wanted}"}}]}}]'
+    (tmp_path / "s.yaml").write_text(text)
     (tmp_path / "e.jsonl").write_text('{"id": "1", "skills": ["Go"]}\n{"id": "2", "skills": ["C"]}')
     loaded = check_file(tmp_path / "s.yaml")
     found = check_file(tmp_path / "e.jsonl", subscribers=loaded.subscribers).problems

@@ -239,7 +239,7 @@ def _lowered_constraint(constraint: Constraint, schema: Schema | None, *, negate
 
 
 def value_set(constraint: Constraint, numbers: Domain = Domain.REAL, *, negated: bool = False) -> ValueSet:
-    """Return where a constraint is true or, negated, where it is false."""
+    """Return where a constraint is true or, negated, where it is false; `has all` of several is negated one by one."""
     family = constraint.family
     if family is None:
         return MISSING if negated else PRESENT
@@ -416,11 +416,21 @@ def _name(item: tuple[str, ValueSet]) -> str:
 def _united(value_sets: list[ValueSet]) -> list[ValueSet]:
     """Return the fewest sets found that hold the same; sets with different string patterns stay apart."""
     plain = [values for values in value_sets if not values.has_patterns]
-    united = [_balanced(plain, lambda one, other: cast(ValueSet, one.union(other)), NOTHING)] if plain else []
-    effort = 0
+    choices: dict[Family, list[ValueSet]] = defaultdict(list)
+    others: list[ValueSet] = []
     for values in value_sets:
-        if not values.has_patterns:
-            continue
+        family = values.lists.choice
+        if family is not None:
+            choices[family].append(values)
+        elif values.has_patterns:
+            others.append(values)
+    parts = [plain] if plain else []
+    united = [
+        _balanced(part, lambda one, other: cast(ValueSet, one.union(other)), NOTHING)
+        for part in (*parts, *choices.values())
+    ]
+    effort = 0
+    for values in others:
         growing, at = values, 0
         while at < len(united):
             effort += 1

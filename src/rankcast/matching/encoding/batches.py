@@ -134,7 +134,8 @@ class Encoder:
         owner, place = owner[place >= 0], place[place >= 0]
         start, pick = take_lists(postings.start, place)
         # A condition may be satisfied by several elements, and an element may be there twice.
-        pairs = np.unique(np.repeat(owner, np.diff(start)) * len(self.dimensions) + postings.dimensions[pick])
+        pairs = np.sort(np.repeat(owner, np.diff(start)) * len(self.dimensions) + postings.dimensions[pick])
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
         return _Ranks(*np.divmod(pairs, len(self.dimensions)), np.ones(len(pairs), np.int32))
 
     def _text_ranks(

@@ -125,6 +125,17 @@ class ListSet(Struct, frozen=True, gc=False):
         """Whether something is asked of elements."""
         return any(self.families)
 
+    @property
+    def choice(self) -> Family | None:
+        """The family of lists that are asked for one of some elements and for nothing else, as by `has any`.
+
+        Two such sets of one family together are another one.
+        """
+        for family, asked in zip(FAMILIES, self.families, strict=True):
+            if asked is not None:
+                return family if len(asked.required) == 1 and not asked.forbidden else None
+        return None
+
     def accepts(self, found: ListValue) -> bool:
         """Whether a list is in the set."""
         if not found:
