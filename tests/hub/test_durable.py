@@ -57,9 +57,9 @@ class TestReopening:
         schema = Schema({"rent": ValueType.FLOAT, "posted": ValueType.TIME})
         hub = opened(schema=schema)
         hub.subscribe("ana", "posted < time '2026-01-02' and rent > 1", deliver=Periodic(1, timedelta(hours=1)))
-        hub.publish({"rent": 700, "posted": "2026-01-01", "tags": ("a", NOW)})
+        hub.publish({"rent": 700, "posted": "2026-01-01", "tags": ("a", "b"), "seen": [NOW]})
         (note,) = opened(schema=schema).finish()
-        assert note.event.data == {"rent": 700, "posted": "2026-01-01", "tags": ("a", NOW)}
+        assert note.event.data == {"rent": 700, "posted": "2026-01-01", "tags": ("a", "b"), "seen": [NOW]}
         assert (type(note.event.attributes["rent"]), note.event.attributes["posted"]) == (float, NOW)
 
     def test_given_subscribers_are_added_once_and_updated_when_they_differ(self, opened):

@@ -103,15 +103,15 @@ class TestEvents:
 
     def test_what_json_has_no_form_for(self):
         data = {
-            "times": [START, (1, 2.0, (START, date(2026, 1, 2)))],
+            "times": [START, date(2026, 1, 2)],
+            "pair": (1, 2.0),
             "day": date(2026, 1, 1),
             "big": 2**63 - 1,
             "whole": 1.0,
             "none": None,
             "far": float("inf"),
-            "raw": [b"\x00\xff"],
             "$time": "no time",
-            "inner": {"$object": [1, {"is": "Renew"}]},
+            "inner": {"$object": [1, 2], "of": {"is": "Renew"}},
         }
         event = replace(Event.of(data, id="1", source="s"), extensions={"seen": START}, expires=START + timedelta(1))
         assert repr(again(event, Event)) == repr(event)
@@ -120,15 +120,15 @@ class TestEvents:
     @pytest.mark.parametrize(
         ("value", "place"),
         [
-            ([{1, 2}], r"data\.x\[0\]: {1, 2}"),
-            ([{1: 2}], r"data\.x\[0\]: 1 .*name of a value"),
+            ([{1, 2}], r"data\[0\]: {1, 2}"),
+            ([{1: 2}], r"data\[0\]: 1 .*name of a value"),
             ([START.replace(tzinfo=None)], "a time with its zone"),
             ([10**5000], "cannot be stored"),
         ],
     )
     def test_what_cannot_be_written_is_refused_with_its_place(self, value, place):
         with pytest.raises(InvalidMessageError, match=place):
-            encode(Event.of({"x": value}, id="1", source="s"), Event)
+            encode(Event("1", "s", data=value), Event)
 
     def test_what_has_no_written_form_is_an_error_and_not_the_end_of_a_list(self):
         with pytest.raises(InvalidMessageError, match="'no number' has no written form"):

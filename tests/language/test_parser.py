@@ -151,7 +151,7 @@ def test_any_text_is_a_filter_or_an_error_that_says_where(pieces, space):
     assert "column" in place
 
 
-OPERATORS = "expected an operator: =, !=, <, <=, >, >=, between, in, like, prefix, suffix or contains"
+OPERATORS = "expected an operator: =, !=, <, <=, >, >=, between, in, has, like, prefix, suffix or contains"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ OPERATORS = "expected an operator: =, !=, <, <=, >, >=, between, in, like, prefi
         ("a betwen 1 and 2", 3, "unknown operator 'betwen'; did you mean 'between'?"),
         ("a @ 5", 3, f"unexpected '@'; {OPERATORS}"),
         ("a not = 5", 7, "unexpected '=' after 'not'; write 'not a = ...'"),
-        ("a not 5", 7, "unexpected '5'; expected between, in, like, prefix, suffix or contains after 'not'"),
+        ("a not 5", 7, "unexpected '5'; expected between, in, has, like, prefix, suffix or contains after 'not'"),
         ("a between 1", 12, "the text ends too early; expected 'and' and the upper bound"),
         ("a between 1 or 2", 13, "unexpected 'or'; expected 'and' and the upper bound"),
         ("like 'x'", 6, "'like' has no attribute in front of it"),

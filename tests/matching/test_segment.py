@@ -185,14 +185,25 @@ class TestBatches:
 ARROW = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), datetime: pa.timestamp("us", "UTC")}
 
 
+def types_of(value):
+    """Return the type of a value, and those of its elements."""
+    return type(value), frozenset(map(type, value)) if isinstance(value, tuple) else frozenset()
+
+
+def arrow_type(kind, elements):
+    if kind is not tuple:
+        return ARROW[kind]
+    return pa.list_(pa.null() if not elements else pa.float64() if len(elements) > 1 else ARROW[min(elements, key=str)])
+
+
 def as_batch(found):
     """Return events as a batch; a column has one type, so values of another type than its first one are dropped."""
     kinds = {}
     for one in found:
         for name, value in one.items():
-            kinds.setdefault(name, type(value))
-    present = [{name: value for name, value in one.items() if type(value) is kinds[name]} for one in found]
-    schema = pa.schema([(name, ARROW[kind]) for name, kind in kinds.items()])
+            kinds.setdefault(name, types_of(value))
+    present = [{name: value for name, value in one.items() if types_of(value) == kinds[name]} for one in found]
+    schema = pa.schema([(name, arrow_type(*kind)) for name, kind in kinds.items()])
     if not kinds:
         return pa.RecordBatch.from_pylist(
             [{"unused": None} for _ in found], pa.schema([("unused", pa.int8())])

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from functools import reduce
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from rankcast.model.errors import InvalidEventError
@@ -50,7 +50,10 @@ class TestNames:
             ({"data.type": 1, "type": 2}, {"data.data.type": 1, "data.type": 2}),
             ({"types": 1, "typed.x": 2}, {"types": 1, "typed.x": 2}),
             ({"a": {}}, {}),
-            ({"tags": ["a", "b"], "pairs": ({"a": 1},)}, {}),
+            (
+                {"tags": ["a", None, "b", "a"], "v": (1, 2.5), "none": []},
+                {"tags": ("a", "b"), "v": (1, 2.5), "none": ()},
+            ),
             ({"a": None, "b": float("nan"), "c": {"d": None}}, {}),
             ({"a": False, "b": 0, "c": "", "d": -0.0}, {"a": False, "b": 0, "c": "", "d": 0.0}),
         ],
@@ -103,8 +106,12 @@ class TestRefused:
             ({"\ud800": 1}, "attribute name: .* half a surrogate pair"),
             ({"a": "\ud800"}, "a: .* half a surrogate pair"),
             ({"a": ["\ud800"]}, "a: .* half a surrogate pair"),
-            ({"a": {"b": [1, [{"c": "\ud800"}]]}}, r"a\.b: .* half a surrogate pair"),
-            ({"a": [{"\ud800": 1}]}, "a: .* half a surrogate pair"),
+            (
+                {"a": {"b": [1, "c"]}},
+                r"a\.b: the list holds 1 \(number\) and 'c' \(string\); expected values of one type",
+            ),
+            ({"a": [None, {"b": 1}]}, r"a: the list holds {'b': 1}; expected values of one type: bool, int"),
+            ({"a": [b"x"]}, r"a: b'x' is a bytes; expected"),
             ("\ud800", "data: .* half a surrogate pair"),
             (["\ud800"], "data: .* half a surrogate pair"),
             ({"a": {"n": 2**63}}, r"a\.n: 9223372036854775808 does not fit a 64-bit integer"),
@@ -119,11 +126,15 @@ class TestRefused:
             (nested(10_000), f"nests more than {MAX_NESTING} objects"),
             (
                 {"a": doubled(lambda inner: [inner, inner])},
-                f"'a': the lists of the payload hold more than {MAX_ITEMS:,} items",
+                r"a: the list holds .*; expected values of one type",
             ),
             (
                 {"a": {"b": doubled(lambda inner: [{"c": inner}, inner])}},
-                f"'a.b': .* more than {MAX_ITEMS:,} items",
+                r"a\.b: the list holds .*; expected values of one type",
+            ),
+            (
+                doubled(lambda inner: [inner, inner]),
+                f"'data': the lists .* more than {MAX_ITEMS:,} items",
             ),
             (doubled(lambda inner: {"a": inner, "b": inner}), f"more than {MAX_ATTRIBUTES:,} attributes"),
         ],
@@ -132,9 +143,15 @@ class TestRefused:
         with pytest.raises(InvalidEventError, match=reason):
             event(payload)
 
-    @pytest.mark.parametrize("wrap", [lambda deep: deep, lambda deep: {"a": deep}, lambda deep: {"a": [{"b": deep}]}])
-    def test_lists_nested_too_deep(self, wrap):
-        with pytest.raises(InvalidEventError, match=f"nests more than {MAX_NESTING} objects and lists"):
+    @pytest.mark.parametrize(
+        ("wrap", "reason"),
+        [
+            (lambda deep: deep, f"nests more than {MAX_NESTING} objects and lists"),
+            (lambda deep: {"a": deep}, "a: the list holds"),
+        ],
+    )
+    def test_lists_nested_too_deep(self, wrap, reason):
+        with pytest.raises(InvalidEventError, match=reason):
             event(wrap(reduce(lambda inner, _: [inner], range(10_000), [])))
 
     def test_names_and_nesting_up_to_the_bound_are_seen(self):
@@ -215,7 +232,7 @@ class TestConformed:
     @pytest.mark.parametrize("found", [[1], [], {"a": 1}, {}])
     def test_a_list_or_an_object_is_no_single_value(self, found):
         for name, payload in (("x", {"x": found}), ("s.t", {"s": {"t": found}}), ("data.type", {"type": found})):
-            with pytest.raises(InvalidEventError, match=f"{name}: .* is a list or an object; expected a value of type"):
+            with pytest.raises(InvalidEventError, match=f"{name}: .* is a list.*; expected (a|one) value of type"):
                 event(payload).conformed(Schema({name: ValueType.FLOAT}))
 
     def test_stamping_keeps_the_types(self):
@@ -256,14 +273,18 @@ class TestVectors:
     )
     def test_any_dot_may_belong_to_a_key_or_lead_into_an_object(self, data, path):
         expected = list_at(data, path)
-        assert event(data).vector(path) == (None if expected is None else tuple(map(float, expected)))
+        try:
+            found = event(data)
+        except InvalidEventError:  # one attribute twice, nested and with a dotted name
+            reject()
+        assert found.vector(path) == (None if expected is None else tuple(map(float, expected)))
 
     def test_many_dots_and_many_ways_take_no_long_time(self):
-        ways = [1.0]
+        ways = {}
         for _ in range(12):
-            ways = {"a": ways, "a.a": ways}  # 4,096 lists, each at the end of another way
+            ways = {"a": ways, "a.a": ways}  # 4,096 ways
         assert event(ways).vector("a" + ".a" * 499) is None
-        assert event(ways).vector("a" + ".a" * 23) == (1.0,)
+        assert event(ways).vector("a" + ".a" * 23) is None
 
     def test_a_name_of_many_data_is_looked_at_once(self):
         for name in ("data." * 199 + "type", "data." * 199 + "x"):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rankcast.model.errors import FilterTooLargeError, FilterTypeError, InvalidValueError
 from rankcast.model.expressions import (
     MAX_DEPTH,
+    OF_ELEMENTS,
     ORDERINGS,
     PATTERNS,
     And,
@@ -207,4 +208,7 @@ class TestCombining:
 
 def test_the_kinds_of_operators_do_not_overlap():
     assert not ORDERINGS & PATTERNS
-    assert {Operator.EQ, Operator.NE, Operator.IN, Operator.EXISTS} == set(Operator) - ORDERINGS - PATTERNS
+    assert not OF_ELEMENTS & (ORDERINGS | PATTERNS)
+    assert {Operator.EQ, Operator.NE, Operator.IN, Operator.EXISTS} == set(
+        Operator
+    ) - ORDERINGS - PATTERNS - OF_ELEMENTS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.filters import value_set
-from rankcast.model.values import Family, ValueType, family_of
+from rankcast.model.values import FAMILY_OF_TYPE, SCALARS, Family, ValueType, family_of
 from rankcast.model.valuesets.intervals import Domain, IntervalSet
 from rankcast.model.valuesets.patterns import Pattern
 from rankcast.model.valuesets.sets import DOMAIN_OF_FAMILY, EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet
@@ -24,7 +24,8 @@ from rankcast.testing.strategies import COMMON, EDGES, constraints, values
 SHORT = tuple("".join(letters) for size in range(5) for letters in product("abc", repeat=size))
 ODD = ("\0", "a\0", "a\0\0", "b\0", "\U0010ffff", "a\U0010ffff")
 TEXTS = (*SHORT, *ODD)
-PROBES = (None, *(value for pool in (COMMON, EDGES) for kind in ValueType for value in pool[kind]))
+LISTS = ((), ("a",), ("a", "b"), ("a", "ab", ""), (1,), (1, 2.5, -1), (True,), (False, True), COMMON[ValueType.TIME])
+PROBES = (None, *(value for pool in (COMMON, EDGES) for kind in SCALARS for value in pool[kind]), *LISTS)
 
 LITERALS = st.text("abc", max_size=2) | st.sampled_from(ODD)
 LIKES = st.text("abc%_", max_size=4)
@@ -251,22 +252,24 @@ def single_value(value):
 class TestWithinAFamily:
     @given(value_sets(), st.sampled_from(ValueType), st.booleans())
     def test_it_accepts_the_same_of_what_the_attribute_may_be(self, found, kind, required):
-        family = {ValueType.INT: Family.NUMBER, ValueType.FLOAT: Family.NUMBER}.get(kind) or Family(kind.value)
-        within = found.within(family, required=required)
-        possible = [*COMMON[kind], *EDGES[kind], *([] if required else [None])]
+        family = FAMILY_OF_TYPE[kind]
+        within = found.within(family, required=required, is_list=kind.is_list)
+        lists = [value for value in LISTS if not value or family_of(value[0]) is family]
+        possible = lists if kind.is_list else [*COMMON[kind], *EDGES[kind]]
+        possible += [] if required else [None]
         assert [within.accepts(value) for value in possible] == [found.accepts(value) for value in possible]
 
     def test_all_of_the_family_is_no_condition_when_required(self):
         numbers = ValueSet.of_family(Family.NUMBER)
-        assert numbers.within(Family.NUMBER, required=True) == EVERYTHING
-        assert numbers.within(Family.NUMBER, required=False) == PRESENT
-        assert numbers.within(Family.STRING, required=False) == NOTHING
-        assert MISSING.within(Family.STRING, required=True) == NOTHING
-        assert EVERYTHING.within(Family.STRING, required=False) == EVERYTHING
+        assert numbers.within(Family.NUMBER, required=True, is_list=False) == EVERYTHING
+        assert numbers.within(Family.NUMBER, required=False, is_list=False) == PRESENT
+        assert numbers.within(Family.STRING, required=False, is_list=False) == NOTHING
+        assert MISSING.within(Family.STRING, required=True, is_list=False) == NOTHING
+        assert EVERYTHING.within(Family.STRING, required=False, is_list=True) == EVERYTHING
 
 
 class TestSingleValues:
-    @given(values(), st.none() | values())
+    @given(values(*SCALARS), st.none() | values())
     def test_the_set_of_one_value_accepts_only_its_equals(self, value, other):
         alike = {int: "number", float: "number"}
         same_family = alike.get(type(value), type(value)) == alike.get(type(other), type(other))

@@ -197,6 +197,60 @@ class TestRule4Residues:
         assert found == ([1] if evaluate(expression, seen) is True else [])
 
 
+class TestRule4Lists:
+    @pytest.mark.parametrize(
+        ("text", "yes", "no"),
+        [
+            ("x has 'a'", ["a", "b"], ["b"]),
+            ("x not has 'a'", ["b"], ["a", "b"]),
+            ("x has any ('a', 'c')", ["b", "c"], ["b"]),
+            ("x has all ('a', 'c')", ["a", "b", "c"], ["a", "b"]),
+            ("not (x has all ('a', 'c'))", ["a"], ["a", "c"]),
+            ("x has none ('a', 'c')", [], ["b", "c"]),
+            ("x has 2", [2.0, 0.5], [3]),
+            ("x has true", [True, False], [False]),
+            ("x has 'a' and x has 'b'", ["b", "c", "a"], ["a"]),
+            ("exists x", [], None),
+        ],
+    )
+    def test_every_operator_of_lists(self, text, yes, no):
+        assert holds(text, x=yes)
+        assert not holds(text, x=no)
+
+    def test_a_scalar_is_a_list_of_one(self):
+        assert holds("x has 'a' and x has any ('a', 'b') and x has none ('b')", x="a")
+        assert not holds("x has all ('a', 'b')", x="a")
+
+    @pytest.mark.parametrize(
+        "text",
+        ["x = 'a'", "x != 'a'", "x in ('a')", "x > 'a'", "x prefix 'a'", "x like '%'", "x has 1", "x has none (1)"],
+    )
+    def test_any_other_operator_on_a_list_and_an_element_of_another_type_is_unknown(self, text):
+        assert not holds(text, x=["a"])
+        assert not holds(f"not ({text})", x=["a"])
+
+    def test_a_missing_list_fails_has_none_too(self):
+        assert not holds("x has none ('a')", y=["a"])
+        assert not holds("x has none ('a')", x=None)
+
+    def test_nulls_are_dropped_and_duplicates_count_once_but_a_vector_keeps_every_element(self):
+        seen = event("1", x=["b", None, "a", "b"], v=[2.0, 1.0, 2.0])
+        assert seen.attributes["x"] == ("b", "a")
+        assert seen.vector("v") == (2.0, 1.0, 2.0)
+
+    @pytest.mark.parametrize("value", [[1, "a"], [True, 1], [["a"]], [{"name": "a"}]])
+    def test_what_is_no_list_of_values_of_one_type_is_an_error_that_names_the_place(self, value):
+        with pytest.raises(InvalidEventError, match="skills: the list holds"):
+            event("1", skills=value)
+
+    def test_an_event_with_such_a_list_is_set_aside(self):
+        hub = rc.Hub()
+        hub.subscribe("ana", "skills has 'Go' or true")
+        with pytest.raises(InvalidEventError, match=r"jobs\.skills"):
+            hub.publish({"jobs": {"skills": ["Go", 1]}})
+        assert len(hub.publish({"skills": ["Go"]})) == 1
+
+
 class TestRule5Subscriptions:
     def test_a_filter_is_true_when_a_subscription_only_ranks(self):
         hub = rc.Hub()

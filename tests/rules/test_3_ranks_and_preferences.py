@@ -175,6 +175,13 @@ class TestRule4Diversity:
         assert weighted.distance({"genre": "war", "year": 1}, {"genre": "war", "year": 2}) == 0.25
         assert Diversity().distance({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2, "c": 4}) == pytest.approx(1 / 3)
 
+    def test_two_lists_are_equal_to_the_extent_of_their_overlap(self):
+        by_cast = Diversity(weights={"cast": 1})
+        assert by_cast.distance({"cast": ("a", "b", "c")}, {"cast": ("b", "a", "d")}) == 0.5
+        assert by_cast.distance({"cast": ("a", "b")}, {"cast": "a"}) == 0.5
+        assert by_cast.distance({"cast": ()}, {"cast": ()}) == 0
+        assert by_cast.distance({"cast": (1,)}, {"cast": (True,)}) == 1
+
     def test_list_diversity_is_the_mean_over_pairs(self):
         assert list_diversity([0, 1, 3], apart) == (1 + 3 + 2) / 3
 

@@ -19,7 +19,7 @@ from rankcast.model.relevance import Cosine
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import Subscriber, Subscription
 from rankcast.model.times import LATEST, TICK
-from rankcast.model.values import ValueType
+from rankcast.model.values import ValueType, checked_attribute
 from rankcast.ranking.batch import RankingTable
 from rankcast.spark.matching.stage import rejected_rows
 from rankcast.spark.sources.event_reader import ColumnEvents
@@ -52,13 +52,15 @@ def _arriving(**columns):
 def _attributes(events):
     """The attributes of each event of a batch in columns, as filters see them."""
     columns = pa.RecordBatch.from_pydict(events.columns).to_pylist()
-    return [{name: value for name, value in row.items() if value is not None and value == value} for row in columns]
+    held = [{name: checked_attribute(value, name) for name, value in row.items()} for row in columns]
+    return [{name: value for name, value in row.items() if value is not None} for row in held]
 
 
 WIDE_DDL = (
     "id string, source string, type string, time timestamp, expirytime timestamp, n bigint, small tinyint, x double, "
     "f float, s string, flag boolean, day date, whole decimal(20,0), price decimal(10,2), "
-    "address struct<city: string, zip: int, inner: struct<type: int>>, `data.subject` string"
+    "address struct<city: string, zip: int, inner: struct<type: int>>, `data.subject` string, tags array<string>, "
+    "scores array<double>, due array<timestamp>"
 )
 TEXT = st.sampled_from(["", "a", "é", "😀"])
 WHOLE = 10**20 - 1
@@ -85,6 +87,9 @@ VALUES = {
         }
     ),
     "data.subject": TEXT,
+    "tags": st.lists(st.none() | TEXT, max_size=3),
+    "scores": st.lists(st.none() | st.floats(), max_size=3),
+    "due": st.lists(st.none() | times(), max_size=3),
 }
 
 
@@ -252,6 +257,16 @@ def test_documents_are_cloudevents_or_plain_events(spark):
     ]
 
 
+def test_lists_are_checked_against_the_declared_schema(spark):
+    schema = Schema({"tags": ValueType.STRINGS, "due": ValueType.TIMES, "n": ValueType.INT})
+    read = _reading(spark, "id int, time timestamp, tags string, due array<string>, n array<int>", None, schema)
+    good = {"id": 1, "time": NOON, "tags": "a", "due": ["2026-03-01", None]}
+    found, rejected = read([good, {**good, "due": ["soon"]}, {**good, "n": [1]}])
+    (first,) = _attributes(found)
+    assert (first["tags"], first["due"]) == (("a",), (datetime(2026, 3, 1, tzinfo=UTC),))
+    assert [one.reason.partition(";")[0] for one in rejected] == ["due: 'soon' is not a time", "n: [1] is a list"]
+
+
 def test_arrays_of_numbers_are_vectors(spark):
     wanted = Subscription("1", Filter.of(Constant(True)), relevance=Cosine("item.v", (1.0, 0.0)))
     ranking = RankingTable.of([Subscriber("a", (wanted,))], [0])
@@ -269,12 +284,13 @@ def test_contents_in_columns_have_the_codes_of_single_events(spark):
         "n": pa.array([1, None, 3]),
         "x": pa.array([1.0, math.nan, 2.5]),
         "s": pa.array(["a", "a", None]),
+        "tags": pa.array([["a", "b", None, "a"], [], None]),
         "t": pa.array([NOON, None, NOON + timedelta(1)], UTC_TIME),
         "source": pa.array(["/s"] * 3),
         "time": pa.array([NOON] * 3, UTC_TIME),
     }
     events = ColumnEvents(None, columns, {}, None)
-    for wanted in (WantedContent(payload=True), WantedContent(frozenset({"s", "x", "id"}))):
+    for wanted in (WantedContent(payload=True), WantedContent(frozenset({"s", "tags", "id"}))):
         table = events.table(wanted)
         for at, attributes in enumerate(_attributes(events)):
             names, values = content_codes(wanted.of_event(attributes))

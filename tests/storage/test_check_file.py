@@ -93,3 +93,18 @@ def test_a_missing_file_is_a_problem_and_a_pipe_is_refused_rather_than_waited_fo
 def test_a_name_that_no_file_can_have_is_a_problem(suffix):
     (problem,) = check_file("a\0b" + suffix).problems
     assert "cannot be read: embedded null" in problem.message
+
+
+def test_constraints_that_events_hold_unknown_because_they_have_lists_are_warnings(tmp_path):
+    wanted = "skills = 'Go' or skills has 3 or skills has 'Go'"
+    text = f'version: 1\nsubscribers: [{{id: ana, subscriptions: [{{filter: "{wanted}"}}]}}]'
+    (tmp_path / "s.yaml").write_text(text)
+    (tmp_path / "e.jsonl").write_text('{"id": "1", "skills": ["Go"]}\n{"id": "2", "skills": ["C"]}')
+    loaded = check_file(tmp_path / "s.yaml")
+    found = check_file(tmp_path / "e.jsonl", subscribers=loaded.subscribers).problems
+    assert all(problem.warning for problem in found)
+    told = "of subscriber 'ana' is unknown for a list, and never holds: skills is ['Go'], a list"
+    assert [problem.message.partition(told)[::2] for problem in found] == [
+        ("event '1': skills = 'Go' ", ", which is asked for its elements by has, has any, has all and has none"),
+        ("event '1': skills has 3 ", " of strings, not comparable with a number"),
+    ]

@@ -105,7 +105,7 @@ def test_the_schema_accepts_a_document_with_everything_in_it():
 def test_the_schema_names_what_the_model_has():
     definitions = SCHEMA.shape["$defs"]
     subscriber = definitions["subscriber"]["properties"]
-    types = definitions["schema"]["properties"]["attributes"]["additionalProperties"]["enum"]
+    types = definitions["type"]["anyOf"][0]["enum"]
     assert types == [kind.value for kind in ValueType]
     assert subscriber["rank_by"]["enum"] == [way.value for way in RankBy]
     assert definitions["id"]["maxLength"] == MAX_ID_LENGTH

@@ -69,11 +69,18 @@ def test_a_struct_is_a_nested_payload(read):
     assert not any(name.startswith("address") for name in found[1].attributes)
 
 
-def test_a_list_is_kept_but_is_no_attribute(read):
-    (event,), problems = read(tags=pa.array([["a", "b"]]), n=pa.array([1]))
-    assert event.data == {"tags": ["a", "b"], "n": 1}
-    assert "tags" not in event.attributes
+def test_lists_of_values_of_one_type_are_attributes(read):
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    found, problems = read(
+        tags=pa.array([["a", "b", None, "a"], [], None]),
+        due=pa.array([[noon], [], [noon, None]], pa.list_(pa.timestamp("ns"))),
+        v=pa.array([[0.5, 1.5], [2.5, 2.5], None], pa.list_(pa.float32(), 2)),
+    )
     assert problems == []
+    assert [event.attributes.get("tags") for event in found] == [("a", "b"), (), None]
+    assert [event.attributes.get("due") for event in found] == [(noon,), (), (noon,)]
+    assert [event.vector("v") for event in found] == [(0.5, 1.5), (2.5, 2.5), None]
+    assert found[1].attributes["v"] == (2.5,)
 
 
 def test_a_column_of_another_type_is_left_out_and_reported_once(read):

@@ -419,10 +419,20 @@ def with_a(*given):
 
 class TestWriting:
     @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
-    def test_a_table_refuses_lists_and_two_types_in_one_column(self, tmp_path, name):
-        event = Event.of({"size": {"rooms": [1, 2]}}, id="1", source="/x")
-        with pytest.raises(InvalidEventError, match=r"event '1': size.rooms: a list; a table cannot hold that"):
-            write_events(tmp_path / name, [event])
+    def test_lists_are_read_back_with_every_element_in_order(self, tmp_path, name):
+        written = [
+            Event.of({"tags": ["b", "a", "b"], "v": [1, 0.5, 1]}, id="1", source="/x"),
+            Event.of({"n": 2}, id="2", source="/x"),
+        ]
+        write_events(tmp_path / name, written)
+        found = list(read_events(tmp_path / name))
+        assert [event.data for event in found] == [event.data for event in written]
+        assert found[0].attributes["tags"] == ("b", "a")
+        with pytest.raises(InvalidEventError, match=r"a: the events mix \[int\] and int"):
+            write_events(tmp_path / name, with_a(1, [2]))
+
+    @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+    def test_a_table_refuses_two_types_in_one_column(self, tmp_path, name):
         with pytest.raises(InvalidEventError, match="a: the events mix int and string"):
             write_events(tmp_path / name, with_a(1, "x"))
 
@@ -432,6 +442,18 @@ class TestWriting:
         assert payloads(apart(read_events(path))[0]) == [{"a": 1.0}, {"a": 0.5}]
         with pytest.raises(InvalidEventError, match="a: the events mix float and int"):
             write_events(path, with_a(2**53 + 1, 0.5))
+
+    @pytest.mark.parametrize("value", [[], ["a;b"], [""]])
+    def test_csv_refuses_lists_that_a_cell_cannot_hold(self, tmp_path, value):
+        with pytest.raises(InvalidEventError, match=r"^a: an (empty list|element with ';'|empty text)"):
+            write_events(tmp_path / "x.csv", with_a(value))
+
+    def test_a_list_in_csv_has_the_separator_that_its_schema_declares(self, tmp_path):
+        path = tmp_path / "x.csv"
+        path.write_text("id,tags,n:[int]\n1,a|b||a,3;4\n")
+        declared = {"tags": ValueType.STRINGS, "n": ValueType.INTS}
+        (event,) = read_events(path, Schema(declared, separators={"tags": "|"}))
+        assert (event.attributes["tags"], event.attributes["n"]) == (("a", "b"), (3, 4))
 
     def test_csv_refuses_an_empty_text(self, tmp_path):
         with pytest.raises(InvalidEventError, match="a: an empty text cannot be told from a missing one"):

@@ -11,6 +11,7 @@ from rankcast.cli.output.terminal import progress
 from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import InvalidFileError, Problem, counted, shown
 from rankcast.model.schema import Schema
+from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.check_file import check_file, is_subscriber_file
 from rankcast.storage.events.files import event_format, files_in
 from rankcast.storage.subscribers.files import SUBSCRIBER_SUFFIXES
@@ -25,10 +26,13 @@ def check_files(files: Sequence[str], *, as_json: bool) -> int:
     found: dict[str, list[Problem]] = {file: [] for named in files for file in _files(named)}
     schemas: list[Schema] = []
     advertised: dict[str, Advertisement] = {}
+    subscribers: list[Subscriber] = []
     with progress("checking", total=len(found)) as bar:
         for file in bar.over(sorted(found, key=_has_subscribers, reverse=True)):
             schema = schemas[0] if len(schemas) == 1 else None
-            found[file], declared, advertisements = check_file(file, schema, advertised.values())
+            checked = check_file(file, schema, advertised.values(), subscribers)
+            found[file], declared, advertisements, more = checked
+            subscribers += more
             schemas += [] if declared is None else [declared]
             for advertisement in advertisements:
                 if advertisement.id in advertised:

@@ -24,7 +24,7 @@ from rankcast.arrays import Array
 from rankcast.covering.lines import FIRST, LAST, NumberLine, Place
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 from rankcast.model.valuesets.intervals import Domain
 from rankcast.model.valuesets.sets import ValueSet
 
@@ -91,9 +91,9 @@ class Space:
             is_exact = is_exact and small and not conjunction.has_patterns
         return Boxed(tuple(outer), tuple(inner), is_exact)
 
-    def event(self, point: Iterable[int]) -> dict[str, Value] | None:
+    def event(self, point: Iterable[int]) -> dict[str, AttributeValue] | None:
         """Return an event at a point of labels; None when no int64 or float64 lies there."""
-        found: dict[str, Value] = {}
+        found: dict[str, AttributeValue] = {}
         for name, line, label in zip(self.names, self.lines, point, strict=False):
             if line.is_missing(int(label)):
                 continue

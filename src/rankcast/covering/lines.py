@@ -1,7 +1,8 @@
 """One attribute as a line of places, so that what a filter says about it is a few ranges of integers.
 
-The line begins with "missing" and goes on with bools, numbers, strings and times, each in its order; a declared
-attribute has only the family of its type, and no "missing" when it is required. A place is a cut of
+The line begins with "missing" and goes on with bools, numbers, strings and times, each in its order, and lists, by the
+kind of their elements; a declared attribute has only the family of its type, or lists, and no "missing" when it is
+required. What is asked of the elements of lists is no matter of places. A place is a cut of
 `rankcast.model.valuesets.intervals` in its family. Between two different cuts there is always a value, over integers
 too, where cuts are written in one way only; so ranges of places are all that covering has to compare, and `x < a`
 conflicts with `x >= b` exactly when a <= b.
@@ -21,7 +22,8 @@ from typing import TypeAlias
 from sortedcontainers import SortedDict
 
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
-from rankcast.model.values import FAMILY_OF_TYPE, Family, Value
+from rankcast.model.times import EARLIEST
+from rankcast.model.values import FAMILY_OF_TYPE, AttributeValue, Family, ListValue
 from rankcast.model.valuesets.intervals import END, START, Cut, Domain, IntervalSet
 from rankcast.model.valuesets.sets import ValueSet
 
@@ -38,14 +40,19 @@ STEP = 2**44
 MANY = 32
 """Places that come together beyond which all labels are given again: one after the other they would use up a gap."""
 
-_FAMILIES = (Family.BOOL, Family.NUMBER, Family.STRING, Family.TIME)
+Part: TypeAlias = Family | None
+"""A part of a line: values of one family or, as None, lists, with a cut between the empty one and those of each family.
+"""
+
+_PARTS: tuple[Part, ...] = (Family.BOOL, Family.NUMBER, Family.STRING, Family.TIME, None)
 _TRUE: Cut = (0, 1, 0)
+_SAMPLES: tuple[ListValue, ...] = ((), (0,), ("",), (False,), (EARLIEST,))
 
 
 class NumberLine:
     """The places of one attribute that filters have named so far, with their labels."""
 
-    def __init__(self, families: tuple[Family, ...] = _FAMILIES, *, may_be_missing: bool = True) -> None:
+    def __init__(self, families: tuple[Part, ...] = _PARTS, *, may_be_missing: bool = True) -> None:
         self._position = {family: index + 1 for index, family in enumerate(families)}
         self._families = families
         self._may_be_missing = may_be_missing
@@ -60,7 +67,8 @@ class NumberLine:
         declared = None if schema is None else schema.attributes.get(attribute) or ENVELOPE_TYPES.get(attribute)
         if schema is None or declared is None:
             return NumberLine()
-        return NumberLine((FAMILY_OF_TYPE[declared],), may_be_missing=attribute not in schema.required)
+        part = None if declared.is_list else FAMILY_OF_TYPE[declared]
+        return NumberLine((part,), may_be_missing=attribute not in schema.required)
 
     def add(self, values: ValueSet) -> list[tuple[Place, Place]]:
         """Give the places of a value set their labels, and return it as ranges of places; labels of others may move."""
@@ -99,7 +107,7 @@ class NumberLine:
         """Whether this is where the attribute is missing."""
         return self._may_be_missing and label == FIRST
 
-    def value(self, label: int, numbers: Domain = Domain.REAL) -> Value | None:
+    def value(self, label: int, numbers: Domain = Domain.REAL) -> AttributeValue | None:
         """Return a value between the place with this label and the next known one.
 
         None at the place of "missing", and where int64 and float64 have nothing between two neighbours.
@@ -112,6 +120,8 @@ class NumberLine:
         family = self._families[position - 1]
         if family is Family.BOOL:
             return start == _TRUE
+        if family is None:
+            return _SAMPLES[start[1] if start != START else 0]
         domain = {Family.NUMBER: numbers, Family.STRING: Domain.STRING, Family.TIME: Domain.TIME}[family]
         return IntervalSet(domain, (start, end if next_position == position else END)).witness()
 
@@ -146,13 +156,17 @@ class NumberLine:
         self.moves.append((list(old.values()), [self._labels[place] for place in old]))
 
 
-def _cuts(values: ValueSet, family: Family) -> Iterator[tuple[Cut, Cut]]:
+def _cuts(values: ValueSet, family: Part) -> Iterator[tuple[Cut, Cut]]:
     """Yield what a value set accepts of one family, as pairs of cuts in order."""
     if family is Family.BOOL:
         if False in values.bools:
             yield START, _TRUE
         if True in values.bools:
             yield _TRUE, END
+    elif family is None:
+        held = (values.lists.empty, *(asked is not None for asked in values.lists.families))
+        cuts = [START, *((0, kind, 0) for kind in range(1, len(held))), END]
+        yield from ((cuts[kind], cuts[kind + 1]) for kind, is_held in enumerate(held) if is_held)
     elif family is Family.NUMBER:
         yield from values.numbers.pieces()
     else:

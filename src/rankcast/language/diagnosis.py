@@ -30,7 +30,7 @@ _TYPOGRAPHIC_QUOTES = "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u00b4`"
 _WIDEST_SHOWN = 40
 
 CONSTRAINT = "a constraint such as rent < 900"
-OPERATOR = "an operator: =, !=, <, <=, >, >=, between, in, like, prefix, suffix or contains"
+OPERATOR = "an operator: =, !=, <, <=, >, >=, between, in, has, like, prefix, suffix or contains"
 
 
 class Due(Enum):
@@ -38,7 +38,7 @@ class Due(Enum):
 
     CONSTRAINT = (CONSTRAINT,)
     OPERATOR = (OPERATOR,)
-    NEGATED_OPERATOR = ("between", "in", "like", "prefix", "suffix", "contains after 'not'")
+    NEGATED_OPERATOR = ("between", "in", "has", "like", "prefix", "suffix", "contains after 'not'")
     CONSTANT = ("a constant",)
     TIME = ("a time in single quotes, such as '2026-03-01T09:30:00Z'",)
     ATTRIBUTE = ("an attribute",)

@@ -18,7 +18,7 @@ from rankcast.model.values import INT_MAX, INT_MIN, Value
 RESERVED = frozenset(("and", "or", "not", "exists", "true", "false"))
 """Words that are never attribute names, unless quoted."""
 
-OPERATOR_WORDS = frozenset(("between", "in", "like", "prefix", "suffix", "contains"))
+OPERATOR_WORDS = frozenset(("between", "in", "has", "like", "prefix", "suffix", "contains"))
 """Words that are attribute names in an attribute's place; printed in quotes all the same, for the reader's sake."""
 
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")

@@ -43,7 +43,7 @@ from rankcast.model.errors import InvalidMessageError, RankcastError, hint, show
 from rankcast.model.events import Event
 from rankcast.model.filters import Filter
 from rankcast.model.times import TICK, format_time, parse_time
-from rankcast.model.values import Value, as_python
+from rankcast.model.values import AttributeValue, as_python
 
 
 class SharedEvents:
@@ -141,7 +141,7 @@ def _shared_event(event: Event) -> dict[str, Any]:
 def _read_shared_event(plain: Any, where: str) -> Event:
     converted = plain.pop("converted", None) if isinstance(plain, dict) else None
     event: Event = from_plain(plain, Event, where)
-    return event if converted is None else event.converted(from_plain(converted, Mapping[str, Value], where))
+    return event if converted is None else event.converted(from_plain(converted, Mapping[str, AttributeValue], where))
 
 
 def json_bytes(plain: Any) -> bytes:
@@ -373,6 +373,7 @@ def _union_reader(declared: Any) -> Reader:
     classes = {option.__name__: _form(option).read for option in options if is_record(option)}
     others = [option for option in options if not is_record(option)]
     read_others = [_form(option).read for option in others]
+    may_be_list = any(typing.get_origin(option) is tuple for option in others)
     may_be_whole = int in others and float not in others
 
     def read(plain: Any, events: Sequence[Event] | None) -> Any:
@@ -380,8 +381,11 @@ def _union_reader(declared: Any) -> Reader:
             return None
         if may_be_whole and type(plain) is int:
             return plain
-        if datetime in others and str in others:
-            return _read_payload(plain, MAX_NESTING)
+        if datetime in others and str in others:  # a value of an event, which may be a list if there is a tuple for it
+            found = _read_payload(plain, MAX_NESTING - may_be_list)
+            if isinstance(found, list | dict):
+                raise _wrong(plain, "a value")
+            return found
         if len(classes) == 1 and (not others or isinstance(plain, dict)):
             return next(iter(classes.values()))(plain, events)
         if classes and isinstance(plain, dict):

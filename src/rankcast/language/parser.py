@@ -5,7 +5,8 @@
     negation    = "not" negation | "(" expression ")" | "true" | "false" | constraint
     constraint  = NAME (COMPARISON | PATTERN) constant | NAME "not" PATTERN constant
                 | NAME ["not"] "between" constant "and" constant
-                | NAME ["not"] "in" "(" constant {"," constant} ")"
+                | NAME ["not"] ("in" | "has" ("any" | "all" | "none")) "(" constant {"," constant} ")"
+                | NAME ["not"] "has" constant
                 | "exists" NAME | "exists" "(" NAME ")"
     constant    = NUMBER | STRING | "true" | "false" | ("time" | "timestamp") STRING
 
@@ -82,7 +83,7 @@ def _expected(*tokens: str) -> Expected:
 
 _BOOLEAN_TOKEN, _PATTERN_TOKEN = _word("boolean", "true|false"), _word("pattern", "like|prefix|suffix|contains")
 _OPEN_TOKEN, _CLOSE_TOKEN = r"(?P<open>\()", r"(?P<close>\))"
-_NEGATABLE = (_PATTERN_TOKEN, _word("between"), _word("in"))
+_NEGATABLE = (_PATTERN_TOKEN, _word("between"), _word("several", r"in|has\s++(?:any|all|none)"), _word("has"))
 _OPERAND = _expected(_NAME_TOKEN, _word("not"), _OPEN_TOKEN, _word("exists"), _BOOLEAN_TOKEN)
 _CONNECTIVE = _expected(_word("and"), _word("or"), _CLOSE_TOKEN, r"(?P<end>\Z)")
 _OPERATOR = _expected(r"(?P<comparison>(?:==|!=|<>|<=|>=|=|<|>)(?![=<>!~]))", *_NEGATABLE, _word("not"))
@@ -267,8 +268,8 @@ class _Parser:
             low = self._constant(name)
             self._next(_UPPER_BOUND, Due.UPPER_BOUND, name)
             return _constraint(name, start, Operator.BETWEEN, (low, self._constant(name)))
-        if kind == "in":
-            return _constraint(name, start, Operator.IN, self._list(name))
+        if kind == "several":
+            return _constraint(name, start, _OPERATORS[" ".join(operator.lower().split())], self._list(name))
         return _constraint(name, start, _OPERATORS[operator.lower()], (self._constant(name),))
 
     def _list(self, name: str) -> tuple[_Literal, ...]:

@@ -16,12 +16,15 @@ times the shorter constant.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple, cast
 
 from rankcast.language.literals import format_name, format_value
 from rankcast.model.expressions import (
     MAX_PATTERN_LENGTH,
+    OF_ELEMENTS,
+    OF_SEVERAL,
     PATTERNS,
     And,
     Constant,
@@ -34,13 +37,14 @@ from rankcast.model.expressions import (
 )
 from rankcast.model.filters import Conjunction, Filter
 from rankcast.model.times import EARLIEST, TICK, format_time
-from rankcast.model.values import Value
+from rankcast.model.values import Family, Value
 from rankcast.model.valuesets.intervals import END, START, Cut, Domain, IntervalSet
+from rankcast.model.valuesets.lists import FAMILIES, NO_LISTS, Elements, Values
 from rankcast.model.valuesets.patterns import Pattern, PatternKind
 from rankcast.model.valuesets.sets import PRESENT, ValueSet
 from rankcast.model.valuesets.strings import StringSet, prefix_range
 
-_NOT_INSIDE = PATTERNS | {Operator.IN, Operator.BETWEEN}
+_NOT_INSIDE = PATTERNS | OF_ELEMENTS | {Operator.IN, Operator.BETWEEN}
 """Operators whose negation has the `not` behind the attribute: `city not in ('Porto', 'Braga')`."""
 
 
@@ -109,8 +113,8 @@ def _constraint(constraint: Constraint, negation: str) -> str:
     if operator is Operator.EXISTS:
         return f"exists {name}"
     constants = [format_value(constant) for constant in constraint.constants]
-    if operator is Operator.IN:
-        return f"{name} {negation}in ({', '.join(constants)})"
+    if operator in OF_SEVERAL:
+        return f"{name} {negation}{operator.value} ({', '.join(constants)})"
     if operator is Operator.BETWEEN:
         return f"{name} {negation}between {constants[0]} and {constants[1]}"
     return f"{name} {negation}{operator.value} {constants[0]}"
@@ -168,12 +172,42 @@ def _of_attribute(name: str, values: ValueSet) -> Parts:
     alternatives: list[Parts] = []
     if values.missing:
         alternatives.append([Not(Constraint(name, Operator.EXISTS))])
-    alternatives += _of_intervals(name, values.numbers)
-    alternatives += _of_strings(name, values.strings)
-    if values.bools:
-        alternatives.append([_equal(name, sorted(values.bools, reverse=True))])
-    alternatives += _of_intervals(name, values.times)
+    scalars: dict[Family, Callable[[], list[Parts]]] = {
+        Family.NUMBER: lambda: _of_intervals(name, values.numbers),
+        Family.STRING: lambda: _of_strings(name, values.strings),
+        Family.BOOL: lambda: [[_equal(name, sorted(values.bools, reverse=True))]] if values.bools else [],
+        Family.TIME: lambda: _of_intervals(name, values.times),
+    }
+    for family, asked in zip(FAMILIES, values.lists.families, strict=True):
+        alternatives += scalars[family]() if asked is None else _of_elements(name, family, asked)
+    if values.lists.empty and values.lists.families == NO_LISTS.families:
+        alternatives.append([Constraint(name, Operator.HAS_NONE, (constant,)) for constant in ("", 0)])
     return _any_of(alternatives)
+
+
+def _of_elements(name: str, family: Family, asked: Elements) -> list[Parts]:
+    """Return what is asked of the lists of a family, scalars included."""
+    if not asked:  # of every list, which no constraint says alone
+        some = (_SOME[family],)
+        return [[Constraint(name, operator, some)] for operator in (Operator.HAS, Operator.HAS_NONE)]
+    wanted = sorted(map(_sorted, asked.required), key=lambda values: (len(values), values))
+    every = tuple(values[0] for values in wanted if len(values) == 1)
+    parts: Parts = []
+    if every:
+        parts.append(Constraint(name, Operator.HAS if len(every) == 1 else Operator.HAS_ALL, every))
+    parts += (Constraint(name, Operator.HAS_ANY, values) for values in wanted[len(every) :])
+    if len(asked.forbidden) == 1:
+        parts.append(Not(Constraint(name, Operator.HAS, _sorted(asked.forbidden))))
+    elif asked.forbidden:
+        parts.append(Constraint(name, Operator.HAS_NONE, _sorted(asked.forbidden)))
+    return [parts]
+
+
+_SOME: dict[Family, Value] = {Family.NUMBER: 0, Family.STRING: "", Family.BOOL: False, Family.TIME: EARLIEST}
+
+
+def _sorted(values: Values) -> tuple[Value, ...]:
+    return tuple(sorted(values))
 
 
 def _any_of(alternatives: list[Parts]) -> Parts:

@@ -23,8 +23,9 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.model.errors import DuplicateIdError, InvalidEventError, InvalidValueError
 from rankcast.model.filters import Conjunction, Filter
-from rankcast.model.values import Value, checked_value
+from rankcast.model.values import AttributeValue, Family, Value, checked_attribute, elements_of
 from rankcast.model.valuesets.intervals import Domain, IntervalSet
+from rankcast.model.valuesets.lists import FAMILIES
 from rankcast.model.valuesets.sets import ValueSet
 
 ALIVE = 2**63 - 1
@@ -56,7 +57,7 @@ class Entry:
         both = (conjunction & bound for conjunction in wanted.conjunctions)
         return Entry(number, tuple(conjunction for conjunction in both if conjunction is not None))
 
-    def accepts(self, attributes: Mapping[str, Value]) -> bool:
+    def accepts(self, attributes: Mapping[str, AttributeValue]) -> bool:
         """Whether an event with these attributes matches."""
         # Written as plain loops: this is what an index does for every event and every one of a few subscriptions.
         for conjunction in self.conjunctions:
@@ -76,10 +77,10 @@ def check_once(entries: Sequence[Entry]) -> None:
                 raise DuplicateIdError(f"subscription number {number} is used twice")
 
 
-def checked(raw: object, name: str) -> Value | None:
+def checked(raw: object, name: str) -> AttributeValue | None:
     """Return an attribute's value, or None when it is missing; raises InvalidEventError, naming it."""
     try:
-        return checked_value(raw, name)
+        return checked_attribute(raw, name)
     except InvalidValueError as error:
         raise InvalidEventError(str(error)) from None
 
@@ -104,6 +105,11 @@ class Few:
     def dead(self) -> int:
         """How many have died."""
         return len(self.entries) - len(self._place_of)
+
+    @property
+    def evaluated(self) -> int:
+        """How many are evaluated for every event."""
+        return len(self._others)
 
     def __contains__(self, number: int) -> bool:
         return number in self._place_of
@@ -132,14 +138,15 @@ class Few:
             if self._died[place] > sequence:
                 yield self.entries[place]
 
-    def matching(self, attributes: Mapping[str, Value], count: int, sequence: int) -> list[int]:
+    def matching(self, attributes: Mapping[str, AttributeValue], count: int, sequence: int) -> list[int]:
         """Return the numbers of those among the first entries that were alive and accept an event, each once."""
         present = _present(attributes, self._names)
         places = self._others
         for name, listed in self._listed.items():
             value = present.get(name)
-            if value is not None and value in listed:
-                places = places + listed[value]
+            for element in () if value is None else elements_of(value):
+                if element in listed:
+                    places = places + listed[element]
         died, entries = self._died, self.entries
         return [
             entries[place].number
@@ -169,14 +176,14 @@ class FewSnapshot:
     def __len__(self) -> int:
         return len(self.delta)
 
-    def matching(self, attributes: Mapping[str, Value]) -> Array:
+    def matching(self, attributes: Mapping[str, AttributeValue]) -> Array:
         """Return the numbers of the subscriptions that an event satisfies."""
         return np.array(self.few.matching(attributes, self.entries, self.sequence), np.int64)
 
 
-def _present(attributes: Mapping[str, Value], names: set[str]) -> dict[str, Value]:
+def _present(attributes: Mapping[str, AttributeValue], names: set[str]) -> dict[str, AttributeValue]:
     """Return the values that subscriptions may look at; raises InvalidEventError when one is no value."""
-    present: dict[str, Value] = {}
+    present: dict[str, AttributeValue] = {}
     for name, value in attributes.items():
         if name in names:
             kind = type(value)
@@ -203,7 +210,16 @@ def _key(conjunction: Conjunction) -> list[tuple[str, Value]] | None:
 
 
 def _points(values: ValueSet) -> tuple[Value, ...] | None:
-    """Return the numbers and strings of a set that has nothing else and not many, or None."""
+    """Return the numbers and strings of a set that has nothing else and not many, or None.
+
+    Where elements of lists are required, these are the fewest of which a list, or a scalar, must have one.
+    """
+    for family, asked in zip(FAMILIES, values.lists.families, strict=True):
+        if asked is not None and asked.required and family in (Family.NUMBER, Family.STRING):
+            fewest = min(asked.required, key=len)
+            return tuple(fewest) if len(fewest) <= MOST_VALUES else None
+    if values.lists:
+        return None
     cuts = len(values.numbers.cuts) + len(values.strings.ranges.cuts)
     if values.missing or values.bools or values.times.cuts or cuts > 2 * MOST_VALUES:
         return None

@@ -15,10 +15,10 @@ from rankcast.language.literals import format_value
 from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.naive import Evaluation, judge, negation
 from rankcast.model.events import Event
-from rankcast.model.expressions import Constraint, Not, Operator
+from rankcast.model.expressions import OF_ELEMENTS, Constraint, Not, Operator
 from rankcast.model.subscriptions import Subscription
 from rankcast.model.times import format_time
-from rankcast.model.values import Value, family_of
+from rankcast.model.values import AttributeValue, Value, elements_of, family_of
 from rankcast.model.valuesets.sets import ValueSet
 
 TRUTH_WORDS = {True: "yes", False: "no", None: "unknown"}
@@ -29,11 +29,11 @@ class NeededChange:
     """One attribute that keeps an event from matching: what was seen (None: missing) and what was needed."""
 
     attribute: str
-    seen: Value | None
+    seen: AttributeValue | None
     needed: ValueSet
 
     def __str__(self) -> str:
-        seen = "missing" if self.seen is None else format_value(self.seen)
+        seen = "missing" if self.seen is None else format_attribute(self.seen)
         return f"{format_value_set(self.attribute, self.needed)} (it is {seen})"
 
 
@@ -115,11 +115,42 @@ def reason(verdict: Evaluation) -> str:
         return ""
     if value is None:
         return f"{constraint.attribute} is missing"
-    seen = f"{constraint.attribute} is {format_value(value)}"
+    seen = f"{constraint.attribute} is {format_attribute(value)}"
     if verdict.truth is None and constraint.family is not None:
-        return f"{seen}, a {family_of(value).value}, not comparable with a {constraint.family.value}"
+        if isinstance(value, tuple) and constraint.operator not in OF_ELEMENTS:
+            return f"{seen}, a list, which is asked for its elements by has, has any, has all and has none"
+        family = family_of(elements_of(value)[0]).value  # an empty list is comparable with everything
+        kind = f"a list of {family}s" if isinstance(value, tuple) else f"a {family}"
+        return f"{seen}, {kind}, not comparable with a {constraint.family.value}"
+    if constraint.operator in OF_ELEMENTS:
+        return f"{seen}; {_elements(constraint, elements_of(value))}"
+    if isinstance(value, tuple):
+        return seen
     distance = None if verdict.truth or negated else _distance(constraint, value)
     return f"{seen}, {distance}" if distance else seen
+
+
+MOST_SHOWN = 12
+"""Elements of a list that are shown."""
+
+
+def format_attribute(value: AttributeValue) -> str:
+    """Return what an attribute holds, as people read it: the first elements of a long list."""
+    if not isinstance(value, tuple):
+        return format_value(value)
+    more = [f"... ({len(value):,} elements)"] if len(value) > MOST_SHOWN else []
+    return f"[{', '.join([*map(format_value, value[:MOST_SHOWN]), *more])}]"
+
+
+def _elements(constraint: Constraint, elements: tuple[Value, ...]) -> str:
+    """Say which of the constants of a `has` decided: those that are in a list, or those that are not."""
+    missing = [constant for constant in constraint.constants if constant not in elements]
+    found = [constant for constant in constraint.constants if constant in elements]
+    wants_all = constraint.operator in (Operator.HAS, Operator.HAS_ALL)
+    is_in = not missing if wants_all else bool(found)
+    told = found if is_in else missing
+    shown = " and ".join(filter(None, (", ".join(map(format_value, told[:-1])), format_value(told[-1]))))
+    return f"{shown} {'is' if len(told) == 1 else 'are'} {'' if is_in else 'not '}in it"
 
 
 def _distance(constraint: Constraint, value: Value) -> str | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rankcast.arrays import Array
 from rankcast.matching.entries import Entry, Few, FewSnapshot, check_once
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -187,7 +187,9 @@ class Reader:
         self._index = index
         self._compiled: CompiledReader | None = None
 
-    def match_one(self, attributes: Mapping[str, Value], snapshot: FewSnapshot | Snapshot | None = None) -> Array:
+    def match_one(
+        self, attributes: Mapping[str, AttributeValue], snapshot: FewSnapshot | Snapshot | None = None
+    ) -> Array:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order.
 
         Unless an older snapshot is given, the newest one is used.

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rankcast.model.events import Event
-from rankcast.model.expressions import PATTERNS, And, Constant, Constraint, Expression, Not, Operator
+from rankcast.model.expressions import OF_ELEMENTS, PATTERNS, And, Constant, Constraint, Expression, Not, Operator
 from rankcast.model.subscriptions import Subscriber, Subscription, SubscriptionKey
-from rankcast.model.values import Value, family_of
+from rankcast.model.values import AttributeValue, ListValue, Value, elements_of, family_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Evaluation:
 
     expression: Expression
     truth: bool | None
-    value: Value | None = None
+    value: AttributeValue | None = None
     parts: tuple[Evaluation, ...] = ()
 
 
-def judge(expression: Expression, attributes: Mapping[str, Value]) -> Evaluation:
+def judge(expression: Expression, attributes: Mapping[str, AttributeValue]) -> Evaluation:
     """Return the verdict on an expression for an event's attributes."""
     if isinstance(expression, Constraint):
         value = attributes.get(expression.attribute)
@@ -43,7 +43,7 @@ def judge(expression: Expression, attributes: Mapping[str, Value]) -> Evaluation
     return Evaluation(expression, combine(part.truth for part in parts), parts=parts)
 
 
-def evaluate(expression: Expression, attributes: Mapping[str, Value]) -> bool | None:
+def evaluate(expression: Expression, attributes: Mapping[str, AttributeValue]) -> bool | None:
     """Return the truth of an expression for an event's attributes.
 
     >>> from rankcast.model.expressions import attr
@@ -70,15 +70,26 @@ def disjunction(truths: Iterable[bool | None]) -> bool | None:
     return True if True in seen else None if None in seen else False
 
 
-def holds(constraint: Constraint, value: Value | None) -> bool | None:
+def holds(constraint: Constraint, value: AttributeValue | None) -> bool | None:
     """Return the truth of one constraint; None as `value` stands for a missing attribute."""
     if constraint.operator is Operator.EXISTS:
         return value is not None
-    if value is None or family_of(value) is not constraint.family:
+    if value is not None and constraint.operator in OF_ELEMENTS:
+        return _has(elements_of(value), constraint)
+    if value is None or isinstance(value, tuple) or family_of(value) is not constraint.family:
         return None
     if constraint.operator in PATTERNS:
         return constraint.pattern.matches(str(value))
     return _compare(value, constraint)
+
+
+def _has(elements: ListValue, constraint: Constraint) -> bool | None:
+    if elements and family_of(elements[0]) is not constraint.family:
+        return None
+    found = [any(element == constant for element in elements) for constant in constraint.constants]
+    if constraint.operator is Operator.HAS_ALL:
+        return all(found)
+    return any(found) != (constraint.operator is Operator.HAS_NONE)
 
 
 def _compare(value: Value, constraint: Constraint) -> bool:

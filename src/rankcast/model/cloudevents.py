@@ -22,9 +22,8 @@ from typing import Any, NoReturn, cast
 
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.events import NOT_EXTENSIONS, Event
-from rankcast.model.schema import INFINITE_TEXTS
 from rankcast.model.times import format_time, parse_time
-from rankcast.model.values import Value, as_python, checked_value
+from rankcast.model.values import INFINITE_TEXTS, Value, as_python, checked_value
 
 _ENVELOPE = ("id", "source", "type", "subject", "datacontenttype", "dataschema")
 

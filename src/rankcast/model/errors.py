@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from reprlib import Repr
 from typing import Any
 
 EXCERPT = 60
@@ -26,6 +27,8 @@ def shown(value: object) -> str:
     """
     if isinstance(value, str) and len(value) > EXCERPT:
         return f"{value[:EXCERPT]!r}... ({len(value):,} characters)"
+    if isinstance(value, Collection) and not _is_short(value):
+        return f"{_LONG.repr(value)} ({counted(len(value), 'item')})"
     try:
         text = repr(value)
     except RecursionError:
@@ -35,6 +38,26 @@ def shown(value: object) -> str:
             return f"a {type(value).__name__} that cannot be printed"
         return f"an integer of about {int(value.bit_length() * 0.30103):,} digits"
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}... ({len(text):,} characters)"
+
+
+_LONG = Repr()
+_LONG.maxlevel = 4
+"""Of what is long, nested or shared the first few parts: what lists hold many times over may have no end in print."""
+
+
+def _is_short(value: object) -> bool:
+    """Whether a value has so few parts that it can be printed in full."""
+    waiting, room = [value], EXCERPT
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            part = [*part.keys(), *part.values()] if len(part) <= room else part
+        if isinstance(part, list | tuple | set | frozenset | Mapping):
+            room -= len(part)
+            if room < 0:
+                return False
+            waiting += part
+    return True
 
 
 FEW_NAMES, SHORT_NAME, LISTED_NAMES = 24, 24, 40

@@ -7,8 +7,10 @@ Filters see envelope and payload alike, by name, in `Event.attributes`:
   that an envelope name would hide is reached with `data.` in front of it: `data.type`. Of an extension and a payload
   attribute with the same name, the payload's is seen.
 
-Nulls and NaN are left out: the attribute is missing. Lists are kept in `data` but cannot be filtered on. Identity is
-(source, id). `time` is when the event was published; an engine stamps events that come without one.
+Nulls and NaN are left out: the attribute is missing. A list of values of one type is an attribute, too, without its
+nulls and with every element once; in `data` it stays as it came, which is where `vector` looks. Any other list, such as
+one of objects, is refused: a filter would never see what is in it. Identity is (source, id). `time` is when the event
+was published; an engine stamps events that come without one.
 """
 
 from __future__ import annotations
@@ -26,7 +28,18 @@ from typing import Any, NamedTuple
 from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import format_time
-from rankcast.model.values import INT_MAX, INT_MIN, MAX_NAME_LENGTH, Value, as_python, checked_value
+from rankcast.model.values import (
+    INT_MAX,
+    INT_MIN,
+    MAX_NAME_LENGTH,
+    AttributeValue,
+    Value,
+    as_python,
+    checked_attribute,
+    checked_list,
+    checked_value,
+    plain_list,
+)
 
 DEFAULT_TYPE = "rankcast.event"
 MAX_NESTING = 32
@@ -36,6 +49,9 @@ MAX_NESTING = 32
 MAX_ATTRIBUTES, MAX_ITEMS = 100_000, 1_000_000
 """Names in a payload, and items in its lists, those of inner objects and lists included. What is held twice counts
 twice: a payload that was made in Python may be small, and endless once it is written out."""
+
+MOST_PLAIN = 1_000
+"""Names in a payload that is looked through quickly: there is room for what their lists may hold then."""
 
 NOT_EXTENSIONS = frozenset((*ENVELOPE_TYPES, "data", "data_base64"))
 
@@ -65,7 +81,7 @@ class Event:
     dataschema: str | None = None
     extensions: Mapping[str, Value] = field(default_factory=dict)
     data: Any = None
-    attributes: Mapping[str, Value] = field(init=False, repr=False, compare=False)
+    attributes: Mapping[str, AttributeValue] = field(init=False, repr=False, compare=False)
     identity: Identity = field(init=False, repr=False, compare=False)
     """(source, id)."""
 
@@ -144,21 +160,19 @@ class Event:
                     expected = f"a value of type {declared.value}"
                     raise InvalidEventError(f"{name}: {shown(found)} is a list or an object; expected {expected}")
         conformed = schema.conformed(self.attributes)
-        if conformed == self.attributes and all(type(conformed[n]) is type(v) for n, v in self.attributes.items()):
+        if all(_is_same(conformed[name], value) for name, value in self.attributes.items()):
             return self
         return self._with(attributes=conformed)
 
     @property
-    def conversions(self) -> dict[str, Value]:
+    def conversions(self) -> dict[str, AttributeValue]:
         """The attributes that a schema has converted: in another type or value than the event's own fields have."""
         own = _attributes(self)
         return {
-            name: value
-            for name, value in self.attributes.items()
-            if name not in own or own[name] != value or type(own[name]) is not type(value)
+            name: value for name, value in self.attributes.items() if name not in own or not _is_same(own[name], value)
         }
 
-    def converted(self, conversions: Mapping[str, Value]) -> Event:
+    def converted(self, conversions: Mapping[str, AttributeValue]) -> Event:
         """Return the event with attributes as a schema had converted them, to bring back one that was written down."""
         return self._with(attributes={**self.attributes, **conversions})
 
@@ -172,12 +186,16 @@ class Event:
         >>> Event.of({"item": {"embedding": [3, 0.5]}}, id="1", source="/items").vector("item.embedding")
         (3.0, 0.5)
         """
+        found = self.list_of(name)
+        return None if found is None else _numbers(found)
+
+    def list_of(self, name: str) -> Sequence[Any] | None:
+        """Return a list as it is in the payload, named as filters name attributes; None when there is none."""
         if _is_hidden(name):
             if not name.startswith("data."):
                 return None
             name = name.removeprefix("data.")
-        found = _payload_list(self.data, name)
-        return None if found is None else _numbers(found)
+        return _payload_list(self.data, name)
 
 
 _FIELDS = tuple(field.name for field in fields(Event))
@@ -203,6 +221,26 @@ _STATED = ("type", "time", "expires", "subject", "datacontenttype", "dataschema"
 _new_tuple = tuple.__new__
 
 
+def _plain_lists(data: Mapping[str, Any]) -> dict[str, AttributeValue] | None:
+    """Return the lists among values as attributes hold them; None where some value is not plain."""
+    lists: dict[str, AttributeValue] = {}
+    for key, value in data.items():
+        kind = type(value)
+        if kind is str:
+            is_plain = value.isascii()
+        elif kind is float:
+            is_plain = value == value
+        elif kind is list:
+            is_plain = plain_list(value)
+            if is_plain:
+                lists[key] = checked_list(value, key)
+        else:
+            is_plain = kind is bool or (kind is int and INT_MIN <= value <= INT_MAX)
+        if not is_plain:
+            return None
+    return lists
+
+
 def _plain_event(attributes: Mapping[str, Any], name: str, source: str, time: datetime | None) -> Event | None:
     """Return the event of plain names and values, as most are, at a third of the cost; None for another.
 
@@ -221,17 +259,11 @@ def _plain_event(attributes: Mapping[str, Any], name: str, source: str, time: da
         return None
     if not _are_plain(tuple(data)):
         return None
-    for value in data.values():
-        kind = type(value)
-        if kind is str:
-            is_plain = value.isascii()
-        elif kind is float:
-            is_plain = value == value
-        else:
-            is_plain = kind is bool or (kind is int and INT_MIN <= value <= INT_MAX)
-        if not is_plain:
-            return None
-    seen = {**data, "id": name, "source": source, "specversion": "1.0", "type": DEFAULT_TYPE, "time": time}
+    lists = _plain_lists(data)
+    if lists is None:
+        return None
+    envelope = {"id": name, "source": source, "specversion": "1.0", "type": DEFAULT_TYPE, "time": time}
+    seen = {**data, **lists, **envelope}
     event = object.__new__(Event)
     _put_id(event, name)
     _put_source(event, source)
@@ -285,7 +317,7 @@ def _as_text(value: object) -> object:
     return format_time(time) if isinstance(time, datetime) else repr(value)
 
 
-def _attributes(event: Event) -> dict[str, Value]:
+def _attributes(event: Event) -> dict[str, AttributeValue]:
     envelope = {
         "id": event.id,
         "source": event.source,
@@ -297,15 +329,26 @@ def _attributes(event: Event) -> dict[str, Value]:
         "dataschema": event.dataschema,
         "expirytime": event.expires,
     }
-    attributes: dict[str, Value] = {}
-    for name, raw in (*event.extensions.items(), *_payload(event.data), *envelope.items()):
+    attributes: dict[str, AttributeValue] = {}
+    for name, extension in event.extensions.items():
+        value = checked_value(extension, name)
+        if value is not None:
+            attributes[name] = value
+    for name, raw in (*_payload(event.data), *envelope.items()):
         if type(raw) is str and raw.isascii():  # most values: there is nothing to check
             attributes[name] = raw
             continue
-        value = checked_value(raw, name)
-        if value is not None:
-            attributes[name] = value
+        held = checked_attribute(raw, name)
+        if held is not None:
+            attributes[name] = held
     return attributes
+
+
+def _is_same(value: AttributeValue, other: AttributeValue) -> bool:
+    """Whether two values are equal and of one type, in lists element by element."""
+    if type(value) is not type(other) or value != other:
+        return False
+    return not isinstance(value, tuple) or list(map(type, value)) == list(map(type, other))  # type: ignore[arg-type]
 
 
 def _check_extension(name: str) -> None:
@@ -344,9 +387,8 @@ def _payload(data: object) -> Iterator[tuple[str, object]]:
     if all(map(_is_plain, data)) and not any(isinstance(value, Mapping) for value in data.values()):
         for name, value in data.items():
             if isinstance(value, list | tuple):
-                _check_list(value, name, 1, room)
-            else:
-                yield name, value
+                room.take(value, name)
+            yield name, value
         return
     seen: set[str] = set()
     for path, value in _flattened(data, "", 1, room):
@@ -359,7 +401,7 @@ def _payload(data: object) -> Iterator[tuple[str, object]]:
 @lru_cache(maxsize=256)
 def _are_plain(names: tuple[object, ...]) -> bool:
     """Whether all names of a payload are plain; publishers use the same ones again, in the same order."""
-    return all(map(_is_plain, names))
+    return len(names) <= MOST_PLAIN and all(map(_is_plain, names))
 
 
 @lru_cache(maxsize=4096)
@@ -384,6 +426,12 @@ class _Room:
     attributes: int = MAX_ATTRIBUTES
     items: int = MAX_ITEMS
 
+    def take(self, values: Sequence[object], path: str) -> None:
+        """Take a list in; raise when there is no room for its items."""
+        self.items -= len(values)
+        if self.items < 0:
+            raise InvalidEventError(f"{shown(path)}: the lists of the payload hold more than {MAX_ITEMS:,} items")
+
 
 def _flattened(data: Mapping[Any, object], prefix: str, depth: int, room: _Room) -> Iterator[tuple[str, object]]:
     room.attributes -= len(data)
@@ -395,17 +443,14 @@ def _flattened(data: Mapping[Any, object], prefix: str, depth: int, room: _Room)
         _check_name(key, prefix)
         if isinstance(value, Mapping):
             yield from _flattened(value, f"{prefix}{key}.", depth + 1, room)
-        elif isinstance(value, list | tuple):
-            _check_list(value, prefix + key, depth, room)
-        else:
-            yield prefix + key, value
+            continue
+        if isinstance(value, list | tuple):
+            room.take(value, prefix + key)
+        yield prefix + key, value
 
 
 def _check_list(values: Sequence[object], path: str, depth: int, room: _Room) -> None:
-    """Raise when lists and objects nest too deep, hold too much or hold what is not text.
-
-    What cannot be filtered on can still be written and copied.
-    """
+    """Raise when a payload that is a list nests too deep, holds too much or holds what is not text."""
     level: list[Any] = [values]
     while level:
         depth += 1

@@ -46,12 +46,20 @@ class Operator(Enum):
     SUFFIX = "suffix"
     CONTAINS = "contains"
     EXISTS = "exists"
+    HAS = "has"
+    HAS_ANY = "has any"
+    HAS_ALL = "has all"
+    HAS_NONE = "has none"
 
     __hash__ = object.__hash__  # each value is there once; an Enum would hash its name, in Python
 
 
 ORDERINGS = frozenset((Operator.LT, Operator.LE, Operator.GT, Operator.GE, Operator.BETWEEN))
 PATTERNS = frozenset((Operator.LIKE, Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS))
+OF_ELEMENTS = frozenset((Operator.HAS, Operator.HAS_ANY, Operator.HAS_ALL, Operator.HAS_NONE))
+"""What is asked of lists; a scalar is a list of one."""
+OF_SEVERAL = frozenset((Operator.IN, *OF_ELEMENTS)) - {Operator.HAS}
+"""Operators that take as many constants as one likes."""
 
 
 class _Combinable(Struct, frozen=True, gc=False):
@@ -139,7 +147,7 @@ def _check_name(name: object) -> None:
 
 
 def _check_count(operator: Operator, constants: tuple[Value, ...], where: str) -> None:
-    if operator is Operator.IN:
+    if operator in OF_SEVERAL:
         if not constants:
             raise FilterTypeError(f"{where}: the list is empty; write at least one constant")
         return
@@ -288,12 +296,7 @@ class Attribute:
 
     def is_in(self, *constants: Value | Collection[Value]) -> Constraint:
         """Hold for any of the given values: `is_in("Porto", "Braga")`, or `is_in(cities)` of a list, tuple or set."""
-        given: tuple[Any, ...] = constants
-        if len(given) == 1 and isinstance(given[0], list | tuple):
-            given = tuple(given[0])
-        elif len(given) == 1 and isinstance(given[0], set | frozenset):
-            given = tuple(sorted(given[0], key=repr))  # a set has another order in each process
-        return Constraint(self.name, Operator.IN, given)
+        return self._compared_with_several(Operator.IN, constants)
 
     def like(self, pattern: str) -> Constraint:
         """Hold for strings of a pattern: % stands for any text, _ for any one character."""
@@ -314,6 +317,32 @@ class Attribute:
     def exists(self) -> Constraint:
         """Hold when the event has the attribute."""
         return Constraint(self.name, Operator.EXISTS)
+
+    def has(self, element: Value) -> Constraint:
+        """Hold for lists with this element; a scalar is a list of one."""
+        return self._compared(Operator.HAS, element)
+
+    def has_any(self, *elements: Value | Collection[Value]) -> Constraint:
+        """Hold for lists with one of the given elements at least."""
+        return self._compared_with_several(Operator.HAS_ANY, elements)
+
+    def has_all(self, *elements: Value | Collection[Value]) -> Constraint:
+        """Hold for lists with all of the given elements."""
+        return self._compared_with_several(Operator.HAS_ALL, elements)
+
+    def has_none(self, *elements: Value | Collection[Value]) -> Constraint:
+        """Hold for lists, if there is one, without any of the given elements."""
+        return self._compared_with_several(Operator.HAS_NONE, elements)
+
+    def _compared_with_several(
+        self, operator: Operator, constants: tuple[Value | Collection[Value], ...]
+    ) -> Constraint:
+        given: tuple[Any, ...] = constants
+        if len(given) == 1 and isinstance(given[0], list | tuple):
+            given = tuple(given[0])
+        elif len(given) == 1 and isinstance(given[0], set | frozenset):
+            given = tuple(sorted(given[0], key=repr))  # a set has another order in each process
+        return Constraint(self.name, operator, given)
 
     def _compared(self, operator: Operator, constant: object) -> Constraint:
         return Constraint(self.name, operator, (cast(Value, constant),))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce
+from itertools import chain
 from operator import and_, xor
 from typing import TypeAlias, TypeVar, cast
 
@@ -23,6 +24,7 @@ from msgspec import Struct
 
 from rankcast.model.errors import FilterTooLargeError
 from rankcast.model.expressions import (
+    OF_ELEMENTS,
     PATTERNS,
     And,
     Constant,
@@ -34,7 +36,7 @@ from rankcast.model.expressions import (
     leaves,
 )
 from rankcast.model.schema import Schema
-from rankcast.model.values import Family, Value
+from rankcast.model.values import AttributeValue, Family
 from rankcast.model.valuesets.intervals import Domain, IntervalSet
 from rankcast.model.valuesets.sets import DOMAIN_OF_FAMILY, EVERYTHING, MISSING, NOTHING, PRESENT, ValueSet
 
@@ -137,7 +139,7 @@ class Conjunction(Struct, frozen=True, gc=False):
         """Whether string patterns are part of it."""
         return any(values.has_patterns for _, values in self.items)
 
-    def accepts(self, attributes: Mapping[str, Value]) -> bool:
+    def accepts(self, attributes: Mapping[str, AttributeValue]) -> bool:
         """Whether every value set accepts what the attributes have there."""
         return all(values.accepts(attributes.get(name)) for name, values in self.items)
 
@@ -239,7 +241,7 @@ class Filter(Struct, frozen=True, gc=False):
         """Whether every event matches, as with `true`."""
         return self.conjunctions == (_TRUE,)
 
-    def accepts(self, attributes: Mapping[str, Value]) -> bool:
+    def accepts(self, attributes: Mapping[str, AttributeValue]) -> bool:
         """Whether some conjunction accepts an event's attributes."""
         return any(conjunction.accepts(attributes) for conjunction in self.conjunctions)
 
@@ -266,7 +268,7 @@ def _check_size(expression: Expression) -> None:
 def _lowered(expression: Expression, schema: Schema | None, work: Work, *, negated: bool) -> Conjunctions:
     """Return where the expression is true or, negated, where it is false."""
     if isinstance(expression, Constraint):
-        return _lowered_constraint(expression, schema, negated=negated)
+        return _lowered_constraint(expression, schema, work, negated=negated)
     if isinstance(expression, Constant):
         return (_TRUE,) if expression.value != negated else ()
     if isinstance(expression, Not):
@@ -292,7 +294,11 @@ def _declared(conjunctions: Conjunctions, schema: Schema, work: Work) -> Conjunc
         conjunctions = simplified
 
 
-def _lowered_constraint(constraint: Constraint, schema: Schema | None, *, negated: bool) -> Conjunctions:
+def _lowered_constraint(constraint: Constraint, schema: Schema | None, work: Work, *, negated: bool) -> Conjunctions:
+    if constraint.operator is Operator.HAS_ALL and negated:
+        lacking = (Constraint(constraint.attribute, Operator.HAS_NONE, (value,)) for value in constraint.constants)
+        found = (_lowered_constraint(part, schema, work, negated=False) for part in lacking)
+        return _any_of(chain.from_iterable(found), work)
     domain = Domain.REAL
     if schema is not None:
         schema.check(constraint)
@@ -306,15 +312,21 @@ def _lowered_constraint(constraint: Constraint, schema: Schema | None, *, negate
 
 
 def value_set(constraint: Constraint, numbers: Domain = Domain.REAL, *, negated: bool = False) -> ValueSet:
-    """Return where a constraint is true or, negated, where it is false."""
+    """Return where a constraint is true or, negated, where it is false; `has all` of several is negated one by one."""
     family = constraint.family
     if family is None:
         return MISSING if negated else PRESENT
     if constraint.operator in PATTERNS:
         return ValueSet.of_pattern(constraint.pattern, negated=negated)
+    domain = numbers if family is Family.NUMBER else DOMAIN_OF_FAMILY[family]
+    if constraint.operator in OF_ELEMENTS:
+        if negated != (constraint.operator is Operator.HAS_NONE):
+            return ValueSet.lacking(family, constraint.constants, domain)
+        each = [(constant,) for constant in constraint.constants]
+        choices = each if constraint.operator is Operator.HAS_ALL else [constraint.constants]
+        return ValueSet.having(family, choices, domain)
     if constraint.operator is Operator.NE:
         negated = not negated
-    domain = numbers if family is Family.NUMBER else DOMAIN_OF_FAMILY[family]
     if constraint.operator in (Operator.EQ, Operator.NE, Operator.IN):
         found = ValueSet.of_points(family, constraint.constants, domain)
     else:
@@ -388,8 +400,8 @@ def _conjoined(conjunctions: Iterable[Conjunction], work: Work) -> Conjunctions:
 def _intersection(sets: list[ValueSet], work: Work) -> ValueSet:
     if len(sets) == 1:
         return sets[0]
-    plain = [values for values in sets if not values.has_patterns]
-    patterned = [values for values in sets if values.has_patterns]
+    plain = [values for values in sets if not values.strings.has_patterns]
+    patterned = [values for values in sets if values.strings.has_patterns]
     return reduce(work.both, patterned, _balanced(plain, work.both, EVERYTHING))
 
 
@@ -483,10 +495,20 @@ def _size_of_first(pair: tuple[ValueSet, ValueSet]) -> int:
 def _united(value_sets: list[ValueSet], work: Work) -> list[ValueSet]:
     """Return the fewest sets found that hold the same; sets with different string patterns stay apart."""
     plain = [values for values in value_sets if not values.has_patterns]
-    united = [_balanced(plain, lambda one, other: cast(ValueSet, work.united(one, other)), NOTHING)] if plain else []
+    choices: dict[Family, list[ValueSet]] = defaultdict(list)
+    others: list[ValueSet] = []
     for values in value_sets:
-        if not values.has_patterns:
-            continue
+        family = values.lists.choice
+        if family is not None:
+            choices[family].append(values)
+        elif values.has_patterns:
+            others.append(values)
+    parts = [plain] if plain else []
+    united = [
+        _balanced(part, lambda one, other: cast(ValueSet, work.united(one, other)), NOTHING)
+        for part in (*parts, *choices.values())
+    ]
+    for values in others:
         growing, at = values, 0
         while at < len(united):
             both = work.united(united[at], growing)

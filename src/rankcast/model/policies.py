@@ -18,6 +18,7 @@ Paper: PrefSIENA, its timing policies and chapter 4.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import InitVar, dataclass, field, fields, replace
 from datetime import timedelta
@@ -27,7 +28,7 @@ from typing import Any, TypeAlias, TypeGuard
 from rankcast.model.errors import InvalidSubscriptionError, require, shown
 from rankcast.model.periods import Period, check_duration, check_period, in_zone
 from rankcast.model.schema import Schema, check_attribute
-from rankcast.model.values import Value, family_of
+from rankcast.model.values import AttributeValue, elements_of, family_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,10 +378,12 @@ class Diversity:
     """How much a subscriber minds near-copies: `sigma` in [0, 1], and the attributes that tell events apart.
 
     With sigma 1 only ranks count, with 0 only distances. Without `weights`, every attribute that either event has
-    counts 1.
+    counts 1. Two lists are equal to the extent of their overlap.
 
     >>> Diversity(weights={"genre": 3, "year": 1}).distance({"genre": "war", "year": 1}, {"genre": "war", "year": 2})
     0.25
+    >>> Diversity(weights={"cast": 1}).distance({"cast": ("Mifune", "Shimura")}, {"cast": ("Mifune",)})
+    0.5
     """
 
     sigma: float = 0.5
@@ -391,21 +394,38 @@ class Diversity:
         object.__setattr__(self, "sigma", float(self.sigma))
         object.__setattr__(self, "weights", _checked_weights(self.weights))
 
-    def distance(self, first: Mapping[str, Value], second: Mapping[str, Value]) -> float:
+    def distance(self, first: Mapping[str, AttributeValue], second: Mapping[str, AttributeValue]) -> float:
         """Return the distance of two events by their attributes, from 0 (alike) to 1."""
-        weights = self.weights or Weights(dict.fromkeys((*first, *second), 1.0))
+        if not self.weights:
+            names = {*first, *second}
+            shares = sorted(likeness(first.get(name), second.get(name)) for name in names)
+            whole, part = bisect_left(shares, 1.0), 0.0
+            for share in shares[:whole]:  # by size, then what is equal: whatever the order of names, the same sum
+                part += share
+            return 1 - (part + (len(shares) - whole)) / len(names) if names else 0.0
         alike = total = 0.0
-        for name, weight in weights.items():
+        for name, weight in self.weights.items():
             total += weight
-            if _equal(first.get(name), second.get(name)):
-                alike += weight
+            alike += weight * likeness(first.get(name), second.get(name))
         return 1 - alike / total if total else 0.0
 
 
-def _equal(first: Value | None, second: Value | None) -> bool:
+def likeness(first: AttributeValue | None, second: AttributeValue | None) -> float:
+    """Return to what extent two values are equal, 0 or 1 but for lists: common by all distinct elements.
+
+    A scalar is a list of one. Two lists without elements are equal.
+    """
     if first is None or second is None:
-        return False
-    return first == second and family_of(first) is family_of(second)  # Python takes 1 for True
+        return 0.0
+    if not isinstance(first, tuple) and not isinstance(second, tuple):
+        return float(first == second and family_of(first) is family_of(second))  # Python takes 1 for True
+    one, other = elements_of(first), elements_of(second)
+    if not one or not other:
+        return float(one == other)
+    if family_of(one[0]) is not family_of(other[0]):
+        return 0.0
+    common = len({*one}.intersection(other))
+    return common / (len(one) + len(other) - common)
 
 
 def _checked_weights(weights: object) -> Weights:

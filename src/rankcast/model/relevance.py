@@ -21,7 +21,7 @@ from rankcast.model.errors import FilterTypeError, InvalidSubscriptionError, req
 from rankcast.model.periods import check_duration
 from rankcast.model.policies import is_number
 from rankcast.model.schema import Schema, check_attribute
-from rankcast.model.values import FAMILY_OF_TYPE, Family
+from rankcast.model.values import ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,10 @@ class Decay:
 
 
 def check_relevance(relevance: Relevance, schema: Schema) -> None:
-    """Raise when targets name an unknown attribute or one that is no number. A schema does not declare lists."""
+    """Raise when targets name an unknown attribute or one that is no number. Vectors need not be declared."""
     for target in () if isinstance(relevance, Cosine) else relevance.targets:
         declared = schema.type_of(target.attribute)
-        if FAMILY_OF_TYPE[declared] is not Family.NUMBER:
+        if declared not in (ValueType.INT, ValueType.FLOAT):
             raise FilterTypeError(f"{target.attribute} is declared {declared.value}; a target needs an int or a float")
 
 

@@ -20,9 +20,20 @@ from rankcast.model.errors import (
     near_name,
     shown,
 )
-from rankcast.model.expressions import Constraint
+from rankcast.model.expressions import OF_ELEMENTS, Constraint
 from rankcast.model.times import EXPECTED_TIME, parse_time
-from rankcast.model.values import FAMILY_OF_TYPE, INT_MAX, INT_MIN, Value, ValueType, checked_name, type_of
+from rankcast.model.values import (
+    FAMILY_OF_TYPE,
+    INFINITE_TEXTS,
+    INT_MAX,
+    INT_MIN,
+    AttributeValue,
+    Value,
+    ValueType,
+    checked_name,
+    elements_of,
+    type_of,
+)
 from rankcast.model.valuesets.intervals import Domain
 from rankcast.model.valuesets.sets import ValueSet
 
@@ -42,8 +53,8 @@ ENVELOPE_TYPES: Mapping[str, ValueType] = {
 MAX_NAMES_SHOWN = 12
 """Declared names that an error message lists."""
 
-INFINITE_TEXTS = ("Infinity", "-Infinity")
-"""How infinite floats are written in JSON, which has no number for them."""
+SEPARATOR = ";"
+"""What separates the elements of a list in a cell of CSV, unless a schema says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,8 @@ class Schema:
 
     attributes: Mapping[str, ValueType] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
+    separators: Mapping[str, str] = field(default_factory=dict)
+    """What separates the elements of a list in a cell of CSV, where it is not `SEPARATOR`."""
 
     def __post_init__(self) -> None:
         for name, declared in self.attributes.items():
@@ -70,11 +83,18 @@ class Schema:
                     f"schema: {name!r} belongs to the envelope and is a {known.value}, not a {declared.value}"
                 )
         undeclared = sorted(self.required - self.attributes.keys() - ENVELOPE_TYPES.keys())
+        for name, separator in self.separators.items():
+            if name not in self.attributes or not self.attributes[name].is_list:
+                raise InvalidSubscriptionError(f"schema: {name!r} has a separator, but is not declared to be a list")
+            if len(separator) != 1 or separator in '"\r\n\0':
+                raise InvalidSubscriptionError(
+                    f"schema: the separator of {name!r} is {shown(separator)}; expected one character, not a quote"
+                )
         if undeclared:
             raise InvalidSubscriptionError(f"schema: required but not declared: {', '.join(map(repr, undeclared))}")
 
     def __hash__(self) -> int:
-        return hash((frozenset(self.attributes.items()), self.required))
+        return hash((frozenset(self.attributes.items()), self.required, frozenset(self.separators.items())))
 
     def type_of(self, attribute: str) -> ValueType:
         """Return the declared type; an unknown name is an error that suggests the nearest known one."""
@@ -96,26 +116,32 @@ class Schema:
                 f"{constraint.attribute} is declared {declared.value}; "
                 f"it cannot be compared with {shown(constraint.constants[0])} ({family.value})"
             )
+        if declared.is_list and family is not None and constraint.operator not in OF_ELEMENTS:
+            raise FilterTypeError(
+                f"{constraint.attribute} is declared {declared.value}; a list is asked for its elements by `has`, "
+                f"`has any`, `has all` and `has none`, not by `{constraint.operator.value}`"
+            )
 
     def number_domain(self, attribute: str) -> Domain:
         """Return whether an attribute's numbers are integers or reals."""
-        return Domain.INTEGER if self.attributes.get(attribute) is ValueType.INT else Domain.REAL
+        is_integer = self.attributes.get(attribute) in (ValueType.INT, ValueType.INTS)
+        return Domain.INTEGER if is_integer else Domain.REAL
 
     def simplified(self, attribute: str, values: ValueSet) -> ValueSet:
         """Return the plainest value set that accepts the same of what the attribute may be."""
-        family = FAMILY_OF_TYPE[self.type_of(attribute)]
-        return values.within(family, required=attribute in self.required)
+        declared = self.type_of(attribute)
+        return values.within(FAMILY_OF_TYPE[declared], required=attribute in self.required, is_list=declared.is_list)
 
-    def conformed(self, attributes: Mapping[str, Value]) -> dict[str, Value]:
+    def conformed(self, attributes: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
         """Return an event's attributes in their declared types; raise InvalidEventError where one does not fit.
 
-        What loses nothing is converted: whole floats to int, ints to float, text to time, and the texts that stand
-        for infinite floats in JSON.
+        What loses nothing is converted: whole floats to int, ints to float, text to time, the texts that stand for
+        infinite floats in JSON, and a scalar to a list of one.
         """
         conformed = dict(attributes)
         for name, declared in self.attributes.items():
             if name in conformed:
-                conformed[name] = _conformed(name, conformed[name], declared)
+                conformed[name] = _conformed_attribute(name, conformed[name], declared)
         missing = sorted(self.required - conformed.keys())
         if missing:
             raise InvalidEventError(f"required attribute missing: {', '.join(missing)}")
@@ -128,6 +154,19 @@ def check_attribute(name: object, where: str = "") -> None:
         checked_name(name)
     except InvalidValueError as error:
         raise InvalidSubscriptionError(f"{where}{error}") from None
+
+
+def _conformed_attribute(name: str, value: AttributeValue, declared: ValueType) -> AttributeValue:
+    if not declared.is_list:
+        if isinstance(value, tuple):
+            expected = f"one value of type {declared.value}; a list is declared [{declared.value}]"
+            raise InvalidEventError(f"{name}: {shown(list(value))} is a list; expected {expected}")
+        return _conformed(name, value, declared)
+    kind = declared.element
+    elements = elements_of(value)
+    if any(type_of(element) is not kind for element in elements):
+        elements = tuple(_conformed(name, element, kind) for element in elements)
+    return elements
 
 
 def _conformed(name: str, value: Value, declared: ValueType) -> Value:

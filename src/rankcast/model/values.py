@@ -1,13 +1,15 @@
-"""Values: bool, int64, float64, string and UTC time, and the rule for what may become one.
+"""Values: bool, int64, float64, string and UTC time, lists of one of these, and the rule for what may become one.
 
 Values keep their type. They compare within a family: int and float form one family (numbers) and compare exactly by
 value, bool is not an int, a string never equals a number. Strings are sequences of Unicode scalar values ordered by
-code point, which is also the order of their UTF-8 bytes.
+code point, which is also the order of their UTF-8 bytes. An attribute's list is a tuple of distinct values of one
+family, in the order in which they first came; an empty one is of every family.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from enum import Enum
 from typing import Any, TypeAlias
@@ -16,8 +18,19 @@ from rankcast.model.errors import InvalidValueError, shown
 
 Value: TypeAlias = bool | int | float | str | datetime
 
+ListValue: TypeAlias = tuple[Value, ...]
+
+AttributeValue: TypeAlias = Value | ListValue
+"""What an attribute of an event holds."""
+
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
+
+INFINITE_TEXTS = ("Infinity", "-Infinity")
+"""How infinite floats are written in JSON, which has no number for them."""
+
+LONGEST_PLAIN = 10_000
+"""Items of a list that is looked through at once."""
 
 MAX_NAME_LENGTH = 1_000
 """Characters of an attribute name, with the names of the objects that it is nested in."""
@@ -31,8 +44,31 @@ class ValueType(Enum):
     FLOAT = "float"
     STRING = "string"
     TIME = "time"
+    BOOLS = "[bool]"
+    INTS = "[int]"
+    FLOATS = "[float]"
+    STRINGS = "[string]"
+    TIMES = "[time]"
 
     __hash__ = object.__hash__  # each value is there once; an Enum would hash its name, in Python
+
+    @property
+    def is_list(self) -> bool:
+        """Whether values of this type are lists."""
+        return self not in SCALARS
+
+    @property
+    def element(self) -> ValueType:
+        """The type of the elements of a list; of a scalar, which is a list of one, its own.
+
+        >>> ValueType.INTS.element
+        <ValueType.INT: 'int'>
+        """
+        return ValueType(self.value.strip("[]"))
+
+
+SCALARS = (ValueType.BOOL, ValueType.INT, ValueType.FLOAT, ValueType.STRING, ValueType.TIME)
+"""The types whose values are no lists."""
 
 
 class Family(Enum):
@@ -53,6 +89,8 @@ FAMILY_OF_TYPE = {
     ValueType.STRING: Family.STRING,
     ValueType.TIME: Family.TIME,
 }
+FAMILY_OF_TYPE |= {kind: FAMILY_OF_TYPE[kind.element] for kind in ValueType if kind.is_list}
+"""The family that values of a type compare in; of a list, its elements."""
 
 
 def type_of(value: Value) -> ValueType:
@@ -78,6 +116,7 @@ def family_of(value: Value) -> Family:
 def checked_value(raw: object, where: str) -> Value | None:
     """Return `raw` as an event's value; None means "attribute missing" (null and NaN do).
 
+    Among numbers, the texts that stand for infinite ones in JSON are these.
     Raises InvalidValueError, which names `where`, for anything that is none of the five types, nor of those that
     `as_python` knows.
     """
@@ -96,6 +135,63 @@ def checked_value(raw: object, where: str) -> Value | None:
     raise InvalidValueError(
         f"{where}: {shown(raw)} is a {type(raw).__name__}; expected bool, int, float, str or datetime"
     )
+
+
+def checked_attribute(raw: object, where: str) -> AttributeValue | None:
+    """Return `raw`, a value or a list of values, as what an event's attribute holds; None means "missing"."""
+    return checked_list(raw, where) if isinstance(raw, list | tuple) else checked_value(raw, where)
+
+
+def checked_list(raw: Sequence[object], where: str) -> ListValue:
+    """Return a list as an event's attribute holds it: without nulls and NaN, every element once.
+
+    Raises InvalidValueError, which names `where` and the element, for what is no list of values of one family.
+
+    >>> checked_list(["Go", None, "Rust", "Go"], "skills")
+    ('Go', 'Rust')
+    """
+    if plain_list(raw):
+        return tuple(dict.fromkeys(raw))  # type: ignore[arg-type]  # texts or integers, all of them
+    if any(item in INFINITE_TEXTS for item in raw if isinstance(item, str)) and any(map(_is_number, raw)):
+        raw = [float(item) if isinstance(item, str) and item in INFINITE_TEXTS else item for item in raw]
+    found: list[Value] = []
+    for item in raw:
+        if isinstance(item, list | tuple | dict):
+            raise InvalidValueError(f"{where}: the list holds {shown(item)}; {_EXPECTED_LIST}")
+        value = checked_value(item, where)
+        if value is None:
+            continue
+        if found and family_of(value) is not family_of(found[0]):
+            raise InvalidValueError(
+                f"{where}: the list holds {shown(found[0])} ({family_of(found[0]).value}) and "
+                f"{shown(value)} ({family_of(value).value}); {_EXPECTED_LIST}"
+            )
+        found.append(value)
+    return tuple(dict.fromkeys(found))
+
+
+def _is_number(item: object) -> bool:
+    return isinstance(item, int | float) and not isinstance(item, bool)
+
+
+_EXPECTED_LIST = "expected values of one type: bool, int, float, str or datetime"
+
+
+def plain_list(raw: Sequence[Any]) -> bool:
+    """Whether a list holds texts or usual numbers, as most do, and nothing that has to be checked or left out."""
+    if len(raw) > LONGEST_PLAIN:
+        return False
+    kinds = set(map(type, raw))
+    if kinds == {str}:
+        return "".join(raw).isascii()
+    if not kinds <= {int, float} or not INT_MIN <= min(raw, default=0) <= max(raw, default=0) <= INT_MAX:
+        return False
+    return not math.isnan(sum(raw))
+
+
+def elements_of(value: AttributeValue) -> ListValue:
+    """Return what an attribute holds as a list: a scalar is a list of one."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def checked_constant(raw: object, where: str) -> Value:

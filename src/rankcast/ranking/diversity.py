@@ -1,8 +1,8 @@
 """Diverse selection: the best k events that are not near-copies of each other.
 
-The distance of two events is 1 minus the weighted share of the attributes on which they are equal; an attribute that
-one of them lacks counts as different. A list's diversity is the mean distance over its pairs. Greedy selection takes
-the event of the best rank first, then always the one with the largest
+The distance of two events is 1 minus the weighted share of the attributes on which they are equal, lists to the extent
+of their overlap; an attribute that one of them lacks counts as different. A selection's diversity is the mean distance
+over its pairs. Greedy selection takes the event of the best rank first, then always the one with the largest
 
     sigma * rank + (1 - sigma) * (mean distance to what is selected)
 
@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
-from typing import TypeVar
+from itertools import combinations, product
+from typing import TypeVar, cast
 
-from rankcast.model.policies import Diversity
-from rankcast.model.values import Value
+from rankcast.model.policies import Diversity, likeness
+from rankcast.model.values import AttributeValue, family_of
 
 __all__ = ["Diversity", "diverse_best", "list_diversity", "mean_distance", "most_diverse"]
 
@@ -34,7 +34,7 @@ def list_diversity(items: Sequence[Item], distance: Callable[[Item, Item], float
     return sum(distances) / len(distances) if distances else 0.0
 
 
-def mean_distance(contents: Iterable[Mapping[str, Value]], diversity: Diversity) -> float:
+def mean_distance(contents: Iterable[Mapping[str, AttributeValue]], diversity: Diversity) -> float:
     """Return the list diversity of events by their attributes, without looking at all pairs.
 
     A distance is 1 minus a share of equal attributes, so only the numbers of events that have a value matter. Without
@@ -44,7 +44,7 @@ def mean_distance(contents: Iterable[Mapping[str, Value]], diversity: Diversity)
     >>> mean_distance([{"genre": "war"}, {"genre": "drama"}, {"genre": "war"}], Diversity()) == 2 / 3
     True
     """
-    kinds: dict[tuple[str, ...], list[Mapping[str, Value]]] = {}
+    kinds: dict[tuple[str, ...], list[Mapping[str, AttributeValue]]] = {}
     for content in contents:
         compared = diversity.weights or content
         kinds.setdefault(tuple(name for name in sorted(compared) if name in content), []).append(content)
@@ -68,15 +68,28 @@ def mean_distance(contents: Iterable[Mapping[str, Value]], diversity: Diversity)
     return total / (events * (events - 1) / 2) if events > 1 else 0.0
 
 
-def _key(value: Value) -> object:
-    return (value,) if value.__class__ is bool else value  # Python takes 1 for True
+def _key(value: AttributeValue) -> object:
+    """Return a value as one that is counted: true apart from 1, which Python takes for it; a list with its family."""
+    if isinstance(value, tuple):
+        return family_of(value[0]) if value else None, value
+    return (value,) if value.__class__ is bool else value
+
+
+def _value(key: object) -> AttributeValue:
+    return cast(AttributeValue, key[-1] if isinstance(key, tuple) else key)
 
 
 def _equal_pairs(values: Counter[object], others: Counter[object], *, within: bool) -> float:
-    """Return how many pairs have the same value: two of one kind, or one of each."""
-    if within:
-        return sum(count * (count - 1) for count in values.values()) / 2
-    return sum(count * others[value] for value, count in values.items() if value in others)
+    """Return how many pairs have the same value, two of one kind or one of each; lists count as far as they overlap."""
+    if any(isinstance(_value(key), tuple) for key in (*values, *others)):
+        pairs = combinations(values.items(), 2) if within else product(values.items(), others.items())
+        alike = sum(count * more * likeness(_value(key), _value(other)) for (key, count), (other, more) in pairs)
+        return alike + (_same(values) if within else 0)
+    return _same(values) if within else sum(count * others[value] for value, count in values.items() if value in others)
+
+
+def _same(values: Counter[object]) -> float:
+    return sum(count * (count - 1) for count in values.values()) / 2
 
 
 def diverse_best(

@@ -24,7 +24,7 @@ from rankcast.delivery.stream.matched_sets import CODE_BITS
 from rankcast.model.events import Identity
 from rankcast.model.policies import Policy, diversity_of
 from rankcast.model.times import LAST_INSTANT, NEVER, instant_of, microseconds
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 from rankcast.ranking.batch import ROW_EXPIRES, ROW_QUEUE, ROW_SCORE, ROW_WORD
 
 
@@ -111,7 +111,7 @@ class Queues(Protocol):
 class SteppedQueues:
     """Queues that move by the step functions."""
 
-    def __init__(self, attributes_of: Callable[[int], Mapping[str, Value]]) -> None:
+    def __init__(self, attributes_of: Callable[[int], Mapping[str, AttributeValue]]) -> None:
         self._attributes_of = attributes_of
         self._queues: dict[int, tuple[Queue, Policy]] = {}
         self._timers: list[tuple[int, int]] = []
@@ -197,7 +197,9 @@ def word_of(candidate: Candidate) -> int:
     return candidate.identity
 
 
-def _content_of(policy: Policy, attributes_of: Callable[[int], Mapping[str, Value]]) -> Callable[[int], Content]:
+def _content_of(
+    policy: Policy, attributes_of: Callable[[int], Mapping[str, AttributeValue]]
+) -> Callable[[int], Content]:
     """Return what tells the content that a policy compares of an event, by its word."""
     if diversity_of(policy) is None:
         return lambda _: ()
@@ -216,7 +218,7 @@ def _renumbered(queue: Queue, numbers: Mapping[int, int]) -> Queue:
 class ColumnarQueues:
     """Queues in the columnar engine."""
 
-    def __init__(self, attributes_of: Callable[[int], Mapping[str, Value]]) -> None:
+    def __init__(self, attributes_of: Callable[[int], Mapping[str, AttributeValue]]) -> None:
         self._attributes_of = attributes_of
         self._table = QueueTable.of(())
         self._table.serve()
@@ -332,7 +334,7 @@ class ContentTable:
         """The contents of the events, and of some that were forgotten."""
         return Contents(self._numbers.used, self._starts.used, self._attributes.used, self._values.used)
 
-    def add(self, number: int, attributes: Mapping[str, Value]) -> None:
+    def add(self, number: int, attributes: Mapping[str, AttributeValue]) -> None:
         """Take an event in."""
         if number not in self._codes:
             self._codes[number] = content_codes(attributes)

@@ -39,7 +39,7 @@ from rankcast.model.events import Event, Identity
 from rankcast.model.policies import ALL_MATCHES, AtOnce, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId
 from rankcast.model.times import LATEST, instant_of, microseconds
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 from rankcast.ranking.preferences import Preferences, Ranked
 from rankcast.serving.held_events import DISCARDED, HeldEvents, Sweep
 from rankcast.serving.queues import NO_ROWS, ColumnarQueues, Queues, ServedRows, SteppedQueues, word_of
@@ -171,7 +171,7 @@ class Serving:
                 after.put(number, before.get(number, served.policy), served.policy)
         self._queues, self._is_columnar = after, True
 
-    def _attributes_of(self, word: int) -> Mapping[str, Value]:
+    def _attributes_of(self, word: int) -> Mapping[str, AttributeValue]:
         return self._events[word].attributes
 
     # -------------------------------------------------------------------------------------------------- subscribers

@@ -34,7 +34,7 @@ from rankcast.model.errors import DuplicateIdError, InvalidValueError
 from rankcast.storage.text_files import check_plain, invalid_file, is_folder, unreadable
 from rankcast.storage.writing import replacing
 
-INDEX, INDEX_VERSION = "matching index", 2
+INDEX, INDEX_VERSION = "matching index", 3
 """Kind and version of a saved index; a change of what a segment's arrays mean takes another version."""
 
 

@@ -31,7 +31,7 @@ from rankcast.model.policies import (
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import EARLIEST, LATEST, TICK
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 
 
 class ExpectedDelivery(NamedTuple):
@@ -56,7 +56,7 @@ class Offer(NamedTuple):
     delivery: ExpectedDelivery
     time: datetime
     expires: datetime
-    attributes: tuple[tuple[str, Value], ...] = ()
+    attributes: tuple[tuple[str, AttributeValue], ...] = ()
 
 
 def due(policy: Policy, offers: list[Offer]) -> list[ExpectedDelivery]:
@@ -87,7 +87,9 @@ def in_digests(every: Period, policy: Policy, deliveries: list[ExpectedDelivery]
 
 
 def handed_over(
-    caps: Sequence[Cap], deliveries: Iterable[ExpectedDelivery], contents: Mapping[Identity, Mapping[str, Value]]
+    caps: Sequence[Cap],
+    deliveries: Iterable[ExpectedDelivery],
+    contents: Mapping[Identity, Mapping[str, AttributeValue]],
 ) -> list[ExpectedDelivery]:
     """Return which of the deliveries of one queue, in order, its caps let through."""
     through: list[ExpectedDelivery] = []
@@ -98,11 +100,12 @@ def handed_over(
 
 
 def _count_together(
-    cap: Cap, one: ExpectedDelivery, other: ExpectedDelivery, contents: Mapping[Identity, Mapping[str, Value]]
+    cap: Cap, one: ExpectedDelivery, other: ExpectedDelivery, contents: Mapping[Identity, Mapping[str, AttributeValue]]
 ) -> bool:
     """Whether two deliveries are in one period of a cap, and have equal values of its attribute or none."""
     periods = [period_end(each.digest or each.time, cap.every) for each in (one, other)]
     values = [None if cap.per is None else contents[each.event].get(cap.per) for each in (one, other)]
+    values = [None if isinstance(value, tuple) else value for value in values]
     are_alike = isinstance(values[0], bool) == isinstance(values[1], bool)  # 1 is not true
     return periods[0] == periods[1] and values[0] == values[1] and are_alike
 

@@ -30,6 +30,8 @@ from msgspec import structs
 from rankcast.model.advertisements import Advertisement, AdvertisementId, AudienceRanking, Scoring, Ties
 from rankcast.model.events import DEFAULT_TYPE, Event
 from rankcast.model.expressions import (
+    OF_ELEMENTS,
+    OF_SEVERAL,
     ORDERINGS,
     PATTERNS,
     Constant,
@@ -63,7 +65,17 @@ from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Relev
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.subscriptions import Priority, RankBy, Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.times import EARLIEST, LATEST, TICK
-from rankcast.model.values import FAMILY_OF_TYPE, INT_MAX, INT_MIN, Family, Value, ValueType
+from rankcast.model.values import (
+    FAMILY_OF_TYPE,
+    INT_MAX,
+    INT_MIN,
+    SCALARS,
+    AttributeValue,
+    Family,
+    Value,
+    ValueType,
+    checked_list,
+)
 
 Drawn = TypeVar("Drawn")
 
@@ -102,6 +114,8 @@ ATTRIBUTES: Mapping[str, ValueType] = {
     "flag": ValueType.BOOL,
     "address.city": ValueType.STRING,
     "data.type": ValueType.INT,
+    "tags": ValueType.STRINGS,
+    "scores": ValueType.FLOATS,
 }
 """The pool of names, each with the type that it has most of the time (in events) or is compared with (in filters)."""
 
@@ -126,13 +140,15 @@ _WIDE: Mapping[ValueType, SearchStrategy[Any]] = {
 }
 
 
-def _of_type(kind: ValueType) -> SearchStrategy[Value]:
+def _of_type(kind: ValueType) -> SearchStrategy[AttributeValue]:
+    if kind.is_list:
+        return st.lists(values(kind.element), max_size=4).map(lambda drawn: checked_list(drawn, "list"))
     return mostly(st.sampled_from(COMMON[kind]), st.sampled_from(EDGES[kind]) | _WIDE[kind])
 
 
 @cache
-def values(*types: ValueType) -> SearchStrategy[Value]:
-    """Draw what an attribute of an event may hold: any of the given types, or of all five.
+def values(*types: ValueType) -> SearchStrategy[Any]:
+    """Draw what an attribute of an event may hold: any of the given types, or of all, lists among them.
 
     >>> from hypothesis import given
     >>> @given(values(ValueType.INT))
@@ -146,7 +162,7 @@ def values(*types: ValueType) -> SearchStrategy[Value]:
 @cache
 def constants(*types: ValueType) -> SearchStrategy[Value]:
     """Draw what a filter may compare with: a value that is not infinite."""
-    return values(*types).filter(lambda value: not (isinstance(value, float) and math.isinf(value)))
+    return values(*(types or SCALARS)).filter(lambda value: not (isinstance(value, float) and math.isinf(value)))
 
 
 @cache
@@ -166,24 +182,27 @@ _OTHER_NAMES = text(min_size=1).filter(is_free)
 
 
 @cache
-def _values_for(name: str) -> SearchStrategy[Value]:
+def _values_for(name: str) -> SearchStrategy[AttributeValue]:
     """Return values that suit a name of the pool, and now and then others."""
-    return mostly(values(*alike(ATTRIBUTES[name])), values(), share=9)
+    kind = ATTRIBUTES[name]
+    return mostly(values(*alike(kind)), values(), share=7 if kind.is_list else 9)
 
 
 def alike(kind: ValueType) -> tuple[ValueType, ...]:
     """Return the types whose values can be compared with those of a type."""
-    return (ValueType.INT, ValueType.FLOAT) if FAMILY_OF_TYPE[kind] is Family.NUMBER else (kind,)
+    if FAMILY_OF_TYPE[kind] is not Family.NUMBER:
+        return (kind,)
+    return (ValueType.INTS, ValueType.FLOATS) if kind.is_list else (ValueType.INT, ValueType.FLOAT)
 
 
 @cache
-def attributes() -> SearchStrategy[dict[str, Value]]:
+def attributes() -> SearchStrategy[dict[str, AttributeValue]]:
     """Draw attributes as filters see them: `Filter.accepts` and `evaluate` take them as they are."""
     return _attributes()
 
 
 @st.composite
-def _attributes(draw: DrawFn) -> dict[str, Value]:
+def _attributes(draw: DrawFn) -> dict[str, AttributeValue]:
     present = draw(st.tuples(*(st.booleans() for _ in ATTRIBUTES)))
     found = {name: draw(_values_for(name)) for name, has in zip(ATTRIBUTES, present, strict=True) if has}
     return {**draw(mostly(st.just({}), _OTHER_ATTRIBUTES)), **found}
@@ -205,7 +224,7 @@ def identifiers() -> SearchStrategy[str]:
 
 
 @st.composite
-def events(draw: DrawFn, content: SearchStrategy[Mapping[str, Value]] | None = None) -> Event:
+def events(draw: DrawFn, content: SearchStrategy[Mapping[str, AttributeValue]] | None = None) -> Event:
     """Draw an event whose attributes are those of `content` and of an envelope; some payloads are nested objects.
 
     >>> from hypothesis import given
@@ -216,7 +235,10 @@ def events(draw: DrawFn, content: SearchStrategy[Mapping[str, Value]] | None = N
     """
     found = draw(attributes() if content is None else content)
     plain = {name: value for name, value in found.items() if name not in ENVELOPE_TYPES}
-    payload = {name if is_free(name) else name.removeprefix("data."): value for name, value in plain.items()}
+    payload = {
+        name if is_free(name) else name.removeprefix("data."): list(value) if isinstance(value, tuple) else value
+        for name, value in plain.items()
+    }
     envelope: dict[str, Any] = {
         "id": draw(identifiers()),
         "source": draw(st.sampled_from(("/a", "/b", "/flats"))),
@@ -233,10 +255,10 @@ def events(draw: DrawFn, content: SearchStrategy[Mapping[str, Value]] | None = N
     return Event(**envelope, expires=expires, extensions=extensions, data=data)
 
 
-def _nested(payload: Mapping[str, Value]) -> dict[str, Any]:
+def _nested(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Write dotted names as nested objects where nothing stands in the way."""
     made: dict[str, Any] = {}
-    inner: dict[str, dict[str, Value]] = {}
+    inner: dict[str, dict[str, Any]] = {}
     for name, value in payload.items():
         head, _, tail = name.partition(".")
         if head and tail and head not in payload:
@@ -278,13 +300,22 @@ def like_texts() -> SearchStrategy[str]:
 def constraints(
     draw: DrawFn, names: SearchStrategy[str] | None = None, *, schema: Schema | None = None, patterns: bool = True
 ) -> Constraint:
-    """Draw one constraint with any operator; with a schema, one that fits it; without `patterns`, no `like` and kin."""
+    """Draw one constraint with any operator; with a schema, one that fits it.
+
+    Without `patterns`, it is one that ranges can say: no `like` and kin, and no `has`.
+    """
     if names is None:
         names = attribute_names() if schema is None else _names_of(schema)
     name = draw(names)
     kind = draw(_types_for(name)) if schema is None else schema.type_of(name)
-    operator = draw(_operators(FAMILY_OF_TYPE[kind], patterns=patterns))
-    return Constraint(name, operator, draw(_constants_for(operator, alike(kind))))
+    usual = _operators(FAMILY_OF_TYPE[kind], patterns=patterns)
+    if kind.is_list and patterns:
+        of_lists = st.sampled_from(sorted((*OF_ELEMENTS, Operator.EXISTS), key=lambda operator: operator.value))
+        usual = of_lists if schema is not None else mostly(of_lists, usual)
+    elif kind.is_list and schema is not None:
+        usual = st.just(Operator.EXISTS)
+    operator = draw(usual)
+    return Constraint(name, operator, draw(_constants_for(operator, alike(kind.element))))
 
 
 def _types_for(name: str) -> SearchStrategy[ValueType]:
@@ -304,6 +335,8 @@ def _operators(family: Family, *, patterns: bool) -> SearchStrategy[Operator]:
         unfit |= ORDERINGS
     if family is not Family.STRING or not patterns:
         unfit |= PATTERNS
+    if not patterns:
+        unfit |= OF_ELEMENTS
     return st.sampled_from([operator for operator in Operator if operator not in unfit])
 
 
@@ -314,7 +347,7 @@ def _constants_for(operator: Operator, types: tuple[ValueType, ...]) -> SearchSt
     if operator is Operator.LIKE:
         return like_texts().map(lambda text: (text,))
     constant = constants(*types)
-    if operator is Operator.IN:
+    if operator in OF_SEVERAL:
         return st.lists(constant, min_size=1, max_size=4).map(tuple)
     return st.tuples(constant, constant) if operator is Operator.BETWEEN else st.tuples(constant)
 
@@ -481,7 +514,7 @@ def relevances(names: tuple[str, ...] = ("n", "x")) -> SearchStrategy[Relevance]
 
 def _numeric_names(schema: Schema | None) -> tuple[str, ...]:
     declared = ATTRIBUTES if schema is None else schema.attributes
-    numeric = (name for name, kind in declared.items() if FAMILY_OF_TYPE[kind] is Family.NUMBER)
+    numeric = (name for name, kind in declared.items() if kind in (ValueType.INT, ValueType.FLOAT))
     return tuple(name for name in numeric if name != "data.type")
 
 

@@ -19,7 +19,7 @@ from rankcast.model.cloudevents import event_to_json
 from rankcast.model.events import Event
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.times import format_time
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 
 COLUMNS = {"Time (UTC)": "left", "Subscriber": "left", "Rank": "right", "Matched": "left", "Event": "rest"}
 
@@ -109,6 +109,6 @@ def shown_event(event: Event) -> str:
     return f"{event.id}: {shown_attributes(payload(event))}"
 
 
-def payload(event: Event) -> Mapping[str, Value]:
+def payload(event: Event) -> Mapping[str, AttributeValue]:
     """Return the attributes of an event that do not belong to its envelope."""
     return {name: value for name, value in event.attributes.items() if name not in ENVELOPE_TYPES}

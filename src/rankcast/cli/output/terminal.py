@@ -23,7 +23,7 @@ from rich.text import Text
 from rankcast.cli.output.streams import Item, one_line
 from rankcast.compiling import readiness
 from rankcast.model.times import format_time
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 
 WIDTH = 100
 """Columns where there is no terminal to ask."""
@@ -110,7 +110,7 @@ def table(title: str, columns: Mapping[str, str], rows: Iterable[Sequence[str]])
     return made
 
 
-def shown_attributes(attributes: Mapping[str, Value]) -> str:
+def shown_attributes(attributes: Mapping[str, AttributeValue]) -> str:
     """Return attributes as one short line.
 
     >>> shown_attributes({"city": "Porto", "rent": 700, "pets": True})
@@ -119,8 +119,10 @@ def shown_attributes(attributes: Mapping[str, Value]) -> str:
     return ", ".join(f"{name} {shown_value(value)}" for name, value in attributes.items())
 
 
-def shown_value(value: Value) -> str:
+def shown_value(value: AttributeValue) -> str:
     """Return a value as people read it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(shown_value, value))}]"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return shown_time(value) if isinstance(value, datetime) else str(value)

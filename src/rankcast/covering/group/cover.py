@@ -49,7 +49,7 @@ from rankcast.covering.topk.order import BoxColumns, Order
 from rankcast.model.errors import DuplicateIdError, InvalidValueError, UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
-from rankcast.model.values import Value, ValueType
+from rankcast.model.values import AttributeValue, ValueType
 
 BUDGET = 100_000
 """Rows that one search may look at: decided every check of the paper's comparison workload."""
@@ -57,12 +57,13 @@ BUDGET = 100_000
 PROBES = 100
 _MOST_WORK = 2**63 - 1
 
-_ANY_VALUE: dict[ValueType, Value] = {
+_ANY_VALUE: dict[ValueType, AttributeValue] = {
     ValueType.BOOL: False,
     ValueType.INT: 0,
     ValueType.FLOAT: 0.0,
     ValueType.STRING: "",
     ValueType.TIME: datetime(1970, 1, 1, tzinfo=UTC),
+    **{kind: () for kind in ValueType if kind.is_list},
 }
 
 
@@ -85,7 +86,7 @@ class Answer:
     covered: bool
     reason: CoverReason
     support: tuple[int, ...] = ()
-    witness: dict[str, Value] | None = None
+    witness: dict[str, AttributeValue] | None = None
     work: int = 0
     points: int = 0
 
@@ -222,7 +223,7 @@ class Union:
             return replace(found, point=start)
         return replace(found, rows=tuple(self._owner[meeting[list(found.rows)]].tolist()))
 
-    def _event(self, point: Array) -> dict[str, Value] | None:
+    def _event(self, point: Array) -> dict[str, AttributeValue] | None:
         """Return an event at a point of labels; attributes that a schema requires have some value."""
         event = self.boxes.space.event(point)
         schema = self.boxes.space.schema

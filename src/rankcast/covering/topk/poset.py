@@ -24,7 +24,7 @@ from rankcast.covering.topk.order import BoxColumns, Order, nearest
 from rankcast.model.errors import UnknownIdError, shown
 from rankcast.model.filters import Filter
 from rankcast.model.schema import Schema
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class Poset:
         if not node.members:
             self._delete(number, node)
 
-    def walk(self, attributes: Mapping[str, Value]) -> PosetWalk:
+    def walk(self, attributes: Mapping[str, AttributeValue]) -> PosetWalk:
         """Return all nodes that accept an event: everything below one that does not is skipped."""
         accepting: list[int] = []
         waiting = sorted(self._roots)

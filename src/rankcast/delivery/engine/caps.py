@@ -27,7 +27,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import borrowing_inlined, compiled
 from rankcast.containers.expectations import Column, Columns, Range, below, check_types, check_values, fail_where
-from rankcast.delivery.engine.contents import MISSING, NO_CONTENTS, Contents, attribute_code
+from rankcast.delivery.engine.contents import LIST, MISSING, NO_CONTENTS, Contents, attribute_code
 from rankcast.delivery.engine.kernels.diverse import find
 from rankcast.delivery.engine.kernels.held import CALENDARS
 from rankcast.delivery.engine.kernels.policies import end_of_period
@@ -319,11 +319,13 @@ def fill_places(places: Array, values: Array) -> None:
 
 @borrowing_inlined
 def _code_of(setting: int, settings: Array, starts: Array, attributes: Array, values: Array, event: int) -> int:
-    """Return the code of an event's value of the attribute of a setting."""
-    at = -1
-    if len(starts) > 1:
-        at = find(attributes, starts[event], starts[event + 1], settings[setting, PER])
-    return int(values[at]) if at >= 0 else MISSING
+    """Return the code of an event's value of the attribute of a setting; a list counts as missing."""
+    if len(starts) < 2:
+        return MISSING
+    end = starts[event + 1]
+    at = find(attributes, starts[event], end, settings[setting, PER])
+    is_list = at >= 0 and (values[at] == LIST or (at + 1 < end and attributes[at + 1] == attributes[at]))
+    return MISSING if at < 0 or is_list else int(values[at])
 
 
 @compiled

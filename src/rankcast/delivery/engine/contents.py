@@ -5,7 +5,8 @@ envelope's own (`id`, `time`, `source`, ...), which tell publications apart and 
 
 A code is 64 bits of a digest of an attribute's name or of a value. Codes are the same in every process. Equal values
 have equal codes: 1 and 1.0 have, 1 and true have not. Different values have different codes but for an accident of
-probability 2^-64 a pair. Names of the envelope have negative codes, all others have not. `MISSING` is no value's code.
+probability 2^-64 a pair. A list has the codes of its elements and `LIST`, one after the other under one attribute.
+Names of the envelope have negative codes, all others have not. `MISSING` is no value's code.
 
 A queue that diversifies names one of the `DiversitySettings`, counted from 1. Contents are not part of a queue's state,
 because many queues hold the same event: whoever lets rows arrive or time pass brings the contents (by event number) of
@@ -31,12 +32,15 @@ from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.policies import Diversity, Policy, attributes_counted, diversity_of
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.times import microseconds
-from rankcast.model.values import INT_MAX, INT_MIN, Value
+from rankcast.model.values import INT_MAX, INT_MIN, AttributeValue, Value
 
-Content: TypeAlias = tuple[tuple[str, Value], ...]
+Content: TypeAlias = tuple[tuple[str, AttributeValue], ...]
 """Attributes and their values, in the order of names."""
 
 MISSING = 0
+
+LIST = 1
+"""A code that every list has beside those of its elements, and no value has."""
 
 _LOWER_BITS = 2**63 - 1
 
@@ -59,7 +63,7 @@ class WantedContent:
     def __bool__(self) -> bool:
         return self.payload or bool(self.names)
 
-    def of_event(self, attributes: Mapping[str, Value]) -> Content:
+    def of_event(self, attributes: Mapping[str, AttributeValue]) -> Content:
         """Return the wanted attributes of an event.
 
         >>> WantedContent(frozenset({"genre"})).of_event({"id": "1", "title": "Ran", "genre": "war"})
@@ -72,7 +76,7 @@ class WantedContent:
         )
 
 
-def content_for(policy: Policy, attributes: Mapping[str, Value]) -> Content:
+def content_for(policy: Policy, attributes: Mapping[str, AttributeValue]) -> Content:
     """Return what a policy compares of an event with these attributes: nothing unless it diversifies."""
     diversity = diversity_of(policy)
     if diversity is None:
@@ -83,7 +87,7 @@ def content_for(policy: Policy, attributes: Mapping[str, Value]) -> Content:
 class Contents(NamedTuple):
     """The contents of many events, as codes: event `numbers[i]` has the attributes `starts[i]` to `starts[i + 1]`.
 
-    All columns are int64. Numbers ascend, and so do the attribute codes of an event.
+    All columns are int64. Numbers ascend, and so do the attribute codes of an event and the codes of a list.
     """
 
     numbers: Array
@@ -92,7 +96,7 @@ class Contents(NamedTuple):
     values: Array
 
     @classmethod
-    def of(cls, contents: Mapping[int, Mapping[str, Value] | Content]) -> Contents:
+    def of(cls, contents: Mapping[int, Mapping[str, AttributeValue] | Content]) -> Contents:
         """Return the contents of events by their numbers."""
         numbers = sorted(contents)
         coded = [content_codes(contents[number]) for number in numbers]
@@ -108,10 +112,10 @@ class Contents(NamedTuple):
 NO_CONTENTS = Contents.of({})
 
 
-def content_codes(attributes: Mapping[str, Value] | Content) -> tuple[Array, Array]:
-    """Return the codes of an event's attributes, ascending, and those of their values."""
+def content_codes(attributes: Mapping[str, AttributeValue] | Content) -> tuple[Array, Array]:
+    """Return the codes of an event's attributes, ascending, and those of their values; of a list, of each element."""
     pairs = attributes.items() if isinstance(attributes, Mapping) else attributes
-    coded = sorted((attribute_code(name), value_code(value)) for name, value in pairs)
+    coded = sorted((attribute_code(name), code) for name, value in pairs for code in value_codes(value))
     codes = np.array(coded, np.int64).reshape(len(coded), 2)
     return np.ascontiguousarray(codes[:, 0]), np.ascontiguousarray(codes[:, 1])
 
@@ -121,6 +125,11 @@ def attribute_code(name: str) -> int:
     """Return the code of an attribute's name."""
     code = _digest(b"a", name.encode()) & _LOWER_BITS
     return ~code if name in ENVELOPE_TYPES else code
+
+
+def value_codes(value: AttributeValue) -> tuple[int, ...]:
+    """Return the codes of what an attribute holds: one, or those of a list."""
+    return (LIST, *map(value_code, value)) if isinstance(value, tuple) else (value_code(value),)
 
 
 def value_code(value: Value) -> int:
@@ -143,7 +152,8 @@ def value_code(value: Value) -> int:
 @lru_cache(maxsize=16_384)  # most values come again and again
 def _digest(kind: bytes, content: bytes) -> int:
     found = blake2b(content, digest_size=8, person=kind).digest()
-    return int.from_bytes(found, "little", signed=True) or 1  # 0 stands for a missing value
+    code = int.from_bytes(found, "little", signed=True)
+    return code if code not in (MISSING, LIST) else 2
 
 
 Setting: TypeAlias = tuple[float, tuple[int, ...], tuple[float, ...]]

@@ -23,7 +23,7 @@ from rankcast.delivery.engine.contents import MISSING, value_code
 from rankcast.model.periods import period_end
 from rankcast.model.policies import Cap
 from rankcast.model.times import EARLIEST, LATEST
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 
 
 class CapCount(Struct, frozen=True):
@@ -40,10 +40,10 @@ class CapCount(Struct, frozen=True):
         return CapCount(self.cap, period_end(now, self.cap.every))
 
 
-def code_of(cap: Cap, attributes: Mapping[str, Value]) -> int:
+def code_of(cap: Cap, attributes: Mapping[str, AttributeValue]) -> int:
     """Return the code of what tells an event's count in a cap from others."""
     value = None if cap.per is None else attributes.get(cap.per)
-    return MISSING if value is None else value_code(value)
+    return MISSING if value is None or isinstance(value, tuple) else value_code(value)
 
 
 CapCounts: TypeAlias = tuple[CapCount, ...]
@@ -58,7 +58,7 @@ class UsedCap(NamedTuple):
     end: datetime
 
 
-def used_up(counts: CapCounts, attributes: Mapping[str, Value], now: datetime) -> UsedCap | None:
+def used_up(counts: CapCounts, attributes: Mapping[str, AttributeValue], now: datetime) -> UsedCap | None:
     """Return the first cap that does not let an event be handed over at an instant; None when all of them do."""
     for own in counts:
         current = own.at(now)
@@ -68,7 +68,7 @@ def used_up(counts: CapCounts, attributes: Mapping[str, Value], now: datetime) -
     return None
 
 
-def counted(counts: CapCounts, attributes: Mapping[str, Value], now: datetime) -> CapCounts | None:
+def counted(counts: CapCounts, attributes: Mapping[str, AttributeValue], now: datetime) -> CapCounts | None:
     """Return the caps after an event was handed over at an instant; None when one of them does not let it be."""
     found = []
     for own in counts:

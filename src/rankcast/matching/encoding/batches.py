@@ -24,8 +24,11 @@ from rankcast.matching.encoding.cuts import (
     split_integers,
 )
 from rankcast.matching.encoding.dimensions import Dimensions
+from rankcast.matching.encoding.elements import Key
 from rankcast.matching.encoding.texts import Texts
 from rankcast.model.errors import InvalidEventError
+from rankcast.model.values import Family
+from rankcast.model.valuesets.lists import FAMILIES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +50,7 @@ class Encoder:
         self._texts = texts
         self._index = {name: at for at, name in enumerate(dimensions.attributes.texts())}
         self._text_attributes = frozenset(text_attributes)
+        self._elements = dimensions.postings.by_attribute()
 
     def encode_batch(self, batch: pa.RecordBatch) -> EncodedEvents:
         """Return the ranks of a RecordBatch's rows; nested structs are attributes with dotted names.
@@ -59,6 +63,7 @@ class Encoder:
             return dense
         texts: dict[int, dict[int, str]] = {}
         written = [ranks for at, name, column in columns for ranks in self._ranks(at, name, column, texts)]
+        written += (self._element_ranks(at, name, column) for at, name, column in columns if at in self._elements)
         return _by_event(batch.num_rows, written, texts)
 
     def _encode_dense(self, count: int, columns: Sequence[tuple[int, str, Any]]) -> EncodedEvents | None:
@@ -68,6 +73,8 @@ class Encoder:
         """
         held = self.dimensions
         if any(column.null_count or str(column.type) not in _DENSE for _, _, column in columns):
+            return None
+        if any(at in self._elements for at, _, _ in columns):
             return None
         ranks = np.empty((count, len(columns)), np.int32)
         for place, (at, _, column) in enumerate(columns):
@@ -93,6 +100,8 @@ class Encoder:
             column = column.drop_null()
         else:
             rows = np.arange(len(column))
+        if is_list(kind):
+            return [_Ranks(rows, at, held.first_list[at] + _list_kinds(name, column))]
         if pa.types.is_integer(kind):
             return [self._number_ranks(at, rows, *split_integers(_int64(name, column)))]
         if pa.types.is_floating(kind):
@@ -109,12 +118,25 @@ class Encoder:
             first, last = held.time_start[at : at + 2]
             position = np.searchsorted(held.times[first:last], _microseconds(name, column), "right")
             return [_Ranks(rows, at, held.first_time[at] + position)]
-        raise InvalidEventError(f"column {name!r} has type {kind}; expected bool, int, float, string or timestamp")
+        raise InvalidEventError(f"column {name!r} has type {kind}; expected {_EXPECTED}")
 
     def _number_ranks(self, at: int, rows: Array, keys: Array, rests: Array) -> _Ranks:
         held = self.dimensions
         first, last = held.number_start[at : at + 2]
         return _Ranks(rows, at, 1 + positions_of_numbers(held.number_keys, held.number_rests, first, last, keys, rests))
+
+    def _element_ranks(self, at: int, name: str, column: Any) -> _Ranks:
+        """Return the conditions that the elements of a column satisfy, by row; a scalar is a list of one."""
+        owner, keys, codes = _keys(name, *_elements(column))
+        places, postings = self._elements[at], self.dimensions.postings
+        known = np.array([places.get(key, -1) for key in keys], np.int64)
+        place = known[codes] if len(codes) else np.zeros(0, np.int64)
+        owner, place = owner[place >= 0], place[place >= 0]
+        start, pick = take_lists(postings.start, place)
+        # A condition may be satisfied by several elements, and an element may be there twice.
+        pairs = np.sort(np.repeat(owner, np.diff(start)) * len(self.dimensions) + postings.dimensions[pick])
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+        return _Ranks(*np.divmod(pairs, len(self.dimensions)), np.ones(len(pairs), np.int32))
 
     def _text_ranks(
         self, at: int, rows: Array, items: ByteTable, codes: Array, texts: dict[int, dict[int, str]]
@@ -192,11 +214,79 @@ def flatten(batch: pa.RecordBatch) -> Iterator[tuple[str, Any]]:
         if pa.types.is_struct(column.type):
             fields = [column.type.field(at).name for at in range(column.type.num_fields)]
             waiting += ((f"{name}.{field}", pc.struct_field(column, at)) for at, field in enumerate(fields))
-        elif not pa.types.is_nested(column.type):
+        elif not pa.types.is_nested(column.type) or is_list(column.type):
             if name in seen:
                 raise InvalidEventError(f"{name}: the batch has this column twice")
             seen.add(name)
             yield name, column
+
+
+_EXPECTED = "bool, int, float, string or timestamp, or a list of one of these"
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a type of columns is one of lists."""
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _list_kinds(name: str, column: Any) -> Array:
+    """Return the kinds of the lists of a column without nulls, as `elements` numbers them."""
+    owner, values = _elements(column)
+    family = _family(name, values.type)
+    has_some = np.zeros(len(column), bool)
+    has_some[owner[np.asarray(_present(values))]] = True
+    return np.where(has_some, 0 if family is None else 1 + FAMILIES.index(family), 0)
+
+
+def _elements(column: Any) -> tuple[Array, Any]:
+    """Return the rows and the values of the elements of a column; one that is no list has one in each row."""
+    if not is_list(column.type):
+        return np.arange(len(column)), column
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+    return np.repeat(np.arange(len(column)), lengths), column.flatten()
+
+
+def _present(values: Any) -> Any:
+    """Return which values of an array are neither null nor NaN."""
+    if not pa.types.is_floating(values.type):
+        return values.is_valid()
+    return pc.invert(pc.fill_null(pc.is_nan(values), True))
+
+
+def _keys(name: str, rows: Array, values: Any) -> tuple[Array, list[Key], Array]:
+    """Return the rows of the values that are there, the keys of the distinct ones, and which of these each row has."""
+    is_there = _present(values)
+    values = values.filter(is_there)
+    family = _family(name, values.type)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if family is Family.TIME:
+        values = pa.array(_microseconds(name, values))
+    elif pa.types.is_integer(values.type):
+        values = pa.array(_int64(name, values))
+    distinct = values.dictionary_encode() if family is not None else pa.array([], pa.string()).dictionary_encode()
+    keys = distinct.dictionary.to_pylist()
+    if family in (Family.TIME, Family.BOOL):
+        keys = [("time" if family is Family.TIME else "bool", int(key)) for key in keys]
+    return rows[np.asarray(is_there)], keys, np.asarray(distinct.indices)
+
+
+def _family(name: str, kind: Any) -> Family | None:
+    """Return the family of a type of columns; None for that of nothing but nulls."""
+    types = pa.types
+    if types.is_null(kind):
+        return None
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_integer(kind) or types.is_floating(kind):
+        return Family.NUMBER
+    if _is_text(kind) or types.is_string_view(kind):
+        return Family.STRING
+    if types.is_boolean(kind):
+        return Family.BOOL
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return Family.TIME
+    raise InvalidEventError(f"column {name!r} has elements of type {kind}; expected {_EXPECTED}")
 
 
 def _is_text(kind: Any) -> bool:

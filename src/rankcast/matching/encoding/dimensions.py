@@ -7,6 +7,7 @@ Each attribute is one dimension. Its ranks are laid out in regions, one after th
     strings     likewise
     false, true
     times       likewise
+    lists       the empty one, then one rank for those of each family: what their elements are is not told here
 
 Every end point of every subscription is a cut, so all values of one rank satisfy exactly the same predicates, and a
 value set of `rankcast.model` is a list of ranges of ranks: `> 5` is one range, so are `prefix`, `exists` (everything
@@ -16,6 +17,7 @@ What ranges cannot say of a string gets dimensions of its own, derived from the 
 
     reversed    the string read backwards, where a suffix is a prefix: 0 is "no string", then cuts + 1 ranks
     contains    one dimension per substring asked for: 1 where it occurs, else 0
+    elements    one dimension per condition on the elements of a list, kept as a substring (`elements`)
 
 Rank 0 is always what an event without the attribute has, so events are encoded sparsely. Patterns beyond suffix and
 contains keep a residue that is verified on the text itself; what they imply is indexed in the dimensions above.
@@ -30,6 +32,7 @@ import numpy as np
 
 from rankcast.arrays import Array
 from rankcast.matching.encoding.byte_tables import ByteTable
+from rankcast.matching.encoding.elements import KINDS, Postings
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,21 @@ class Dimensions:
         return self.first_bool + 2
 
     @cached_property
+    def first_list(self) -> Array:
+        """Per attribute, the rank of the empty list; those of lists by family follow."""
+        return self.first_time + np.diff(self.time_start) + 1
+
+    @cached_property
+    def postings(self) -> Postings:
+        """Where an event finds the conditions on elements that it satisfies."""
+        return Postings.of(self)
+
+    @cached_property
     def rank_counts(self) -> Array:
         """The number of ranks of every dimension."""
         return np.concatenate(
             (
-                self.first_time + np.diff(self.time_start) + 1,
+                self.first_list + KINDS,
                 np.diff(self.reversed_start) + 2,
                 np.full(len(self.substring_attribute), 2, np.int64),
             )

@@ -22,6 +22,7 @@ from rankcast.arrays import Array
 from rankcast.compiling import compiled, inlined
 from rankcast.matching.encoding.cuts import keys_of_bytes
 from rankcast.matching.encoding.dimensions import Dimensions
+from rankcast.matching.encoding.elements import MARK
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,12 +77,15 @@ class Automaton:
 
     @staticmethod
     def of(groups: Sequence[Sequence[bytes]]) -> Automaton:
-        """Return the automata of groups of distinct patterns, none of them empty."""
+        """Return the automata of groups of distinct patterns, none of them empty; what has a `MARK` is no text."""
         children: list[dict[int, int]] = [{} for _ in groups]
         ends = [-1] * len(groups)
         count = 0
         for root, patterns in enumerate(groups):
             for pattern in patterns:
+                if pattern.startswith(MARK):
+                    count += 1
+                    continue
                 node = root
                 for byte in pattern:
                     following = children[node].get(byte)

@@ -24,11 +24,13 @@ from rankcast.arrays import Array, starts_of
 from rankcast.matching.encoding.byte_tables import ByteTable
 from rankcast.matching.encoding.cuts import split_number
 from rankcast.matching.encoding.dimensions import Dimensions
+from rankcast.matching.encoding.elements import KINDS, condition
 from rankcast.matching.entries import Entry
 from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows
 from rankcast.matching.segments.segment import Residues, Segment, make_segment
 from rankcast.model.times import microseconds
 from rankcast.model.valuesets.intervals import IntervalSet
+from rankcast.model.valuesets.lists import Values
 from rankcast.model.valuesets.patterns import Pattern, PatternKind
 from rankcast.model.valuesets.sets import ValueSet
 
@@ -38,7 +40,7 @@ Boundary: TypeAlias = tuple[int, int]
 Ranges: TypeAlias = list[tuple[Boundary, Boundary]]
 """Ranges in order, each from a boundary to another one; none touches the next."""
 
-MISSING, NUMBERS, STRINGS, BOOLS, TIMES, END = range(6)
+MISSING, NUMBERS, STRINGS, BOOLS, TIMES, LISTS, END = range(7)
 """The regions of an attribute, and the end of them; other dimensions are all in the first one."""
 
 EVERYTHING: Ranges = [((MISSING, 0), (END, 0))]
@@ -108,8 +110,11 @@ class _Draft:
                 at = self._numbers.setdefault(name, len(self._numbers))
                 if at == len(self._cuts):
                     self._cuts.append(_Known())
-                written[OF_ATTRIBUTE, at] = self._plain(at, values)
-                if values.has_patterns:
+                if values.lists.has_conditions:
+                    self._write_elements(at, values, written)
+                else:
+                    written[OF_ATTRIBUTE, at] = self._plain(at, values)
+                if values.strings.has_patterns:
                     self._write_patterns(at, values, written, left)
             if not all(written.values()):
                 continue  # string patterns that contradict each other in a way the normal form does not see
@@ -135,12 +140,29 @@ class _Draft:
             _append(ranges, [(low, high) for value, low, high in pieces if value in values.bools])
         if values.times.cuts:
             _extend(ranges, TIMES, values.times, cuts.times)
+        if values.lists:
+            held = (values.lists.empty, *(asked is not None for asked in values.lists.families))
+            ends = [(LISTS, kind) for kind in range(KINDS)] + [(END, 0)]
+            _append(ranges, [(ends[kind], ends[kind + 1]) for kind, is_held in enumerate(held) if is_held])
         return ranges
+
+    def _write_elements(self, at: int, values: ValueSet, written: dict[tuple[int, int], Ranges]) -> None:
+        """Write what is asked of elements: a scalar is asked the same, and nothing else may be where one is required.
+
+        So the conditions say it all of these families; ranges say the rest, and that there is something at all.
+        """
+        for asked in values.lists.families:
+            for wanted in () if asked is None else asked.required:
+                written[SUBSTRING, self._condition(at, wanted)] = [((MISSING, 1), (END, 0))]
+            if asked is not None and asked.forbidden:
+                written[SUBSTRING, self._condition(at, asked.forbidden)] = [((MISSING, 0), (MISSING, 1))]
+        if not any(asked is not None and asked.required for asked in values.lists.families):
+            written[OF_ATTRIBUTE, at] = self._plain(at, values.without_conditions())
 
     def _write_patterns(
         self, at: int, values: ValueSet, written: dict[tuple[int, int], Ranges], left: list[tuple[int, bool, str]]
     ) -> None:
-        has_others = bool(values.missing or values.numbers or values.bools or values.times)
+        has_others = bool(values.missing or values.numbers or values.bools or values.times or values.lists)
         turned: list[_Turned] = []
         for pattern in sorted(values.strings.required, key=lambda pattern: pattern.text):
             exact = pattern.kind is PatternKind.SUFFIX
@@ -170,6 +192,9 @@ class _Draft:
     def _substring(self, at: int, text: str) -> int:
         return self._substrings.setdefault((at, text.encode()), len(self._substrings))
 
+    def _condition(self, at: int, values: Values) -> int:
+        return self._substrings.setdefault((at, condition(values)), len(self._substrings))
+
     def part(self, numbers: Array) -> _Part:
         """Return everything that was added, with the numbers of the subscriptions."""
         cuts = self._cuts
@@ -196,6 +221,7 @@ class _Draft:
         regions[: len(cuts), STRINGS] = dimensions.first_string
         regions[: len(cuts), BOOLS] = dimensions.first_bool
         regions[: len(cuts), TIMES] = dimensions.first_time
+        regions[: len(cuts), LISTS] = dimensions.first_list
         regions[:, END] = dimensions.rank_counts
         kind, number, *range_ends = np.array(self._predicates, np.int64).reshape(-1, 6).T
         dimension = first[kind] + number
@@ -463,9 +489,10 @@ class _Map:
         dimension[: len(own)] = own
         plain = first[: len(own)]
         boundary[plain + 1] = 1
-        regions = ((held.first_string, whole.first_string), (held.first_bool, whole.first_bool))
-        for old, new in (*regions, (held.first_bool + 1, whole.first_bool + 1), (held.first_time, whole.first_time)):
-            boundary[plain + old] = new[own]
+        regions = (("first_string", 1), ("first_bool", 2), ("first_time", 1), ("first_list", KINDS))
+        for name, fixed in regions:
+            for at in range(fixed):
+                boundary[plain + getattr(held, name) + at] = getattr(whole, name)[own] + at
         boundary[plain + counts[: len(own)]] = whole.rank_counts[own]
         of_reversed = slice(held.first_reversed, held.first_substring)
         place = np.zeros(len(whole.attributes), np.int64)

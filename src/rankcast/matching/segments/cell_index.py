@@ -20,6 +20,7 @@ import numpy as np
 
 from rankcast.arrays import Array, group, starts_of
 from rankcast.compiling import inlined
+from rankcast.compiling.intrinsics import prefetch
 from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows, distinct
 from rankcast.matching.segments.tables import AT
 
@@ -27,26 +28,40 @@ COPIES = 6
 """Entries per row, on average at most: finer cells refuse more rows unseen, and cost this much more memory."""
 
 
+PREFETCHED, ENTRIES_PER_LINE = 32, 4
+"""Entries of a cell that are called into the cache ahead of use, and how many of them come together."""
+
+
 # Columns of `access`, one line per dimension; RANKS is negative where no row is found by the dimension.
 RANKS, CELLS = 0, 1
 
 
 @inlined
-def gather(table: Array, dimensions: Array, ranks: Array, values: Array, candidates: Array) -> int:
-    """Write the rows of the event's cells whose second predicate holds; return how many there are."""
+def gather(table: Array, dimensions: Array, ranks: Array, values: Array, cells: Array, candidates: Array) -> int:
+    """Write the rows of the event's cells whose second predicate holds; return how many there are.
+
+    The cells are found first, in `cells`, so that their entries are on their way while the first are read.
+    """
     access, entries = AT.selective_access(table), AT.selective_entries(table)
     cell_of, cell_start = AT.selective_cell_of(table), AT.selective_cell_start(table)
-    count = 0
+    found = 0
     for i in range(len(dimensions)):
         first_rank = access[dimensions[i], RANKS]
-        if first_rank < 0:
-            continue
-        cell = access[dimensions[i], CELLS] + cell_of[first_rank + ranks[i]]
-        for k in range(cell_start[cell], cell_start[cell + 1]):
-            rank = values[entries[k, 1]]
-            candidates[count] = entries[k, 0]
-            count += int((rank >= entries[k, 2]) & (rank <= entries[k, 3]))
-    return count
+        if first_rank >= 0:
+            cell = access[dimensions[i], CELLS] + cell_of[first_rank + ranks[i]]
+            cells[found] = cell
+            start = cell_start[cell]
+            for ahead in range(start, min(cell_start[cell + 1], start + PREFETCHED), ENTRIES_PER_LINE):
+                prefetch(entries, ahead)
+            found += 1
+    count = np.uint64(0)
+    for i in range(found):
+        for k in range(cell_start[cells[i]], cell_start[cells[i] + 1]):
+            entry = np.uint64(k)  # unsigned, so that no index is looked at for its sign
+            rank = values[np.uint64(entries[entry, 1])]
+            candidates[count] = entries[entry, 0]
+            count += np.uint64((rank >= entries[entry, 2]) & (rank <= entries[entry, 3]))
+    return int(count)
 
 
 @inlined
@@ -92,13 +107,15 @@ def build_cell_index(rows: SegmentRows, first_row: int, pivots: Array, seconds: 
     tables: list[Array] = []
     cell_counts: list[Array] = []
     entry_rows: list[Array] = []
+    ranks_before, cells_before = 0, 0
     for dimension in np.flatnonzero(np.diff(starts)):
         own = order[starts[dimension] : starts[dimension + 1]]
         low, high, piece_row = _pieces(rows, pivots[own], own)
         edges = _cells(low, high, len(own), int(rank_counts[dimension]))
         table = np.repeat(np.arange(len(edges), dtype=np.int32), np.diff(np.append(edges, rank_counts[dimension])))
         cells, members = _spread(table[low], table[high], piece_row)
-        access[dimension] = sum(map(len, tables)), sum(map(len, cell_counts))
+        access[dimension] = ranks_before, cells_before
+        ranks_before, cells_before = ranks_before + len(table), cells_before + len(edges)
         tables.append(table)
         cell_counts.append(np.bincount(cells, minlength=len(edges)))
         entry_rows.append(members)

@@ -10,8 +10,8 @@ of similar size are merged, so that there are few and each subscription is merge
 are jobs for the `run` that the index was given; without one the writer does them at once. One job works at a time, on
 what does not change; removals that happen meanwhile are carried over when its segment is put in place.
 
-Attributes have numbers while subscriptions ask for them. When most numbers are no longer in use, what a job puts in
-place is numbered again; older snapshots keep the numbers that they had.
+Attributes, and elements of lists, have numbers while subscriptions ask for them. When most numbers are no longer in
+use, what a job puts in place is numbered again; older snapshots keep the numbers that they had.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, starts_of, take_lists
 from rankcast.compiling.arguments import KernelArguments
 from rankcast.containers.container import to_arrays
+from rankcast.matching.encoding.elements import Key
 from rankcast.matching.encoding.texts import Texts
 from rankcast.matching.entries import ALIVE, Entry, check_once
 from rankcast.matching.segments.building import build_segment, merge_segments
@@ -35,11 +36,14 @@ from rankcast.matching.segments.search import ROWS_AT_ONCE
 from rankcast.matching.segments.segment import Segment
 from rankcast.matching.segments.tables import DEAD, SEGMENT_KINDS
 from rankcast.model.errors import DuplicateIdError, UnknownIdError
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 from rankcast.model.valuesets.patterns import Pattern
 
 if TYPE_CHECKING:
     from rankcast.matching.index import Run
+
+Name: TypeAlias = str | tuple[str] | tuple[str, Key]
+"""What has a number in an index: an attribute; an attribute that is asked for elements; and an element of it."""
 
 MANY = 256
 """Subscriptions that are made a segment at once when they come together."""
@@ -104,6 +108,8 @@ class Part:
             "facts": np.array((found_rows, has_several, 0, per_check), np.int64),
             "died": np.full(len(segment), ALIVE, np.int64),
             "dimension_of": np.arange(len(held.attributes), dtype=np.int32),
+            "element_start": np.zeros(1, np.int64),
+            "element_dimensions": np.zeros(0, np.int32),
         }
         named = segment.to_arrays() | to_arrays(texts)
         arrays = {name.replace(".", "_"): array for name, array in named.items()} | derived
@@ -118,13 +124,34 @@ class Part:
         table = KernelArguments.of(SEGMENT_KINDS, arrays)
         return Part(segment, table, derived["facts"], derived["died"], needs, derived["number_of"], texts)
 
-    def number_attributes(self, names: dict[str, int]) -> Part:
-        """Return the part, in its place, with the attributes' numbers in the index; `names` may grow."""
+    def number_attributes(self, names: dict[Name, int]) -> Part:
+        """Return the part, in its place, with its names' numbers in the index; `names` may grow."""
         numbers = [names.setdefault(name, len(names)) for name in self.names]
         dimension_of = np.full(max(numbers, default=-1) + 1, -1, np.int32)
         dimension_of[numbers] = np.arange(len(numbers))
-        arrays = {**self.table.arrays, "dimension_of": dimension_of}
+        for name in self.asked:
+            names.setdefault(name, len(names))
+        postings = self.segment.dimensions.postings
+        of_elements = np.array([names.setdefault(name, len(names)) for name in self.elements], np.int64)
+        sizes = np.zeros(int(of_elements.max(initial=-1)) + 1, np.int64)
+        sizes[of_elements] = np.diff(postings.start)
+        arrays = {
+            **self.table.arrays,
+            "dimension_of": dimension_of,
+            "element_start": starts_of(sizes),
+            "element_dimensions": postings.dimensions[take_lists(postings.start, np.argsort(of_elements))[1]],
+        }
         return replace(self, table=KernelArguments.of(SEGMENT_KINDS, arrays))
+
+    @cached_property
+    def elements(self) -> list[tuple[str, Key]]:
+        """The elements that conditions name, each with its attribute."""
+        return [(self.names[attribute], key) for attribute, key in self.segment.dimensions.postings.keys]
+
+    @cached_property
+    def asked(self) -> list[tuple[str]]:
+        """The attributes that are asked for elements."""
+        return list(dict.fromkeys((name,) for name, _ in self.elements))
 
     @cached_property
     def names(self) -> list[str]:
@@ -226,10 +253,10 @@ class Snapshot:
     """What the index held at one moment; it never changes."""
 
     together: Parts
-    names: Mapping[str, int]
-    """Numbers of attributes, which may have come to be known later."""
+    names: Mapping[Name, int]
+    """Numbers of what is named, which may have come to be known later."""
     attributes: int
-    """How many attributes had a number."""
+    """How many names had a number."""
     entries: int
     """How many entries the newest delta had, how many rows, and how many entries that are none."""
     rows: int
@@ -248,7 +275,7 @@ class Snapshot:
         found = [entry for delta in full for entry in delta.living(len(delta), self.sequence)]
         return (*found, *newest.living(self.entries, self.sequence))
 
-    def others_matching(self, attributes: Mapping[str, Value]) -> list[int]:
+    def others_matching(self, attributes: Mapping[str, AttributeValue]) -> list[int]:
         """Return the numbers of those that an event satisfies, of the entries in deltas that are no rows."""
         *full, newest = self.together.deltas
         counts = [(delta.others, len(delta.others)) for delta in full] + [(newest.others, self.others)]
@@ -282,7 +309,7 @@ class CompiledIndex:
         self._run = run
         self._working = False
         self._delta_limit = delta
-        self._names: dict[str, int] = {}
+        self._names: dict[Name, int] = {}
         entries = tuple(entries)
         parts = tuple(map(Part.of, (*segments, build_segment(entries)) if entries else segments))
         numbers = np.concatenate([np.zeros(0, np.int64), *(part.segment.numbers for part in parts)])
@@ -413,9 +440,11 @@ class CompiledIndex:
         kept_deltas = tuple(delta for delta in together.deltas if delta not in deltas)
         if len(made.segment):
             kept += (made.number_attributes(self._names),)
-        in_use = {name for part in kept for name in part.names}.union(*(delta.names() for delta in kept_deltas))
+        in_use = set[Name]().union(*(delta.names() for delta in kept_deltas))
+        for part in kept:
+            in_use.update(part.names, part.asked, part.elements)
         if len(self._names) > 2 * len(in_use) + SPARE_NAMES:
-            before, self._names = self._names, {name: at for at, name in enumerate(sorted(in_use))}
+            before, self._names = self._names, {name: at for at, name in enumerate(sorted(in_use, key=repr))}
             mapping = np.array([self._names.get(name, 0) for name in before], np.int32)
             kept = tuple(part.number_attributes(self._names) for part in kept)
             kept_deltas = tuple(delta.renumber(mapping) for delta in kept_deltas)

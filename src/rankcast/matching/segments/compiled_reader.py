@@ -19,13 +19,14 @@ from rankcast.arrays import Array, starts_of
 from rankcast.compiling import loaded
 from rankcast.matching.encoding.batches import EncodedEvents, Encoder
 from rankcast.matching.encoding.cuts import split_number
+from rankcast.matching.encoding.elements import key_of, kind_of
 from rankcast.matching.entries import checked
 from rankcast.matching.segments.building import build_segment
-from rankcast.matching.segments.compiled_index import Needs, Part, Parts, Snapshot
-from rankcast.matching.segments.delta import BOOL, TIME
+from rankcast.matching.segments.compiled_index import Name, Needs, Part, Parts, Snapshot
+from rankcast.matching.segments.delta import BOOL, LIST, TIME
 from rankcast.matching.segments.search import match_parts, scratch, search
 from rankcast.model.times import microseconds
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue, elements_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,16 +62,17 @@ class Layout(NamedTuple):
     """Where events of the same names and types have what an index asks for.
 
     `asked` are the attributes of numbers, then of texts; `others` are the values of other types, each by its name, its
-    attribute and its place.
+    attribute and its place; `listed` are the names and places of values that are asked for elements.
     """
 
     numbers: Callable[[tuple[Any, ...]], Numbers]
     words: Callable[[tuple[Any, ...]], Texts]
     asked: Array
     others: tuple[tuple[str, int, int], ...]
+    listed: tuple[tuple[str, int], ...]
 
     @staticmethod
-    def of(shape: Shape, number_of: Mapping[str, int]) -> Layout:
+    def of(shape: Shape, number_of: Mapping[Name, int]) -> Layout:
         """Return the layout of events of a shape."""
         numbers, words = list[tuple[int, int]](), list[tuple[int, int]]()
         others = []
@@ -80,7 +82,8 @@ class Layout(NamedTuple):
             elif name in number_of:
                 others.append((name, number_of[name], place))
         asked = np.array([number for number, _ in (*numbers, *words)], np.int64)
-        return Layout(_picking(numbers), _picking(words), asked, tuple(others))
+        listed = tuple((name, place) for place, name in enumerate(shape[0]) if (name,) in number_of)
+        return Layout(_picking(numbers), _picking(words), asked, tuple(others), listed)
 
 
 class CompiledReader:
@@ -90,7 +93,7 @@ class CompiledReader:
         self._match_parts = loaded(match_parts)
         self._known: dict[tuple[int, ...], Array] = {}
         self._layouts: dict[Shape, Layout] = {}
-        self._names: Mapping[str, int] = {}
+        self._names: Mapping[Name, int] = {}
         self._attributes = 0
         self._together: Parts | None = None
         self._room = Needs(rows=-1)
@@ -100,7 +103,7 @@ class CompiledReader:
         self._asked_last: Snapshot | None = None
         self._any = np.zeros(0, np.int64)
 
-    def match_one(self, attributes: Mapping[str, Value], snapshot: Snapshot) -> Array:
+    def match_one(self, attributes: Mapping[str, AttributeValue], snapshot: Snapshot) -> Array:
         """Return the numbers of the subscriptions that one event satisfies, in no particular order."""
         if snapshot is self._asked_last:
             return self._any.copy()
@@ -114,7 +117,8 @@ class CompiledReader:
         if layout.others:
             numbers, words, asked, extra = self._with_others(layout, values, numbers, words)
         data = _bytes(words, attributes) if words else NO_DATA
-        count = self._search(snapshot, asked, numbers, data, extra)
+        elements = _numbers_of(layout.listed, values, snapshot.names) if layout.listed else NO_NUMBERS
+        count = self._search(snapshot, asked, numbers, data, extra, elements)
         found: Array = self._found[:count].copy()
         if snapshot.together.have_residues or snapshot.has_others:
             return self._with_rest(found, attributes, snapshot)
@@ -125,7 +129,7 @@ class CompiledReader:
 
         They are remembered: every event has them.
         """
-        count = self._search(snapshot, NO_NUMBERS, (), NO_DATA, NO_EXTRA)
+        count = self._search(snapshot, NO_NUMBERS, (), NO_DATA, NO_EXTRA, NO_NUMBERS)
         self._asked_last, self._any = snapshot, self._found[:count].copy()
         return self._any.copy()
 
@@ -141,9 +145,9 @@ class CompiledReader:
         return found
 
     def _with_others(
-        self, layout: Layout, values: tuple[Value, ...], numbers: Numbers, words: Texts
+        self, layout: Layout, values: tuple[AttributeValue, ...], numbers: Numbers, words: Texts
     ) -> tuple[Numbers, Texts, Array, Array]:
-        """Add values of other types, which tell their kind one by one; bools and times are extra."""
+        """Add values of other types, which tell their kind one by one; bools, times and lists are extra."""
         at = layout.asked.tolist()
         numbered = dict(zip(at, numbers, strict=False))
         worded = dict(zip(at[len(numbers) :], words, strict=True))
@@ -152,18 +156,21 @@ class CompiledReader:
         table = np.array(list(extra.values()), np.int64) if extra else NO_EXTRA
         return (*numbered.values(),), (*worded.values(),), self._array((*numbered, *worded, *extra)), table
 
-    def _search(self, snapshot: Snapshot, asked: Array, numbers: Numbers, data: Array, extra: Array) -> int:
+    def _search(
+        self, snapshot: Snapshot, asked: Array, numbers: Numbers, data: Array, extra: Array, elements: Array
+    ) -> int:
         """Return how many are found for the attributes `asked`: those with numbers, with texts, and the extra ones."""
         try:
             keys = np.array(numbers, np.float64) if numbers else NO_KEYS
         except OverflowError:
             count = -1
         else:
-            count = self._call(snapshot, asked, keys, NO_RESTS, data, extra)
+            count = self._call(snapshot, asked, keys, NO_RESTS, data, extra, elements)
         if count < 0:
             at = asked.tolist()
             numbered, keys, rests = _exact(zip(at, numbers, strict=False), snapshot)
-            count = self._call(snapshot, self._array((*numbered, *at[len(numbers) :])), keys, rests, data, extra)
+            asked = self._array((*numbered, *at[len(numbers) :]))
+            count = self._call(snapshot, asked, keys, rests, data, extra, elements)
         return count
 
     def _array(self, attributes: tuple[int, ...]) -> Array:
@@ -175,7 +182,16 @@ class CompiledReader:
             found = self._known[attributes] = np.array(attributes, np.int64)
         return found
 
-    def _call(self, snapshot: Snapshot, attributes: Array, keys: Array, rests: Array, data: Array, extra: Array) -> int:
+    def _call(
+        self,
+        snapshot: Snapshot,
+        attributes: Array,
+        keys: Array,
+        rests: Array,
+        data: Array,
+        extra: Array,
+        elements: Array,
+    ) -> int:
         together = snapshot.together
         return self._match_parts(
             together.tables,
@@ -187,12 +203,13 @@ class CompiledReader:
             rests,
             data,
             extra,
+            elements,
             snapshot.sequence,
             self._work,
             self._open_offsets,
         )
 
-    def _with_rest(self, found: Array, attributes: Mapping[str, Value], snapshot: Snapshot) -> Array:
+    def _with_rest(self, found: Array, attributes: Mapping[str, AttributeValue], snapshot: Snapshot) -> Array:
         """Add what kernels cannot decide: rows with residues that hold, and entries of deltas that are no rows."""
         more = snapshot.others_matching(attributes)
         if snapshot.together.have_residues:
@@ -234,9 +251,9 @@ class CompiledReader:
 
 
 def _sort_by_kind(
-    others: list[tuple[str, int, Value]], numbers: dict[int, int | float], words: dict[int, str]
+    others: list[tuple[str, int, AttributeValue]], numbers: dict[int, int | float], words: dict[int, str]
 ) -> dict[int, tuple[int, int]]:
-    """Add values whose types are not just int, float or str to the others of their kind; return bools and times."""
+    """Add values whose types are not just int, float or str to the others of their kind; return the extra ones."""
     extra: dict[int, tuple[int, int]] = {}
     for name, at, raw in others:
         value = checked(raw, name)
@@ -246,12 +263,26 @@ def _sort_by_kind(
             numbers[at] = value
         elif isinstance(value, str):
             words[at] = value
+        elif isinstance(value, tuple):
+            extra[at] = (LIST, kind_of(value))
         elif value is not None:
             extra[at] = (TIME, microseconds(value))
     return extra
 
 
-def _bytes(texts: Texts, attributes: Mapping[str, Value]) -> Array:
+def _numbers_of(listed: tuple[tuple[str, int], ...], values: tuple[Any, ...], names: Mapping[Name, int]) -> Array:
+    """Return the numbers of the elements of an event that somebody asks for; a scalar is a list of one."""
+    found: list[int] = []
+    for name, place in listed:
+        value = checked(values[place], name)
+        for element in () if value is None else elements_of(value):
+            number = names.get((name, element if type(element) is str else key_of(element)))
+            if number is not None:
+                found.append(number)
+    return np.array(found, np.int64)
+
+
+def _bytes(texts: Texts, attributes: Mapping[str, AttributeValue]) -> Array:
     """Return the UTF-8 of texts of an event, each followed by END_OF_TEXT."""
     # As a bytearray, because numba would compile another kernel for an array that cannot be written.
     if "".join(texts).isascii():
@@ -277,14 +308,14 @@ def _exact(numbers: Iterable[tuple[int, int | float]], snapshot: Snapshot) -> tu
 
 def _name(snapshot: Snapshot, number: int) -> str:
     """Return the attribute with a number."""
-    return next(name for name, at in list(snapshot.names.items()) if at == number)
+    return next(str(name) for name, at in list(snapshot.names.items()) if at == number)
 
 
-def _value(attributes: Mapping[str, Value], names: Sequence[str], at: int) -> Value | None:
+def _value(attributes: Mapping[str, AttributeValue], names: Sequence[str], at: int) -> AttributeValue | None:
     return attributes.get(names[at])
 
 
-def _verify(part: Part, rows: Array, text_of: Callable[[int], Value | None], seen: set[int]) -> Iterator[int]:
+def _verify(part: Part, rows: Array, text_of: Callable[[int], AttributeValue | None], seen: set[int]) -> Iterator[int]:
     """Yield the subscriptions of rows whose residues hold, and note them as seen; those seen before are left out.
 
     `text_of` returns what the event has for an attribute of the segment.

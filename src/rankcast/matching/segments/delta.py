@@ -22,6 +22,7 @@ from rankcast.matching.encoding.cuts import at_most, split_integer, split_number
 from rankcast.matching.entries import ALIVE, Entry, Few
 from rankcast.model.times import microseconds
 from rankcast.model.valuesets.intervals import Cut
+from rankcast.model.valuesets.lists import ListSet
 from rankcast.model.valuesets.patterns import PatternKind
 from rankcast.model.valuesets.sets import ValueSet
 
@@ -46,14 +47,14 @@ two of them; a negative key is no end."""
 
 AT = readers(DELTA_KINDS)
 
-ACCEPTS_MISSING, ACCEPTS_FALSE = 1, 2
-"""Flags of a predicate; that for true is twice that for false."""
+ACCEPTS_MISSING, ACCEPTS_FALSE, ACCEPTS_EMPTY_LIST = 1, 2, 8
+"""Flags of a predicate; that for true is twice that for false, and those for lists of each family follow."""
 
 OF_NUMBERS, OF_TIMES, OF_TEXTS, HAS_SUFFIX, HAS_NO_SUFFIX, CONTAINS, CONTAINS_NOT = range(7)
 """Families of pieces: intervals, and patterns with their literal as low key, the unwanted ones even."""
 
-BOOL, TIME = 0, 1
-"""Kinds of what an event has beside numbers and texts."""
+BOOL, TIME, LIST = 0, 1, 2
+"""Kinds of what an event has beside numbers and texts; of a list, what kind it is (`elements`)."""
 
 
 @inlined
@@ -188,6 +189,8 @@ def scan_delta(
                 holds = _accepts_number(
                     first, last, OF_TIMES, key, rest, family, low_key, low_rest, high_key, high_rest
                 )
+            elif extra[place - first_extra, 0] == LIST:
+                holds = (flags[k] & (ACCEPTS_EMPTY_LIST << extra[place - first_extra, 1])) > 0
             else:
                 holds = (flags[k] & (ACCEPTS_FALSE << extra[place - first_extra, 1])) > 0
             if not holds:
@@ -201,7 +204,7 @@ def scan_delta(
 
 
 OTHERS = 64
-"""Entries that are evaluated in Python: some 20 microseconds per event, few enough that a reader hardly notices."""
+"""Entries that are evaluated in Python for every event: some 20 microseconds, so few that readers hardly notice."""
 
 PIECES_PER_ENTRY, BYTES_PER_ENTRY = 8, 128
 """Room for predicates and their pieces, and for texts; a delta with larger entries is full earlier."""
@@ -239,11 +242,19 @@ class _Written:
                     ACCEPTS_MISSING * values.missing
                     | (ACCEPTS_FALSE if False in values.bools else 0)
                     | (2 * ACCEPTS_FALSE if True in values.bools else 0)
+                    | self._accepted_lists(values.lists)
                 )
             columns["owner"].append(self._place)
             columns["row_start"].append(used["attribute"] + len(columns["attribute"]))
         pieces: Iterable[Sequence[Any]] = zip(*self._pieces, strict=True) if self._pieces else ((),) * len(PIECE)
         return {**columns, "text_data": self._data, **dict(zip(PIECE, pieces, strict=True))}
+
+    @staticmethod
+    def _accepted_lists(lists: ListSet) -> int:
+        if lists.has_conditions:
+            raise _NoRowError
+        held = (lists.empty, *(asked is not None for asked in lists.families))
+        return sum(ACCEPTS_EMPTY_LIST << kind for kind, is_held in enumerate(held) if is_held)
 
     def _add_pieces(self, values: ValueSet) -> None:
         for low, high in values.numbers.pieces():
@@ -252,7 +263,7 @@ class _Written:
             self._pieces.append((OF_TIMES, *_split_time(low), *_split_time(high)))
         for low, high in values.strings.ranges.pieces():
             self._pieces.append((OF_TEXTS, self._cut(low), 0, self._cut(high), 0))
-        if values.has_patterns:
+        if values.strings.has_patterns:
             for patterns, which in ((values.strings.required, 0), (values.strings.forbidden, 1)):
                 for pattern in patterns:
                     if pattern.kind not in _PATTERNS:
@@ -306,7 +317,7 @@ class Delta:
         return (
             len(self.entries) >= self.capacity
             or self.row_count >= self.capacity
-            or len(self.others) >= min(OTHERS, self.capacity)
+            or self.others.evaluated >= min(OTHERS, self.capacity)
             or self._is_crowded
         )
 
@@ -320,7 +331,7 @@ class Delta:
             for conjunction in self.entries[place].conjunctions:
                 yield from conjunction.attributes
 
-    def add(self, entry: Entry, attributes: dict[str, int]) -> None:
+    def add(self, entry: Entry, attributes: dict[Any, int]) -> None:
         """Append a subscription; `attributes` numbers the attributes of the index, new ones are added to it."""
         place = len(self.entries)
         try:

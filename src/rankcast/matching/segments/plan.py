@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.arrays import Array, group
+from rankcast.matching.encoding.dimensions import Dimensions
 from rankcast.matching.segments.rows import DIMENSION, HIGH, LOW, SegmentRows
 
 ENTRY_COST, SURVIVOR_COST, WIDE_COST = 1.5, 25.0, 0.0075
@@ -24,6 +25,9 @@ CHUNK_ROWS = 2048
 
 CARRIED = 32
 """Attributes that an event is assumed to carry, when there are more."""
+
+ELEMENTS_CARRIED = 8
+"""Elements that a list of an event is assumed to have, each of them as often as conditions name it."""
 
 SCANNED_ROWS = 256
 """Segments up to this size have no kernel: checking every row takes a microsecond or two, and building takes none."""
@@ -46,14 +50,14 @@ class SegmentPlan:
     seconds: Array
 
 
-def plan(rows: SegmentRows, dimension_count: int) -> SegmentPlan:
+def plan(rows: SegmentRows, dimensions: Dimensions) -> SegmentPlan:
     """Return which kernel each row goes to."""
     sizes = np.diff(rows.start)
     if len(rows) <= SCANNED_ROWS:
         nothing = np.zeros(0, np.int64)
         return SegmentPlan(nothing, nothing, np.arange(len(rows)), nothing, nothing)
     scanned = np.flatnonzero(sizes == 0)
-    share = survival(rows, dimension_count)
+    share = survival(rows, dimensions)
     row = rows.row_of_predicate
     order = np.lexsort((share, row))
     some = np.flatnonzero(sizes > 0)
@@ -70,12 +74,15 @@ def _wide_cost(rows: SegmentRows) -> float:
     return WIDE_COST * float(np.sum(-np.expm1(-CHUNK_ROWS * uses / len(rows))))
 
 
-def survival(rows: SegmentRows, dimension_count: int) -> Array:
+def survival(rows: SegmentRows, known: Dimensions) -> Array:
     """Return the estimated share of events that satisfy each predicate."""
     dimensions = rows.predicates[:, DIMENSION]
-    starts, order = group(dimensions, dimension_count)
-    share = np.empty(len(dimensions))
-    used = np.flatnonzero(np.diff(starts))
+    starts, order = group(dimensions, len(known))
+    share = _elements_satisfied(np.diff(starts), known)[dimensions]
+    share[rows.predicates[:, LOW] == 0] = NEVER
+    is_plain = np.ones(len(known), bool)
+    is_plain[known.postings.dimensions] = False
+    used = np.flatnonzero(is_plain & (np.diff(starts) > 0))
     carried = min(1.0, CARRIED / max(len(used), 1))
     for dimension in used:
         own = order[starts[dimension] : starts[dimension + 1]]
@@ -88,6 +95,19 @@ def survival(rows: SegmentRows, dimension_count: int) -> Array:
         share[own] *= carried
         share[own[low == 0]] = NEVER
     return share
+
+
+def _elements_satisfied(uses: Array, known: Dimensions) -> Array:
+    """Return the estimated share of events that satisfy each condition on elements, given how often each is used."""
+    share, postings = np.zeros(len(known)), known.postings
+    if not postings.keys:
+        return share
+    attribute = np.array([attribute for attribute, _ in postings.keys], np.int64)
+    element = np.repeat(np.arange(len(attribute)), np.diff(postings.start))
+    wanted = np.bincount(element, uses[postings.dimensions], len(attribute))
+    of_attribute = np.maximum(np.bincount(attribute, wanted), 1)
+    np.add.at(share, postings.dimensions, (ELEMENTS_CARRIED * wanted / of_attribute[attribute])[element])
+    return np.minimum(share, 1)
 
 
 def _within(mass: Array, low: Array, high: Array) -> Array:

@@ -30,7 +30,7 @@ from rankcast.matching.segments.bitmap_index import (
     restore_rows,
 )
 from rankcast.matching.segments.cell_index import gather, row_holds
-from rankcast.matching.segments.delta import BOOL, scan_delta
+from rankcast.matching.segments.delta import BOOL, TIME, scan_delta
 from rankcast.matching.segments.tables import AT, DEAD, ENDS_PER_CHECK, FIRST_SCANNED, HAS_SEVERAL
 
 WORK_KINDS: Kinds = {
@@ -135,9 +135,9 @@ def _emit_words(
 
 @inlined
 def _point_at_missing(table: Array, work: Array) -> None:
-    """Point every dimension of a segment at the bitset of events that lack it."""
+    """Point every dimension of a segment at the bitset of events that lack it, if there are any bitsets."""
     layout, large = AT.wide_layout(table), WORK.large(work)
-    for dimension in range(len(layout)):
+    for dimension in range(len(layout) if len(AT.wide_chunks(table)) > 1 else 0):
         large[STATE + dimension] = layout[dimension, BITS_START]
 
 
@@ -169,7 +169,7 @@ def _search_segment(
     gap_start, gaps = AT.rows_gap_start(table), AT.rows_gaps(table)
     if len(AT.selective_entries(table)):
         held = 0
-        for k in range(gather(table, dimensions, ranks, values, listed)):
+        for k in range(gather(table, dimensions, ranks, values, located, listed)):
             row = listed[k]
             if row_holds(row, values, row_start, predicates, gap_start, gaps):
                 listed[held] = row
@@ -286,7 +286,7 @@ def _rank_texts(
 
 @inlined
 def _rank_extra(table: Array, attributes: Array, extra: Array, dimensions: Array, ranks: Array, count: int) -> int:
-    """Append the ranks of an event's bools and times in one segment; return how many ranks there are now."""
+    """Append the ranks of an event's bools, times and lists in one segment; return how many ranks there are now."""
     dimension_of, number_start = AT.dimension_of(table), AT.dimensions_number_start(table)
     string_start = AT.dimensions_string_start(table)
     time_start, times = AT.dimensions_time_start(table), AT.dimensions_times(table)
@@ -298,6 +298,8 @@ def _rank_extra(table: Array, attributes: Array, extra: Array, dimensions: Array
         dimensions[count] = at
         if extra[i, 0] == BOOL:
             ranks[count] = first_bool + extra[i, 1]
+        elif extra[i, 0] != TIME:
+            ranks[count] = first_bool + 3 + time_start[at + 1] - time_start[at] + extra[i, 1]
         else:
             low, high = time_start[at], time_start[at + 1]
             while low < high:
@@ -308,6 +310,25 @@ def _rank_extra(table: Array, attributes: Array, extra: Array, dimensions: Array
                     high = middle
             ranks[count] = first_bool + 2 + low - time_start[at]
         count += 1
+    return count
+
+
+@inlined
+def _rank_elements(table: Array, elements: Array, values: Array, dimensions: Array, ranks: Array, count: int) -> int:
+    """Append the conditions that an event's elements satisfy in one segment; return how many ranks there are now.
+
+    `values` is zero; what was found is marked there, so that each is listed once.
+    """
+    start, conditions = AT.element_start(table), AT.element_dimensions(table)
+    for i in range(len(elements)):
+        if elements[i] + 1 < len(start):
+            for k in range(start[elements[i]], start[elements[i] + 1]):
+                dimension = conditions[k]
+                if values[dimension] == 0:
+                    values[dimension] = 1
+                    dimensions[count] = dimension
+                    ranks[count] = 1
+                    count += 1
     return count
 
 
@@ -322,6 +343,7 @@ def match_parts(
     rests: Array,
     data: Array,
     extra: Array,
+    elements: Array,
     sequence: int,
     work: Array,
     open_offsets: Array,
@@ -332,7 +354,9 @@ def match_parts(
 
     `attributes` has those of the event by their numbers in the index: first those with numbers, which are (keys,
     rests), see `cuts`; then those with texts, which are in `data`, each followed by `END_OF_TEXT`; then those with
-    bools and times, which are `extra`. Without `rests` all are 0, and -1 is returned when a key may be no such number.
+    bools, times and lists, which are `extra`. `elements` has what the event's lists hold, by numbers in the index, and
+    its scalars where somebody asks them as lists. Without `rests` all are 0, and -1 is returned when a key may be no
+    such number.
     Results are in `found` of the work table, where there must be room for every row; rows with residues of segment p
     are open_offsets[p]..open_offsets[p+1] of `opened`.
     """
@@ -388,6 +412,8 @@ def match_parts(
             )
         if len(extra):
             count = _rank_extra(table, attributes[len(keys) + text_count :], extra, dimensions, ranks, count)
+        if len(elements):
+            count = _rank_elements(table, elements, small[:width], dimensions, ranks, count)
         _point_at_missing(table, work)
         _search_segment(table, dimensions[:count], ranks[:count], sequence, work, found, opened)
         open_offsets[part + 1] = large[OPEN]

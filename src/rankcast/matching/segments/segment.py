@@ -106,7 +106,7 @@ class Segment:
 def make_segment(dimensions: Dimensions, rows: SegmentRows, residues: Residues, numbers: Array) -> Segment:
     """Return the segment of some rows: decide on each row's kernel, order the rows, and build both kernels' arrays."""
     counts = dimensions.rank_counts
-    chosen = plan(rows, len(counts))
+    chosen = plan(rows, dimensions)
     wide_order = chosen.wide[attribute_order(rows.take(chosen.wide))]
     order = np.concatenate((wide_order, chosen.selective, chosen.scanned))
     ordered = rows.take(order)
@@ -178,6 +178,10 @@ def _texts(segment: Segment) -> Iterator[tuple[str, Array]]:
     attributes, patterns = segment.dimensions.attributes, segment.residues.patterns
     check_texts(f"{NAME}: array dimensions.attributes", attributes.start, attributes.data)
     check_texts(f"{NAME}: array residues.patterns", patterns.start, patterns.data)
+    try:
+        _ = segment.dimensions.postings
+    except InvalidValueError as error:
+        raise InvalidValueError(f"{NAME}: array dimensions.substrings: {error}") from None
     yield "residues.patterns: no pattern", np.array([not _is_pattern(text) for text in patterns.texts()], bool)
 
 

@@ -81,10 +81,13 @@ DERIVED: Kinds = {
     "automaton_fail": (np.int32, 0),
     "automaton_ends": (np.int32, 0),
     "automaton_next_end": (np.int32, 0),
+    "element_start": (np.int64, 0),
+    "element_dimensions": (np.int32, 0),
 }
 """What is derived from a segment to search it. By row, the number of its subscription, and whether it has residues (or
 nothing, when no row has); what changes or is told of the whole (`FACTS`); by attribute of the index, the segment's
-dimension; and what ranks texts (`Texts`)."""
+dimension; what ranks texts (`Texts`); and by element of the index, the dimensions of the conditions that it satisfies.
+"""
 
 # Positions in `facts`: the first row that is checked one by one, whether some subscription has several rows, how many
 # subscriptions have died (changed in place; `died` says when each did), and how many end points could be visited in the

@@ -4,7 +4,8 @@ The *axes* of an event space are attributes of any kind as coordinates, so that 
 Every event has a point, and a filter's boxes contain the points of all events that it accepts: nothing that somebody
 wants is lost, though more than that may be let through. Numbers and times are their own coordinates, within a range:
 what is beyond an end counts as the end. Words get a cell of width 1 each, and one cell is for all other values. Where
-an attribute is missing, or not of the kind that its axis is for, it counts as the upper end, which adds no volume.
+an attribute is missing, a list, or not of the kind that its axis is for, it counts as the upper end, which adds no
+volume: what is asked of the elements of lists is no coordinate.
 
 What filters say of attributes that are not among the axes is left out: their boxes span the whole of it. Subscribers
 whose filters accept no event at all want nothing and are left out themselves. All of that is told in `notes`.
@@ -25,7 +26,7 @@ from rankcast.model.errors import InvalidValueError, PlacementError, shown
 from rankcast.model.events import Event
 from rankcast.model.filters import Conjunction
 from rankcast.model.subscriptions import Subscriber
-from rankcast.model.values import Value
+from rankcast.model.values import AttributeValue
 from rankcast.model.valuesets.intervals import END, START, IntervalSet
 from rankcast.model.valuesets.sets import ValueSet
 from rankcast.placement.problem.boxes import Density
@@ -52,7 +53,7 @@ class Axis(Protocol):
     def high(self) -> float:
         """The highest coordinate."""
 
-    def coordinate(self, value: Value | None) -> float:
+    def coordinate(self, value: AttributeValue | None) -> float:
         """Return where an event with this value lies; None stands for missing."""
 
     def ranges(self, values: ValueSet) -> list[Range]:
@@ -70,7 +71,7 @@ class Numbers:
     high: float
     are_times: bool = False
 
-    def coordinate(self, value: Value | None) -> float:
+    def coordinate(self, value: AttributeValue | None) -> float:
         """Return a number itself, within the range."""
         if isinstance(value, datetime):
             return self._within(value.timestamp()) if self.are_times else self.high
@@ -100,7 +101,7 @@ class Numbers:
 
     def _has_others(self, values: ValueSet) -> bool:
         other = values.numbers if self.are_times else values.times
-        return bool(values.missing or values.strings or values.bools or other)
+        return bool(values.missing or values.strings or values.bools or other or values.lists)
 
     def _within(self, number: float) -> float:
         return min(max(number, self.low), self.high)
@@ -122,7 +123,7 @@ class Words:
         """The end of the cell for all others."""
         return len(self.words) + 1.0
 
-    def coordinate(self, value: Value | None) -> float:
+    def coordinate(self, value: AttributeValue | None) -> float:
         """Return the middle of the value's cell."""
         named = named_value(value)
         return (self.words.index(named) if named in self.words else len(self.words)) + 0.5
@@ -140,13 +141,13 @@ class Words:
 
     def is_strange(self, values: ValueSet) -> bool:
         """Whether numbers, times or a missing attribute are asked for beside some texts but not all."""
-        return bool(values.missing or values.numbers or values.times) and not values.strings.is_full
+        return bool(values.missing or values.numbers or values.times or values.lists) and not values.strings.is_full
 
     def _holds(self, word: str, values: ValueSet) -> bool:
         return word in values.strings or any(named_value(value) == word for value in values.bools)
 
     def _has_others(self, values: ValueSet) -> bool:
-        if values.missing or values.numbers or values.times:
+        if values.missing or values.numbers or values.times or values.lists:
             return True
         points = values.strings.ranges.points()
         if points is None:
@@ -154,7 +155,7 @@ class Words:
         return any(word not in self.words for word in (*points, *map(named_value, values.bools)))
 
 
-def named_value(value: Value | None) -> str | None:
+def named_value(value: AttributeValue | None) -> str | None:
     """Return a text or the name of a bool; None for anything else.
 
     A text that is the name of a bool shares its cell, which only lets more through.

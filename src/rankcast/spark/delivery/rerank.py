@@ -179,18 +179,18 @@ RERANKING: Final = _Reranking()
 """It has no state of its own."""
 
 
-def _codes(events: EventTable) -> list[dict[int, int]]:
-    """Return what is compared of each event: the codes of values by those of attributes."""
+def _codes(events: EventTable) -> list[set[tuple[int, int]]]:
+    """Return what is compared of each event: codes of attributes, and of their values."""
     bounds = pairwise(events.attributes.starts.tolist())
     return [_pairs(events.attributes.values[low:high], events.values.values[low:high]) for low, high in bounds]
 
 
-def _pairs(attributes: Array, values: Array) -> dict[int, int]:
-    return dict(zip(attributes.tolist(), values.tolist(), strict=True))
+def _pairs(attributes: Array, values: Array) -> set[tuple[int, int]]:
+    return set(zip(attributes.tolist(), values.tolist(), strict=True))
 
 
-def _columns(codes: list[dict[int, int]]) -> tuple[Ragged, Ragged]:
+def _columns(codes: list[set[tuple[int, int]]]) -> tuple[Ragged, Ragged]:
     """Return the codes as an event table has them: those of attributes ascending, and those of values."""
     starts = np.cumsum([0, *map(len, codes)], dtype=np.int64)
-    pairs = np.array([pair for own in codes for pair in sorted(own.items())], np.int64).reshape(-1, 2)
+    pairs = np.array([pair for own in codes for pair in sorted(own)], np.int64).reshape(-1, 2)
     return Ragged(starts, pairs[:, 0].copy()), Ragged(starts, pairs[:, 1].copy())

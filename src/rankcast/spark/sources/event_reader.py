@@ -11,7 +11,7 @@ attributes some 300 bytes, 12 microseconds to write and 40 to read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, starts_of
 from rankcast.delivery.engine.contents import Contents, WantedContent, attribute_code
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
 from rankcast.language.lossless import from_plain, json_bytes, to_plain
@@ -45,6 +45,7 @@ from rankcast.spark.sources.event_values import (
     as_times,
     column_at,
     conformed_column,
+    element_codes,
     is_equal,
     is_missing,
     is_number,
@@ -52,7 +53,7 @@ from rankcast.spark.sources.event_values import (
     value_codes,
     vector_elements,
 )
-from rankcast.storage.events.arrow import RowProblems, cell_values, plain_column, python_values
+from rankcast.storage.events.arrow import RowProblems, cell_values, is_list, plain_column, python_values
 from rankcast.storage.events.rows import NAMELESS, event_of_object
 
 _TEXT_PLACES = ("type", "subject", "datacontenttype", "dataschema")
@@ -147,6 +148,8 @@ class ColumnEvents:
         names = [
             name for name in self.columns if name in wanted.names or (wanted.payload and name not in ENVELOPE_TYPES)
         ]
+        if any(is_list(self.columns[name].type) for name in names):
+            return self._contents_with_lists(names)
         names.sort(key=attribute_code)
         codes = np.zeros((len(self), len(names)), np.int64)
         for at, name in enumerate(names):
@@ -155,6 +158,15 @@ class ColumnEvents:
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(present.sum(axis=1))))
         attributes = np.broadcast_to(np.array([attribute_code(name) for name in names], np.int64), codes.shape)
         return Ragged(starts, attributes[present]), Ragged(starts, codes[present])
+
+    def _contents_with_lists(self, names: Sequence[str]) -> tuple[Ragged, Ragged]:
+        parts = []
+        for name in names:
+            rows, codes = element_codes(self.columns[name])
+            parts.append(np.stack((rows, np.full(len(rows), attribute_code(name)), codes), axis=1))
+        found = np.unique(np.concatenate(parts), axis=0)
+        starts = starts_of(np.bincount(found[:, 0], minlength=len(self)))
+        return Ragged(starts, found[:, 1].copy()), Ragged(starts, found[:, 2].copy())
 
 
 class OpenEvents:
@@ -223,7 +235,7 @@ whom they are for where that may be said."""
 
 
 class Leaf(NamedTuple):
-    """An attribute: its name for filters, the column and fields that it is found at, and whether it is a vector."""
+    """An attribute: its name for filters, the column and fields that it is found at, and whether it may be a vector."""
 
     name: str
     path: tuple[str, ...]
@@ -281,13 +293,11 @@ class EventReader:
         columns = self._envelope(batch, problems)
         vectors, plain = {}, {}
         for leaf in self.leaves:
-            column = column_at(batch, leaf.path)
+            plain[leaf.name] = plain_column(leaf.name, column_at(batch, leaf.path), problems)
             if leaf.is_vector:
-                vectors[leaf.name] = column
-            else:
-                plain[leaf.name] = plain_column(leaf.name, column, problems)
+                vectors[leaf.name] = plain[leaf.name]
         if columns["id"].null_count:
-            columns["id"] = _with_content_ids(columns, plain | vectors)
+            columns["id"] = _with_content_ids(columns, plain)
         columns["time"] = self._stamped(columns["time"], batch, problems)
         for name, column in plain.items():
             columns[name] = conformed_column(name, column, self.schema, problems)
@@ -380,11 +390,7 @@ class EventReader:
         times = {name: as_microseconds(envelope[name]).tolist() for name in ("time", "expirytime") if name in envelope}
         texts = {name: column.to_pylist() for name, column in envelope.items() if name not in times}
         texts.pop("specversion")
-        others = {
-            leaf: cell_values(leaf.name, column_at(batch, leaf.path), problems)
-            for leaf in self.leaves
-            if not leaf.is_vector
-        } | {leaf: column_at(batch, leaf.path).to_pylist() for leaf in self.leaves if leaf.is_vector}
+        others = {leaf: cell_values(leaf.name, column_at(batch, leaf.path), problems) for leaf in self.leaves}
         for row, text in enumerate(batch.column(self.payload).cast(pa.large_binary()).to_pylist()):
             if row in problems.reasons:
                 continue
@@ -470,7 +476,7 @@ def column_contents(columns: Mapping[str, Any], vectors: Mapping[str, Any]) -> l
     for name, column in columns.items():
         if name not in _BESIDE:
             (envelope if name in ENVELOPE_TYPES else payload)[name] = python_values(column)
-    payload |= {name: column.to_pylist() for name, column in vectors.items()}
+    payload |= {name: python_values(column) for name, column in vectors.items()}
     keys = [payload_key(name) for name in payload]
     rows = zip(zip(*payload.values(), strict=True), strict=True) if payload else (((),) for _ in columns["id"])
     found: list[bytes] = []

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rankcast.arrays import Array
-from rankcast.delivery.engine.contents import value_code
+from rankcast.delivery.engine.contents import LIST, value_code
 from rankcast.model.errors import InvalidEventError, InvalidValueError
 from rankcast.model.schema import ENVELOPE_TYPES, Schema
 from rankcast.model.times import EPOCH, NEVER, TICK, microseconds, parse_time
-from rankcast.model.values import Value, ValueType
-from rankcast.storage.events.arrow import RowProblems, arrow_type, floats_of, is_text, python_values
+from rankcast.model.values import AttributeValue, ValueType, checked_attribute
+from rankcast.storage.events.arrow import RowProblems, arrow_type, floats_of, is_list, is_text, python_values
 
 TIME = arrow_type(ValueType.TIME)
 
@@ -115,11 +115,12 @@ def conformed_column(name: str, column: Any, schema: Schema | None, problems: Ro
     if declared is None or is_declared(column, declared):
         return column
     alone = Schema({name: declared})
-    found: list[Value | None] = []
+    found: list[AttributeValue | None] = []
     for row, value in enumerate(python_values(column)):
         try:
-            found.append(None if value is None or value != value else alone.conformed({name: value})[name])
-        except InvalidEventError as error:
+            held = checked_attribute(value, name)
+            found.append(None if held is None else alone.conformed({name: held})[name])
+        except (InvalidEventError, InvalidValueError) as error:
             problems.add(row, str(error))
             found.append(None)
     return pa.array(found, arrow_type(declared))
@@ -136,7 +137,12 @@ _IS_OF: Mapping[ValueType, Callable[[pa.DataType], bool]] = {
 
 def is_declared(column: Any, declared: ValueType) -> bool:
     """Whether all values of a column are of a declared type."""
-    return bool(pa.types.is_null(column.type) or _IS_OF[declared](column.type))
+    if pa.types.is_null(column.type):
+        return True
+    if is_list(column.type) != declared.is_list:
+        return False
+    kind = column.type.value_type if declared.is_list else column.type
+    return bool(pa.types.is_null(kind) or _IS_OF[declared.element](kind))
 
 
 def payload_key(name: str) -> str:
@@ -160,7 +166,7 @@ def is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def as_number(value: Value | None) -> float:
+def as_number(value: AttributeValue | None) -> float:
     """Return a number as a float, NaN for what is none."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else np.nan
 
@@ -184,6 +190,18 @@ def value_codes(column: Any) -> Array:
     present = np.asarray(encoded.indices.is_valid())
     found[present] = codes[np.asarray(encoded.indices.fill_null(0))[present]]
     return found
+
+
+def element_codes(column: Any) -> tuple[Array, Array]:
+    """Return the rows and codes of what a column holds: one of each value, those of each list."""
+    if not is_list(column.type):
+        codes = value_codes(column)
+        return np.flatnonzero(codes), codes[codes != 0]
+    rows = np.flatnonzero(np.asarray(column.is_valid()))
+    owner = np.repeat(rows, np.asarray(pc.list_value_length(column).drop_null()))
+    codes = value_codes(column.flatten())
+    rows = np.concatenate((rows, owner[codes != 0]))
+    return rows, np.concatenate((np.full(len(rows) - np.count_nonzero(codes), LIST), codes[codes != 0]))
 
 
 REASON = "rankcast_reason"

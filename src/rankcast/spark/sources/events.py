@@ -9,10 +9,10 @@ its content, and one without a time has that of its arrival: in a stream its mic
 
 - bool, whole numbers, floats, strings, timestamps, dates are values. Timestamps without a zone are UTC. Decimals become
   whole numbers when they have no fraction digits, else the nearest floats. Null and NaN are missing attributes.
-- Arrays of numbers are vectors for relevance functions.
+- Arrays of these are lists; those of numbers are vectors for relevance functions, too.
 - `payload` names a column with a JSON object, as text or VARIANT, whose keys are payload attributes beside the columns.
 - `document` names a column with whole events as JSON text: CloudEvents, or plain objects with the envelope's names.
-- Columns of any other type (binaries, maps, intervals, arrays of anything else) are no attributes.
+- Columns of any other type (binaries, maps, intervals, arrays of arrays or structs) are no attributes.
 
 Columns whose names begin with `rankcast_` are the pipeline's own: those of `rankcast.spark.sources.event_values`, and
 END.
@@ -229,7 +229,9 @@ def _check_place(place: str, name: str, found: dict[str, T.DataType]) -> None:
 def _is_usable(kind: T.DataType) -> bool:
     if isinstance(kind, T.StructType):
         return any(_is_usable(field.dataType) for field in kind.fields)
-    return isinstance(kind, (*_ATTRIBUTES, T.NullType)) or _is_vector(kind)
+    if isinstance(kind, T.ArrayType):
+        kind = kind.elementType
+    return isinstance(kind, (*_ATTRIBUTES, T.NullType))
 
 
 def _is_vector(kind: T.DataType) -> bool:

@@ -54,7 +54,7 @@ from rankcast.spark.sources.events import END, EventColumns
 from rankcast.storage.events.arrow import arrow_type
 from rankcast.storage.events.csv import events_of_csv
 from rankcast.storage.events.files import EventFormat, event_format
-from rankcast.storage.events.rows import event_of_object, text_id
+from rankcast.storage.events.rows import event_of_object, text_id, whole_value
 from rankcast.storage.text_files import invalid_file, read_lines
 
 GLOB = "*?[{"
@@ -314,9 +314,11 @@ class Layout:
 
     def of_event(self, event: Event) -> Row:
         """Return an event as a row; raise an error that says why it does not fit."""
-        return (
-            {DOCUMENT: typed_document(event)} if self.schema is None else dict(event.conformed(self.schema).attributes)
-        )
+        if self.schema is None:
+            return {DOCUMENT: typed_document(event)}
+        return {
+            name: whole_value(event, name, value) for name, value in event.conformed(self.schema).attributes.items()
+        }
 
 
 def to_batch(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:

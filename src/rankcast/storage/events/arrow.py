@@ -2,8 +2,8 @@
 
 Columns become attributes by their Arrow type: bools, whole numbers, floats, strings (dictionary-encoded too), dates and
 timestamps (without a zone they are UTC; finer digits than microseconds are cut); decimals become whole numbers when
-they have no fraction digits, else the nearest floats; structs become nested attributes; lists of bools, numbers and
-strings are kept in the payload. A column of any other type is reported once and left out. A value that cannot be one of
+they have no fraction digits, else the nearest floats; structs become nested attributes; lists of any of these values
+become lists. A column of any other type is reported once and left out. A value that cannot be one of
 ours (a time after the year 9999, bytes that are not UTF-8) makes its row a problem.
 
 Values are converted and checked by column. Only where something is wrong, or where a type has no direct counterpart,
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from rankcast.arrays import Array
+from rankcast.arrays import Array, starts_of
 from rankcast.lazily import module
 from rankcast.model.errors import Problem, RankcastError, shown
 from rankcast.model.events import Event
@@ -30,9 +30,11 @@ from rankcast.storage.text_files import invalid_file, unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 else:
     pa = module("pyarrow")
+    pc = module("pyarrow.compute")
     pq = module("pyarrow.parquet")
 
 BATCH_ROWS = 4_096
@@ -52,6 +54,8 @@ _ALIASES = {ValueType.INT: "int64", ValueType.FLOAT: "float64"}
 
 def arrow_type(kind: ValueType) -> pa.DataType:
     """Return the type of a column of values."""
+    if kind.is_list:
+        return pa.list_(arrow_type(kind.element))
     return pa.timestamp("us", "UTC") if kind is ValueType.TIME else pa.type_for_alias(_ALIASES.get(kind, kind.value))
 
 
@@ -86,7 +90,26 @@ def plain_column(name: str, column: Any, problems: RowProblems) -> Any:
         return _utf8(name, column, problems)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _times(name, column, problems)
+    if is_list(kind):
+        return _plain_lists(name, column, problems)
     return _from_decimal(name, column, problems) if pa.types.is_decimal(kind) else column
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column of this type has lists."""
+    return _is_any(kind, _LISTS)
+
+
+def _plain_lists(name: str, column: Any, problems: RowProblems) -> Any:
+    lengths = np.asarray(pc.list_value_length(column).fill_null(0)).astype(np.int64)
+    found = RowProblems(int(lengths.sum()))
+    elements = column.flatten()
+    elements = elements.dictionary_decode() if pa.types.is_dictionary(elements.type) else elements
+    plain = plain_column(name, elements, found)
+    owner = np.repeat(np.arange(len(column)), lengths)
+    for at, reason in found.reasons.items():
+        problems.add(int(owner[at]), reason)
+    return pa.LargeListArray.from_arrays(starts_of(lengths), plain, mask=column.is_null())
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -146,6 +169,12 @@ def floats_of(decimals: Any) -> Any:
 
 def python_values(column: Any) -> list[Any]:
     """Return the values of a plain column as Python's."""
+    if is_list(column.type):
+        elements, lengths = python_values(column.flatten()), pc.list_value_length(column).to_pylist()
+        ends = np.cumsum([length or 0 for length in lengths]).tolist()
+        return [
+            None if length is None else elements[end - length : end] for length, end in zip(lengths, ends, strict=True)
+        ]
     if pa.types.is_timestamp(column.type):
         return [None if tick is None else EPOCH + tick * TICK for tick in column.cast(pa.int64()).to_pylist()]
     return list(column.to_pylist())
@@ -233,12 +262,10 @@ def _unsupported(kind: pa.DataType, name: str) -> list[tuple[str, pa.DataType]]:
         return [found for inner in kind for found in _unsupported(inner.type, f"{name}.{inner.name}")]
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    is_usable = _is_any(kind, (*_BASIC, *_CONVERTIBLE)) or _is_list_of_basic(kind)
-    return [] if is_usable else [(name, kind)]
-
-
-def _is_list_of_basic(kind: pa.DataType) -> bool:
-    return _is_any(kind, _LISTS) and (_is_any(kind.value_type, _BASIC) or _is_list_of_basic(kind.value_type))
+    element = kind.value_type if _is_any(kind, _LISTS) else kind
+    if pa.types.is_dictionary(element):
+        element = element.value_type
+    return [] if _is_any(element, (*_BASIC, *_CONVERTIBLE)) else [(name, kind)]
 
 
 def _is_any(kind: pa.DataType, names: Iterable[str]) -> bool:

@@ -1,9 +1,10 @@
 """Events as CSV with a typed header: `id,city:string,rent:int,posted:time,furnished:bool,score:float`.
 
-A column without a type has that of the envelope or of the schema, else string. An empty cell, quoted or not, is a
-missing attribute. Quoting is that of RFC 4180. Records are gathered from byte lines, so that bad bytes or a quote that
-is never closed cost one record: after an unclosed quote reading resumes on the next line. Cost: linear, because a line
-that is looked at again opens no quote itself; the memory is one record's, at most MAX_LINE_BYTES.
+A column without a type has that of the envelope or of the schema, else string. A list (`skills:[string]`) has its
+elements in one cell, with the separator between them that the schema declares, else a semicolon. An empty cell, quoted
+or not, is a missing attribute. Quoting is that of RFC 4180. Records are gathered from byte lines, so that bad bytes or
+a quote that is never closed cost one record: after an unclosed quote reading resumes on the next line. Cost: linear,
+because a line that is looked at again opens no quote itself; the memory is one record's, at most MAX_LINE_BYTES.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from rankcast.model.errors import InvalidEventError, InvalidFileError, InvalidValueError, Problem, RankcastError, shown
 from rankcast.model.events import Event
-from rankcast.model.schema import ENVELOPE_TYPES, Schema
+from rankcast.model.schema import ENVELOPE_TYPES, SEPARATOR, Schema
 from rankcast.model.times import format_time, parse_time
 from rankcast.model.values import INT_MAX, INT_MIN, Value, ValueType
 from rankcast.storage.events.json_lines import excerpt, not_utf8
@@ -31,6 +32,8 @@ class CsvColumn(NamedTuple):
     name: str
     type: ValueType
     read: Callable[[str], Value]
+    separator: str | None = None
+    """What separates the elements of a list, each of which `read` reads."""
 
 
 class _Record(NamedTuple):
@@ -156,8 +159,10 @@ def _cells(content: bytes) -> list[str]:
     return cells
 
 
-def _value(column: CsvColumn, cell: str) -> Value:
+def _value(column: CsvColumn, cell: str) -> Value | list[Value]:
     try:
+        if column.separator is not None:
+            return [column.read(element) for element in cell.split(column.separator) if element]
         return column.read(cell)
     except InvalidValueError as error:
         raise InvalidEventError(f"{column.name}: {error}") from None
@@ -249,7 +254,10 @@ def _column(cell: str, schema: Schema | None) -> CsvColumn:
     known = ENVELOPE_TYPES.get(name, declared)
     if known is not declared:
         raise InvalidEventError(f"{name!r} belongs to the envelope and is a {known.value}, not a {kind}")
-    return CsvColumn(name, declared, _READERS[declared])
+    separator = None
+    if declared.is_list:
+        separator = SEPARATOR if schema is None else schema.separators.get(name, SEPARATOR)
+    return CsvColumn(name, declared, _READERS[declared.element], separator)
 
 
 def _default_type(name: str, schema: Schema | None) -> ValueType:
@@ -285,7 +293,13 @@ def _title(name: str, kind: ValueType) -> str:
     return name if name in ENVELOPE_TYPES else f"{name}:{kind.value}"
 
 
-def _cell(name: str, value: Value, kind: ValueType) -> str:
+def _cell(name: str, value: Value | list[Value], kind: ValueType) -> str:
+    if kind.is_list:
+        cells = [_cell(name, element, kind.element) for element in cast(list[Value], value)]
+        if not cells or any(SEPARATOR in cell for cell in cells):
+            what = f"an element with {SEPARATOR!r} in it" if cells else "an empty list"
+            raise InvalidEventError(f"{name}: {what} cannot be written in CSV; JSON lines can hold it")
+        return SEPARATOR.join(cells)
     if value == "":
         raise InvalidEventError(f"{name}: an empty text cannot be told from a missing one in CSV; JSON lines can")
     if kind is ValueType.STRING:

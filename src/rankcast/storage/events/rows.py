@@ -15,7 +15,7 @@ from rankcast.model.errors import InvalidEventError, InvalidValueError, shown
 from rankcast.model.events import DEFAULT_TYPE, Event
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.times import parse_time
-from rankcast.model.values import Value, ValueType, type_of
+from rankcast.model.values import AttributeValue, ValueType, type_of
 
 _DATA = "data."
 
@@ -75,13 +75,11 @@ def _payload_name(attribute: str) -> str:
     return attribute[len(_DATA) :] if is_hidden else attribute
 
 
-def row_of_event(event: Event) -> dict[str, Value]:
+def row_of_event(event: Event) -> dict[str, Any]:
     """Return the attributes of an event as a row; raise InvalidEventError when a table cannot hold all of it."""
     if event.data is not None and not isinstance(event.data, Mapping):
         raise _not_a_row(event, f"data: {shown(event.data)} is not an object")
-    if isinstance(event.data, Mapping) and (found := _list_within(event.data)):
-        raise _not_a_row(event, f"{found}: a list")
-    row = dict(event.attributes)
+    row = {name: whole_value(event, name, value) for name, value in event.attributes.items()}
     del row["specversion"]
     if event.type == DEFAULT_TYPE:
         del row["type"]
@@ -92,37 +90,47 @@ def _not_a_row(event: Event, what: str) -> InvalidEventError:
     return InvalidEventError(f"event {shown(event.id)}: {what}; a table cannot hold that, JSON lines can")
 
 
-def _list_within(data: Mapping[str, Any]) -> str | None:
-    for name, value in data.items():
-        if isinstance(value, list | tuple):
-            return name
-        if isinstance(value, Mapping) and (inner := _list_within(value)):
-            return f"{name}.{inner}"
-    return None
+def whole_value(event: Event, name: str, value: AttributeValue) -> Any:
+    """Return an attribute as a row has it: a list with all elements, in order, unless a schema has converted it."""
+    if not isinstance(value, tuple):
+        return value
+    held = [element for element in event.list_of(name) or () if element is not None and element == element]
+    return held if tuple(dict.fromkeys(held)) == value else list(value)
 
 
-def columns_of(rows: Iterable[Mapping[str, Value]]) -> dict[str, ValueType]:
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, ValueType]:
     """Return the columns that hold all rows, with their types: the envelope first, then by name.
 
     A column with whole numbers and floats is a float column where every whole number fits one exactly; any other mix of
     types raises InvalidEventError.
     """
-    found: dict[str, set[ValueType]] = {}
+    found: dict[str, set[ValueType | None]] = {}
     beyond: set[str] = set()
     for row in rows:
         for name, value in row.items():
-            found.setdefault(name, set()).add(type_of(value))
-            if isinstance(value, int) and float(value) != value:
+            elements = value if isinstance(value, list) else [value]
+            found.setdefault(name, set()).add(_type_of(value))
+            if any(isinstance(element, int) and float(element) != element for element in elements):
                 beyond.add(name)
     first = list(ENVELOPE_TYPES)
     names = sorted(found, key=lambda name: (first.index(name) if name in ENVELOPE_TYPES else len(first), name))
     return {name: _one_type(name, found[name], name in beyond) for name in names}
 
 
-def _one_type(name: str, types: set[ValueType], beyond_float: bool) -> ValueType:
-    if len(types) == 1:
+def _type_of(value: Any) -> ValueType | None:
+    """Return the type of a value of a row; of an empty list, which is of every type of lists, none."""
+    if not isinstance(value, list):
+        return type_of(value)
+    kinds = {type_of(element) for element in value}
+    kind = ValueType.FLOAT if len(kinds) > 1 else next(iter(kinds), None)
+    return None if kind is None else ValueType(f"[{kind.value}]")
+
+
+def _one_type(name: str, found: set[ValueType | None], beyond_float: bool) -> ValueType:
+    types = {kind for kind in found if kind is not None} or {ValueType.STRINGS}
+    if len(types) == 1 and not (types == {ValueType.FLOATS} and beyond_float):
         return next(iter(types))
-    if types == {ValueType.INT, ValueType.FLOAT} and not beyond_float:
-        return ValueType.FLOAT
+    if types in ({ValueType.INT, ValueType.FLOAT}, {ValueType.INTS, ValueType.FLOATS}) and not beyond_float:
+        return max(types, key=lambda kind: kind in (ValueType.FLOAT, ValueType.FLOATS))
     kinds = " and ".join(sorted(kind.value for kind in types))
     raise InvalidEventError(f"{name}: the events mix {kinds}; a column of a table holds one type, JSON lines any")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rankcast.language.printer import format_expression
@@ -70,11 +70,26 @@ def _ranking_to_document(ranking: AudienceRanking) -> str | dict[str, Any]:
 
 def schema_from_document(entry: Mapping[str, Any]) -> Schema:
     """Return the schema of a mapping; raise InvalidSubscriptionError when it contradicts itself."""
-    attributes = {name: ValueType(declared) for name, declared in entry.get("attributes", {}).items()}
-    return Schema(attributes, frozenset(entry.get("required", ())))
+    declared = {
+        name: given if isinstance(given, Mapping) else {"type": given}
+        for name, given in entry.get("attributes", {}).items()
+    }
+    attributes = {name: _type_from_document(given["type"]) for name, given in declared.items()}
+    separators = {name: given["separator"] for name, given in declared.items() if "separator" in given}
+    return Schema(attributes, frozenset(entry.get("required", ())), separators)
+
+
+def _type_from_document(given: str | Sequence[str]) -> ValueType:
+    """Return the type of a text, or of a list of the type of its elements, as YAML reads `[string]`."""
+    return ValueType(given if isinstance(given, str) else f"[{given[0]}]")
 
 
 def schema_to_document(schema: Schema) -> dict[str, Any]:
     """Return the mapping of a schema."""
-    attributes = {name: declared.value for name, declared in schema.attributes.items()}
+    attributes = {
+        name: {"type": declared.value, "separator": schema.separators[name]}
+        if name in schema.separators
+        else declared.value
+        for name, declared in schema.attributes.items()
+    }
     return {"attributes": attributes, "required": sorted(schema.required)}

@@ -17,6 +17,9 @@ ascending attribute. Distances are added up, and means updated, by the same oper
 Without weights every attribute counts 1. Where all events have the same attributes that is the same as weights of 1, to
 the last bit, and faster.
 
+A list is several values of one attribute, one after the other (`contents`). Most events have none; where one has, codes
+do not say how alike two events are, and their values are looked at instead.
+
 Cost: k * q distances for k of q events, each as long as there are attributes.
 """
 
@@ -27,7 +30,7 @@ import numpy as np
 from rankcast.arrays import Array
 from rankcast.compiling import ZERO, borrowing_inlined, compiled, inlined
 from rankcast.compiling.arguments import readers
-from rankcast.delivery.engine.contents import DIVERSE_KINDS, MISSING, Diverse
+from rankcast.delivery.engine.contents import DIVERSE_KINDS, LIST, MISSING, Diverse
 from rankcast.delivery.engine.kernels.held import DONE, FOUND_FULL, Arrival, has_room, list_of, number_of
 from rankcast.delivery.engine.kernels.policies import (
     admit_to_count_window,
@@ -99,15 +102,90 @@ def _payload(starts: Array, attributes: Array, row: int) -> int:
 @borrowing_inlined
 def _write_codes(
     starts: Array, attributes: Array, values: Array, row: int, wanted: Array, hints: Array, codes: Array
-) -> None:
-    """Write the codes of an event's values; `hints` say where the event before had the attributes."""
+) -> bool:
+    """Write the codes of an event's values; `hints` say where the event before had the attributes.
+
+    Returns whether one of them is a list, of which the code is that of any element.
+    """
     start, end = starts[row], starts[row + 1]
+    has_lists = False
     for line in range(len(wanted)):
         at = start + hints[line]
         if at >= end or attributes[at] != wanted[line]:
             at = find(attributes, start, end, wanted[line])
             hints[line] = max(0, at - start)
         codes[line] = values[at] if at >= 0 else MISSING
+        if at >= 0:
+            has_lists |= at + 1 < end and attributes[at + 1] == wanted[line]
+            has_lists |= at > start and attributes[at - 1] == wanted[line]
+    return bool(has_lists)
+
+
+@borrowing_inlined
+def _end_of(attributes: Array, at: int, end: int) -> int:
+    """Return where the values of the attribute end that begin at a place."""
+    last = at + 1
+    while last < end and attributes[last] == attributes[at]:
+        last += 1
+    return int(last)
+
+
+@borrowing_inlined
+def _likeness(values: Array, first: int, first_end: int, second: int, second_end: int) -> float:
+    """Return to what extent two values are equal, whose codes lie in these ranges: common by all distinct ones.
+
+    `LIST` is no element. Two lists without elements are equal.
+    """
+    distinct, common = 0, 0
+    while first < first_end or second < second_end:
+        if second >= second_end or (first < first_end and values[first] < values[second]):
+            distinct += int(values[first] != LIST)
+            first += 1
+        elif first >= first_end or values[first] > values[second]:
+            distinct += int(values[second] != LIST)
+            second += 1
+        else:
+            common += int(values[first] != LIST)
+            first += 1
+            second += 1
+    return common / (common + distinct) if common + distinct else 1.0
+
+
+@borrowing_inlined
+def _next_share(
+    attributes: Array, values: Array, first: int, first_end: int, second: int, second_end: int, above: float
+) -> tuple[float, int]:
+    """Return the least share below 1 and above another one to which two events are alike in lists, and how often."""
+    least, times = 1.0, 0
+    while first < first_end and second < second_end:
+        if attributes[first] < attributes[second]:
+            first += 1
+        elif attributes[first] > attributes[second]:
+            second += 1
+        else:
+            end, last = _end_of(attributes, first, first_end), _end_of(attributes, second, second_end)
+            share = _likeness(values, first, end, second, last)
+            if above < share < least:
+                least, times = share, 1
+            elif share == least and share < 1:
+                times += 1
+            first, second = end, last
+    return least, times
+
+
+@borrowing_inlined
+def _distance_with_lists(
+    starts: Array, attributes: Array, values: Array, row: int, other: int, wanted: Array, weights: Array, total: float
+) -> float:
+    """Return the distance of two events with weights, by the values themselves."""
+    alike = 0.0
+    for line in range(len(wanted)):
+        at = find(attributes, starts[row], starts[row + 1], wanted[line])
+        to = find(attributes, starts[other], starts[other + 1], wanted[line])
+        if at >= 0 and to >= 0:
+            end, last = _end_of(attributes, at, starts[row + 1]), _end_of(attributes, to, starts[other + 1])
+            alike += weights[line] * _likeness(values, at, end, to, last)
+    return float(1 - alike / total)
 
 
 @borrowing_inlined
@@ -156,7 +234,7 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
     weights, wanted, total = diverse.weights[first:last], diverse.weight_attributes[first:last], diverse.totals[setting]
     codes, others = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
     hints = np.zeros(last - first, np.int64)
-    _write_codes(starts, attributes, values, row, wanted, hints, codes)
+    has_lists = _write_codes(starts, attributes, values, row, wanted, hints, codes)
     payload = _payload(starts, attributes, row)
     for at in range(length):
         divrank = divrank_of(sigma, rank, mean) if at > 0 else rank
@@ -170,8 +248,10 @@ def consider(queues: Array, arena: Array, queue: int, place: int, diverse: Diver
         if at + 1 < length:
             selected = row_of(numbers, number_of(arena[other + HELD.event]) >> diverse.shift)
             if first < last:
-                _write_codes(starts, attributes, values, selected, wanted, hints, others)
-                distance = _weighted_distance(codes, others, weights, total)
+                if _write_codes(starts, attributes, values, selected, wanted, hints, others) or has_lists:
+                    distance = _distance_with_lists(starts, attributes, values, row, selected, wanted, weights, total)
+                else:
+                    distance = _weighted_distance(codes, others, weights, total)
             else:
                 theirs = _payload(starts, attributes, selected)
                 distance = unweighted_distance(
@@ -200,15 +280,15 @@ def _oldest_first(queues: Array, arena: Array, queue: int) -> Array:
 
 
 @compiled
-def _weighted_codes(starts: Array, attributes: Array, values: Array, rows: Array, wanted: Array) -> Array:
-    """Return the codes of some events' values, a line per attribute."""
+def _weighted_codes(starts: Array, attributes: Array, values: Array, rows: Array, wanted: Array) -> tuple[Array, bool]:
+    """Return the codes of some events' values, a line per attribute, and whether some of them are lists."""
     codes, hints = np.empty((len(wanted), len(rows)), np.int64), np.zeros(len(wanted), np.int64)
-    own = np.empty(len(wanted), np.int64)
+    own, has_lists = np.empty(len(wanted), np.int64), False
     for at in range(len(rows)):
-        _write_codes(starts, attributes, values, rows[at], wanted, hints, own)
+        has_lists |= _write_codes(starts, attributes, values, rows[at], wanted, hints, own)
         for line in range(len(wanted)):
             codes[line, at] = own[line]
-    return codes
+    return codes, has_lists
 
 
 @compiled
@@ -222,14 +302,18 @@ def _payloads(starts: Array, attributes: Array, rows: Array) -> tuple[Array, Arr
 
 @compiled
 def _common_codes(attributes: Array, values: Array, starts: Array, ends: Array) -> Array:
-    """Return the codes of events that all have the same attributes, a line per attribute; no line if they have not."""
+    """Return the codes of events that all have the same attributes, a line per attribute.
+
+    There is no line if they have not, or have lists.
+    """
     length = ends[0] - starts[0] if len(starts) else 0
     codes = np.empty((length, len(starts)), np.int64)
     for at in range(len(starts)):
         if ends[at] - starts[at] != length:
             return np.empty((0, 0), np.int64)
         for line in range(length):
-            if attributes[starts[at] + line] != attributes[starts[0] + line]:
+            is_list = line > 0 and attributes[starts[at] + line] == attributes[starts[at] + line - 1]
+            if is_list or attributes[starts[at] + line] != attributes[starts[0] + line]:
                 return np.empty((0, 0), np.int64)
             codes[line, at] = values[starts[at] + line]
     return codes
@@ -372,19 +456,36 @@ def take_diverse(
 def unweighted_distance(
     attributes: Array, values: Array, first: int, first_end: int, second: int, second_end: int
 ) -> float:
-    """Return the distance of two events whose contents lie in these ranges, every attribute counting 1."""
-    alike, total = 0, first_end - first + second_end - second
-    while first < first_end and second < second_end:
-        if attributes[first] < attributes[second]:
-            first += 1
-        elif attributes[first] > attributes[second]:
-            second += 1
+    """Return the distance of two events whose contents lie in these ranges, every attribute counting 1.
+
+    Shares of lists are added by size, as in the definition, and then what is equal.
+    """
+    alike, total, has_parts = 0, 0, False
+    start, begin = first, second
+    while first < first_end or second < second_end:
+        total += 1
+        if second >= second_end or (first < first_end and attributes[first] < attributes[second]):
+            first = _end_of(attributes, first, first_end)
+        elif first >= first_end or attributes[first] > attributes[second]:
+            second = _end_of(attributes, second, second_end)
         else:
-            alike += int(values[first] == values[second])
-            total -= 1
-            first += 1
-            second += 1
-    return 1 - alike / total if total else 0.0
+            end, last = _end_of(attributes, first, first_end), _end_of(attributes, second, second_end)
+            if end == first + 1 and last == second + 1:
+                alike += int(values[first] == values[second])
+            else:
+                share = _likeness(values, first, end, second, last)
+                alike += int(share == 1)
+                has_parts |= 0 < share < 1
+            first, second = end, last
+    if not total:
+        return 0.0
+    part, share = 0.0, 0.0
+    while has_parts:
+        share, times = _next_share(attributes, values, start, first_end, begin, second_end, share)
+        for _ in range(times):
+            part += share
+        has_parts = times > 0
+    return 1 - (part + alike) / total
 
 
 @borrowing_inlined
@@ -428,6 +529,24 @@ def _add_weighted_distances(
 
 
 @compiled
+def _add_distances_with_lists(
+    starts: Array,
+    attributes: Array,
+    values: Array,
+    rows: Array,
+    wanted: Array,
+    weights: Array,
+    total: float,
+    last: int,
+    count: int,
+    means: Array,
+) -> None:
+    for at in range(len(means)):
+        distance = _distance_with_lists(starts, attributes, values, rows[at], rows[last], wanted, weights, total)
+        means[at] = mean_with(means[at], distance, count)
+
+
+@compiled
 def _add_unweighted_distances(
     starts: Array, ends: Array, attributes: Array, values: Array, last: int, count: int, means: Array, taken: Array
 ) -> None:
@@ -447,8 +566,9 @@ def _select(ranks: Array, rows: Array, diverse: Diverse, setting: int, selected:
     attributes, values, sigma = diverse.attributes, diverse.values, diverse.sigmas[setting]
     weights, total = diverse.weights[first:last], diverse.totals[setting]
     starts, ends = np.empty(0, np.int64), np.empty(0, np.int64)
+    wanted, has_lists = diverse.weight_attributes[first:last], False
     if first < last:
-        codes = _weighted_codes(diverse.starts, attributes, values, rows, diverse.weight_attributes[first:last])
+        codes, has_lists = _weighted_codes(diverse.starts, attributes, values, rows, wanted)
     else:
         starts, ends = _payloads(diverse.starts, attributes, rows)
         codes = _common_codes(attributes, values, starts, ends)
@@ -458,7 +578,11 @@ def _select(ranks: Array, rows: Array, diverse: Diverse, setting: int, selected:
     for count in range(len(selected)):
         if count > 0:
             last = selected[count - 1]
-            if len(weights):
+            if has_lists:
+                _add_distances_with_lists(
+                    diverse.starts, attributes, values, rows, wanted, weights, total, last, count, means
+                )
+            elif len(weights):
                 _add_weighted_distances(codes, weights, total, last, count, means, alike)
             else:
                 _add_unweighted_distances(starts, ends, attributes, values, last, count, means, taken)
