@@ -35,7 +35,6 @@ from rankcast.model.values import (
     AttributeValue,
     Value,
     checked_attribute,
-    checked_list,
     checked_value,
     plain_list,
 )
@@ -229,7 +228,7 @@ def _plain_event(payload: Mapping[str, Any], name: str, source: str, time: datet
         elif kind is list:
             is_plain = plain_list(value)
             if is_plain:
-                lists[key] = checked_list(value, key)
+                lists[key] = tuple(dict.fromkeys(value))
         else:
             is_plain = kind is bool or (kind is int and INT_MIN <= value <= INT_MAX)
         if not is_plain:

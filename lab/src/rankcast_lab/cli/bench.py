@@ -60,7 +60,8 @@ def matching(
     when two engines disagree on the matches of an event.
     """
     from rankcast.plotting import check_plot
-    from rankcast_lab.bench.matching import DEFAULT_SUBSCRIPTIONS, DEFAULT_WORKLOADS, LISTS, REQUIRED_CASES, run_cases
+    from rankcast_lab.bench.matching import DEFAULT_SUBSCRIPTIONS, DEFAULT_WORKLOADS, REQUIRED_CASES, run_cases
+    from rankcast_lab.bench.matching_lists import NAME as LISTS
     from rankcast_lab.bench.matching_work import case_name, workload_named
     from rankcast_lab.bench.plotting import plot_costs
 
