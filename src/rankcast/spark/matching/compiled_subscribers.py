@@ -51,7 +51,7 @@ from rankcast.storage.index_files import index_from_arrays, index_to_arrays, loa
 from rankcast.storage.subscribers.settings import notify_to_document, policy_to_document
 from rankcast.storage.text_files import invalid_file
 
-KIND, VERSION = "audience", 3
+KIND, VERSION = "audience", 4
 
 FILE = "audience.arrays"
 """What an audience is saved as, in its folder."""
