@@ -55,6 +55,8 @@ INVERSE = {Relation.COVERS: Relation.COVERED, Relation.COVERED: Relation.COVERS}
         ("x has 'a' or x has none ('a')", "x has 'b' or x has none ('b')", Relation.EQUAL),
         ("exists x", "x has 'a' or x has none ('a')", Relation.COVERS),
         ("exists x", "x >= '' or x < 0 or x >= 0 or x in (true, false) or x >= time '0001-01-01'", Relation.COVERS),
+        ("x has none (true, false)", "x has none ('a') and x has none (1)", Relation.EQUAL),
+        ("x has any (true, false)", "x has true", Relation.COVERS),
         ("flag = true", "flag != false", Relation.EQUAL),
         ("t < time '2026-01-01'", "t < time '2027-01-01'", Relation.COVERED),
         ("t > time '2026-01-01T00:00:00Z'", "t >= time '2026-01-01T00:00:00.000001Z'", Relation.EQUAL),

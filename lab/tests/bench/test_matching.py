@@ -15,6 +15,7 @@ from rankcast_lab.bench import (
     matching_cold,
     matching_engines,
     matching_latency,
+    matching_lists,
     matching_memory,
     matching_peers,
     matching_threads,
@@ -58,6 +59,21 @@ def test_all_engines_agree_on_every_workload(workload):
     matches = {row.engine: row.matches_per_event for row in report.rows}
     assert matches["limit"] is None
     assert matches["index"] == matches["brute-force"]
+
+
+def test_lists_are_matched_as_the_oracle_says(monkeypatch):
+    monkeypatch.setattr(matching_lists, "ELEMENTS", 20)
+    monkeypatch.setattr(matching_lists, "WIDEST", 900_000)
+    report = matching.run(replace(SMALL, workloads=(matching_lists.NAME,)))
+    check_rows(report, ("index", "index-encoded", "brute-force"))
+    assert all(one.equal for one in report.comparisons)
+    work = matching_lists.ListWork.of(300, 20, seed=2)
+    wanted, found = work.filters(), matching_lists.match_lists_brute_force(work, 20)
+    assert len(found.numbers) > 20
+    for at, event in enumerate(work.batch().to_pylist()):
+        seen = {**event, "tags": tuple(event["tags"])}
+        expected = [i for i, one in enumerate(wanted) if naive.evaluate(one.expression, seen) is True]
+        assert sorted(found.of(at).tolist()) == expected
 
 
 def test_peers_can_be_left_out():

@@ -22,6 +22,7 @@ _LUMP = re.compile(
     re.DOTALL,
 )
 _NULL_TEST = re.compile(r"is\s+(not\s+)?(?:null|none)\b", re.IGNORECASE)
+_HAS = re.compile(r"has\s*\Z", re.IGNORECASE)
 _NULL = re.compile(r"(?:null|none|nil|undefined)\b", re.IGNORECASE)
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)\b", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -172,6 +173,8 @@ def _constant_first(at: _Situation) -> str | None:
 def _not_a_constant(at: _Situation) -> str | None:
     if at.due is not Due.CONSTANT:
         return None
+    if at.found == "(" and _HAS.search(at.text, 0, at.offset):
+        return "has takes one constant; of several, write has any (...), has all (...) or has none (...)"
     if _NOT_FINITE.match(at.rest):
         return "not-a-number and infinity cannot be compared with; expected a finite constant"
     if at.kind == "name":

@@ -36,7 +36,6 @@ from rankcast.model.values import (
     Value,
     as_python,
     checked_attribute,
-    checked_list,
     checked_value,
     plain_list,
 )
@@ -233,7 +232,7 @@ def _plain_lists(data: Mapping[str, Any]) -> dict[str, AttributeValue] | None:
         elif kind is list:
             is_plain = plain_list(value)
             if is_plain:
-                lists[key] = checked_list(value, key)
+                lists[key] = tuple(dict.fromkeys(value))
         else:
             is_plain = kind is bool or (kind is int and INT_MIN <= value <= INT_MAX)
         if not is_plain:

@@ -46,7 +46,7 @@ class Elements(Struct, frozen=True, gc=False):
     def covers(self, other: Elements) -> bool:
         """Whether all lists of `other` are among these."""
         return self.forbidden <= other.forbidden and all(
-            any(theirs <= mine for theirs in other.required) for mine in self.required
+            _is_whole(mine) or any(theirs <= mine for theirs in other.required) for mine in self.required
         )
 
     def union(self, other: Elements) -> Elements | None:
@@ -67,8 +67,7 @@ class Elements(Struct, frozen=True, gc=False):
 
     def complement(self) -> Iterator[Elements]:
         """Yield what is asked of lists of the family that are not among these."""
-        for wanted in self.required:
-            yield Elements(forbidden=wanted)
+        yield from filter(None, (elements((), wanted) for wanted in self.required))
         if self.forbidden:
             yield Elements(frozenset((self.forbidden,)))
 
@@ -86,7 +85,7 @@ class Elements(Struct, frozen=True, gc=False):
 def elements(required: Iterable[Values], forbidden: Values) -> Elements | None:
     """Return the canonical form of conditions, or None when no list satisfies them."""
     left = {wanted - forbidden for wanted in required}
-    if _NOTHING in left:
+    if _NOTHING in left or _is_whole(forbidden):
         return None
     single = frozenset().union(*(wanted for wanted in left if len(wanted) == 1))
     kept = [frozenset((value,)) for value in single]
@@ -95,6 +94,11 @@ def elements(required: Iterable[Values], forbidden: Values) -> Elements | None:
         if not any(smaller <= wanted for smaller in choices):
             choices.append(wanted)
     return Elements(frozenset((*kept, *choices)), forbidden)
+
+
+def _is_whole(values: Values) -> bool:
+    """Whether these are all values of their family, of which every list that is not empty has some: both bools."""
+    return len(values) == 2 and all(isinstance(value, bool) for value in values)
 
 
 FAMILIES = (Family.NUMBER, Family.STRING, Family.BOOL, Family.TIME)
@@ -120,7 +124,7 @@ class ListSet(Struct, frozen=True, gc=False):
     @staticmethod
     def lacking(family: Family, values: Iterable[Value]) -> ListSet:
         """Return the lists of a family that have none of some values."""
-        return _of(family, Elements(forbidden=frozenset(map(_plain, values))), empty=True)
+        return _of(family, elements((), frozenset(map(_plain, values))), empty=True)
 
     def __bool__(self) -> bool:
         return self.empty or self.families != NO_LISTS.families
