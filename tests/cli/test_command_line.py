@@ -110,10 +110,12 @@ class TestMatch:
         )
         result = run("match", events, "--subscribers", capped)
         rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
-        table = {row.split()[0]: row for row in rows if row.startswith(("ana", "rui"))}
-        assert table["ana"].startswith("ana every match, at")
-        assert table["ana"].endswith("2 capped")
-        assert table["rui"].endswith("1 muted")
+        assert [row for row in rows if row.startswith(("ana", "rui"))] == [
+            "ana every match 3 1 1.000 -> 1.000 - 0 s",
+            "rui every match 3 2 1.000 -> 1.000 1.00 0 s",
+            "ana: every match, at most 1 every day at 00:00 UTC (2 capped)",
+            "rui: every match, muted until 2026-03-01T09:01:00Z (1 muted)",
+        ]
         assert "6 matches, 3 delivered, 2 capped, 1 muted, in" in result.stdout
         result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", "2/hour")
         rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
@@ -185,13 +187,26 @@ class TestMatch:
         report = run("match", events, "--subscribers", people, columns=120).stdout
         assert "the diverse best 2 every 1h" in " ".join(report.split())
 
-    def test_a_long_policy_is_wrapped_so_that_no_number_is_cut_off(self, people, events):
+    def test_what_does_not_fit_into_the_table_is_told_below_it(self, people, events):
         policy = "deliver: {policy: topkw, k: 1, window: 10000}\n    notify: {every: 90m}"
         people.write_text(PEOPLE.replace("deliver: {policy: sliding, k: 1, window: 10}", policy))
-        report = run("match", events, "--subscribers", people).stdout.partition("First notifications")[0]
-        assert "…" not in report
-        assert "Matched   Delivered   Mean rank        Diversity" in report
-        assert "0.750 -> 0.900" in report
+        wide = run("match", events, "--subscribers", people, columns=120).stdout.splitlines()
+        assert any(
+            line.startswith("ana          the best 1 at any time within 10000 events         2") for line in wide
+        )
+        narrow = run("match", events, "--subscribers", people, columns=80).stdout.splitlines()
+        assert any(line.startswith("ana                2           1   0.750 -> 0.900") for line in narrow)
+        full = "ana: the best 1 at any time within 10000 events, in a digest every 90m"
+        assert full in wide
+        assert [line for line in narrow if ":" in line and line[:3] in ("ana", "rui")] == [full, "rui: every match"]
+
+    def test_first_notifications_have_the_time_at_which_they_are_handed_over(self, people, events):
+        people.write_text(PEOPLE.replace("window: 10}", "window: 10}\n    notify: {every: 1h}"))
+        _, _, first = run("match", events, "--subscribers", people).stdout.partition("First notifications")
+        assert [line.split()[:3] for line in first.splitlines() if line.startswith("2026")] == [
+            ["2026-03-01", "09:02:00", "rui"],
+            ["2026-03-01", "10:00:00", "ana"],
+        ]
 
     def test_json_is_one_line_per_notification_and_nothing_else(self, people, events):
         found = printed("match", events, "--subscribers", people)

@@ -270,6 +270,17 @@ def _shown_choice(policy: Policy) -> str:
     return f"{best} {policy.k} at any time within {window}{kept}{bounded}"
 
 
+def shown_choice(subscriber: Subscriber) -> str:
+    """Return in few words what is chosen for a subscriber, without caps and without when it is handed over.
+
+    >>> from rankcast.model.subscriptions import SubscriberId
+    >>> shown_choice(Subscriber(SubscriberId("ana"), deliver=Sliding(3, 100), notify=OnDemand()))
+    'the best 3 of the last 100'
+    """
+    choices = dict.fromkeys(map(_shown_choice, subscriber.policies.values()))
+    return next(iter(choices)) if len(choices) == 1 else f"{len(choices)} policies"
+
+
 def shown_delivery(subscriber: Subscriber) -> str:
     """Return in words what a subscriber is delivered, and when it is handed over.
 
