@@ -158,6 +158,7 @@ def _decision_to_json(outcome: Outcome) -> dict[str, Any]:
         "verdict": outcome.verdict.value,
         "rank": outcome.rank,
         **({} if outcome.standing is None else {"standing": outcome.standing._asdict()}),
+        **({} if outcome.handed_over is None else {"handed_over": format_time(outcome.handed_over)}),
         "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook, outcome.competitor),
     }
 
