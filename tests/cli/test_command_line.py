@@ -124,8 +124,12 @@ class TestMatch:
             "without caps 3 3 3.0 1.000 1.000 0",
             "at most 2/hour 3 2 2.0 1.000 1.000 1",
         ]
-        result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", "5")
-        assert "'5' is not a count and a period such as 5/day" in result.stderr
+        for cap in ("5", "0/day", "5/fortnight"):
+            result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", cap)
+            assert f"--at-most: '{cap}' is not a count and a period such as 5/day" in result.stderr
+        capped.write_text(f"{capped.read_text()}schema: {{attributes: {{rent: int}}}}\n")
+        result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", "1/day/rnt")
+        assert result.stderr == "unknown attribute 'rnt'; did you mean 'rent'?\n"
 
     def test_counts_matches_and_deliveries_with_their_mean_ranks(self, people, events):
         result = run("match", events, "--subscribers", people)
@@ -157,6 +161,14 @@ class TestMatch:
         own.write_text("version: 1\nadvertisements: [{id: all, source: events.jsonl, k: 2}]\n")
         both = run("match", events, "--subscribers", people, "-a", own, "--json")
         assert "is advertised by 'flats', 'all'; name one" in both.stderr
+        own.write_text("version: 1\nadvertisements: [{id: all, source: events, k: 2}]\n")
+        people.write_text(PEOPLE)
+        unseen = run("match", events, "--subscribers", people, "-a", own, "--json")
+        assert (
+            "warning: advertisement 'all': no event is of its source 'events', and none is advertised of"
+            in unseen.stderr
+        )
+        assert unseen.exit_code == 0
 
     def test_tells_how_diverse_and_how_fresh_deliveries_are(self, tmp_path):
         people, events = tmp_path / "people.yaml", tmp_path / "events.jsonl"

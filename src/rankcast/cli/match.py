@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,7 @@ from rankcast.cli.replay import (
     shown_delivery,
 )
 from rankcast.hub import Notification, Withheld
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import Problem, counted, shown
 from rankcast.model.events import Event
 from rankcast.model.policies import OnDemand, passes_equals
@@ -84,6 +85,8 @@ def match_file(
             f"{counted(replay.late, 'event')} came later than allowed and changed nothing; --lateness allows more than "
             f"{format_duration(lateness)}"
         )
+        problems.add(Problem(events, None, message, warning=True))
+    for message in _without_events(advertised.all, replay.sources):
         problems.add(Problem(events, None, message, warning=True))
     for message in _unlimited(replay):
         problems.add(Problem(str(subscribers), None, message, warning=True))
@@ -150,6 +153,17 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
         f"{counted(subscriptions, 'subscription')}: {counted(replay.matched, 'match', 'matches')}, "
         f"{replay.delivered:,} delivered,{_shown_sum(withheld.values())} in {seconds:.1f} s"
     )
+
+
+def _without_events(advertisements: Sequence[Advertisement], sources: set[str]) -> Iterator[str]:
+    """Say which sources that advertise a k have no events, where there are events that go to everybody."""
+    others = sorted(sources - {advertisement.source for advertisement in advertisements})
+    for name, source in ((own.id, own.source) for own in advertisements if own.k is not None and others):
+        if source not in sources:
+            some = ", ".join(map(shown, others[:3])) + (f" and {len(others) - 3:,} more" if len(others) > 3 else "")
+            yield (
+                f"advertisement {shown(name)}: no event is of its source {shown(source)}, and none is advertised of {some}"
+            )
 
 
 def _unlimited(replay: Replay) -> Iterator[str]:

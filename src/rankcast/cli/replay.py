@@ -150,6 +150,7 @@ class Replay:
         )
         self.tallies = {subscriber.id: Tally.of(subscriber.deliver) for subscriber in served if tallied}
         self.events = 0
+        self.sources: set[str] = set()
         self.late = 0
         self._matches: list[Match] = []
         self._now: datetime | None = None
@@ -160,6 +161,7 @@ class Replay:
         self._now = now = event.time if self._now is None else max(self._now, event.time)
         self._matches = []
         self.events += 1
+        self.sources.add(event.source)
         return ReplayedEvent(self._matches, self._count(self.hub.publish(event, now)))
 
     def finish(self) -> list[Notification]:
