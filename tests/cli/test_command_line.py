@@ -165,7 +165,7 @@ class TestMatch:
         people.write_text(PEOPLE)
         unseen = run("match", events, "--subscribers", people, "-a", own, "--json")
         assert (
-            "warning: advertisement 'all': no event is of its source 'events', and none is advertised of"
+            "warning: advertisement 'all': no event is of its source 'events'; others are of 'events.jsonl'"
             in unseen.stderr
         )
         assert unseen.exit_code == 0

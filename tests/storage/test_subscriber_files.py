@@ -415,7 +415,6 @@ SEVERAL_RANKS = [
     "deliver: {policy: sliding, k: 3, window: 100, ties: keep}, subscriptions: [{filter: x > 1}]",
     "deliver: {policy: sliding, k: 3, window: 100, diversity: {}}, subscriptions: [{filter: x > 1}]",
     "deliver: {policy: sliding, k: 3, window: 3}, subscriptions: [{filter: x > 1}]",
-    "deliver: {policy: sliding, k: 0, window: 100}, subscriptions: [{filter: x > 1}]",
     "deliver: {policy: sliding, k: 3, window: 9}, subscriptions: [{filter: x > 1}, {filter: y > 1, rank: 0.4}]",
     "deliver: {policy: sliding, k: 3, window: 9}, rank_by: weighted_sum, "
     "subscriptions: [{filter: x > 1}, {filter: y > 1}]",
@@ -443,6 +442,13 @@ def test_a_k_that_limits_little_as_all_matches_have_one_rank_is_a_warning(text):
         "is better, so k limits little; what helps is ties: keep, ranks that differ, or a relevance"
     )
     assert list(map(str, found.problems)) == ([expected] if text in ONE_RANK else [])
+
+
+def test_a_k_of_0_is_a_warning():
+    text = "version: 1\nsubscribers:\n- {id: a, subscriptions: [{filter: x > 1, deliver: {policy: continuous, k: 0}}]}"
+    (problem,) = loads_subscribers(text).problems
+    expected = "<text>:3: warning: subscriber 'a', subscription '1': deliver: k is 0, so nothing is delivered"
+    assert str(problem) == expected
 
 
 @pytest.mark.parametrize(

@@ -161,9 +161,7 @@ def _without_events(advertisements: Sequence[Advertisement], sources: set[str]) 
     for name, source in ((own.id, own.source) for own in advertisements if own.k is not None and others):
         if source not in sources:
             some = ", ".join(map(shown, others[:3])) + (f" and {len(others) - 3:,} more" if len(others) > 3 else "")
-            yield (
-                f"advertisement {shown(name)}: no event is of its source {shown(source)}, and none is advertised of {some}"
-            )
+            yield f"advertisement {shown(name)}: no event is of its source {shown(source)}; others are of {some}"
 
 
 def _unlimited(replay: Replay) -> Iterator[str]:
