@@ -359,6 +359,18 @@ class TestMatch:
 
 
 class TestExplain:
+    def test_what_becomes_of_an_event_by_the_end_of_its_file_is_told_where_it_depends_on_that(self, people, events):
+        hourly = "deliver: {policy: periodic, k: 1, period: 1h, at_most: {count: 1, every: day}}"
+        people.write_text(PEOPLE.replace("deliver: {policy: sliding, k: 1, window: 10}", hourly))
+        write_events(events, *EVENTS, EVENTS[0] | {"id": "d", "time": "2026-03-01T10:00:00Z"})
+        asked = {name: ("explain", f"{events}#{name}", "-s", people, "-i", "ana") for name in "abcd"}
+        ends = {name: run(*words).stdout.splitlines()[-1] for name, words in asked.items()}
+        assert ends["a"] == "by the end of the file: handed over at 2026-03-01T10:00:00Z"
+        assert ends["b"] == ends["d"] == "by the end of the file: not handed over"
+        assert ends["c"] == "ana: not delivered: no subscription matches"
+        found = {name: printed(*words)[0].get("by_the_end_of_the_file") for name, words in asked.items()}
+        assert found == {"a": ["2026-03-01T10:00:00Z"], "b": [], "c": None, "d": []}
+
     def test_the_events_before_it_in_the_file_come_first(self, people, events):
         (second,), (alone,) = (
             printed("explain", event, "--subscribers", people, "--subscriber", "ana")
