@@ -131,6 +131,14 @@ class TestMatch:
         result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", "1/day/rnt")
         assert result.stderr == "unknown attribute 'rnt'; did you mean 'rent'?\n"
 
+    def test_an_attribute_that_a_cap_counts_by_and_no_event_has_is_a_warning(self, people, events):
+        caps = "at_most: [{count: 1, every: day, per: landlord}, {count: 5, every: day, per: city}]"
+        people.write_text(PEOPLE.replace("window: 10}", f"window: 10, {caps}}}"))
+        result = run("match", events, "--subscribers", people, "--json")
+        expected = "subscriber 'ana': deliver: no event has 'landlord', which a cap or a diversity names"
+        assert result.stderr == f"{people}: warning: {expected}\n"
+        assert result.exit_code == 0
+
     def test_counts_matches_and_deliveries_with_their_mean_ranks(self, people, events):
         result = run("match", events, "--subscribers", people)
         assert result.exit_code == 0

@@ -88,6 +88,9 @@ def match_file(
         problems.add(Problem(events, None, message, warning=True))
     for message in _without_events(advertised.all, replay.sources):
         problems.add(Problem(events, None, message, warning=True))
+    for name, owner in replay.unseen.items() if replay.events else ():
+        message = f"subscriber {shown(owner)}: deliver: no event has {shown(name)}, which a cap or a diversity names"
+        problems.add(Problem(str(subscribers), None, message, warning=True))
     for message in _unlimited(replay):
         problems.add(Problem(str(subscribers), None, message, warning=True))
     problems.close()

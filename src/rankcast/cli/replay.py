@@ -33,6 +33,7 @@ from rankcast.model.policies import (
     Periodic,
     Policy,
     Sliding,
+    attributes_named,
     diversity_of,
     keeps_ties,
 )
@@ -136,7 +137,10 @@ class Replay:
         advertisements: Iterable[Advertisement] = (),
         tallied: bool = True,
     ) -> None:
-        """Begin with nothing published; without `tallied` there are no tallies and no matches, which saves time."""
+        """Begin with nothing published; without `tallied` there are no tallies and no matches, which saves time.
+
+        `unseen` are the attributes that policies name and no event has had so far, with a subscriber of each.
+        """
         served = tuple(subscribers)
         on_match = self._count_match if tallied else None
         allowed = timedelta(0) if lateness is None else lateness
@@ -151,6 +155,8 @@ class Replay:
         self.tallies = {subscriber.id: Tally.of(subscriber.deliver) for subscriber in served if tallied}
         self.events = 0
         self.sources: set[str] = set()
+        policies = {policy: own.id for own in reversed(served) for policy in own.policies.values()}
+        self.unseen = {name: subscriber for policy, subscriber in policies.items() for name in attributes_named(policy)}
         self.late = 0
         self._matches: list[Match] = []
         self._now: datetime | None = None
@@ -162,6 +168,8 @@ class Replay:
         self._matches = []
         self.events += 1
         self.sources.add(event.source)
+        if self.unseen:
+            self.unseen = {name: own for name, own in self.unseen.items() if name not in event.attributes}
         return ReplayedEvent(self._matches, self._count(self.hub.publish(event, now)))
 
     def finish(self) -> list[Notification]:
