@@ -163,7 +163,7 @@ class TestMatch:
         assert result.exit_code == 1
         assert result.stderr in run("check", people, events).stdout
         why = run("explain", f"{events}#a", "-s", people, "-i", "ana").stdout
-        assert why.endswith("ana: not delivered: the subscriber is 2nd of the 1 it was for\n")
+        assert why.endswith("ana: not delivered: the subscriber is 2nd, and it was for the best\n")
         (told,) = printed("explain", f"{events}#a", "-s", people, "-i", "ana")
         assert (told["verdict"], told["standing"]) == ("not among those it is for", {"place": 2, "k": 1})
         own.write_text("version: 1\nadvertisements: [{id: all, source: events.jsonl, k: 2}]\n")

@@ -146,7 +146,7 @@ class Standing(NamedTuple):
 
     def __str__(self) -> str:
         ending = {1: "st", 2: "nd", 3: "rd"}.get(self.place % 10 if self.place % 100 not in {11, 12, 13} else 0, "th")
-        return f"{self.place}{ending} of the {self.k} it was for"
+        return f"{self.place}{ending}, and it was for the best {self.k if self.k > 1 else ''}".rstrip()
 
 
 _THIS = {"hour": "this hour's", "day": "today's", "week": "this week's", "month": "this month's"}
