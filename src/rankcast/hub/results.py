@@ -255,10 +255,9 @@ class Outcome:
     @property
     def _later(self) -> str:
         """What an event that waits has still before it: its digest, and caps."""
-        when = self.handed_over if self.verdict is Verdict.WAITING and self.outlook is not None else None
-        digest = (
-            "" if when is None or when == self.outlook.decided else f"; that is in the digest of {format_time(when)}"
-        )
+        digest, ahead = "", self.outlook
+        if self.handed_over is not None and ahead is not None and ahead.decided not in (None, self.handed_over):
+            digest = f"; that is in the digest of {format_time(self.handed_over)}"
         caps = " and ".join(map(format_cap, self.caps))
         return f"{digest}; at most {caps} are handed over" if caps else digest
 
