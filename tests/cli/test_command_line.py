@@ -110,10 +110,12 @@ class TestMatch:
         )
         result = run("match", events, "--subscribers", capped)
         rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
-        table = {row.split()[0]: row for row in rows if row.startswith(("ana", "rui"))}
-        assert table["ana"].startswith("ana every match, at")
-        assert table["ana"].endswith("2 capped")
-        assert table["rui"].endswith("1 muted")
+        assert [row for row in rows if row.startswith(("ana", "rui"))] == [
+            "ana every match 3 1 1.000 -> 1.000 - 0 s",
+            "rui every match 3 2 1.000 -> 1.000 1.00 0 s",
+            "ana: every match, at most 1 every day at 00:00 UTC (2 capped)",
+            "rui: every match, muted until 2026-03-01T09:01:00Z (1 muted)",
+        ]
         assert "6 matches, 3 delivered, 2 capped, 1 muted, in" in result.stdout
         result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", "2/hour")
         rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
@@ -122,8 +124,20 @@ class TestMatch:
             "without caps 3 3 3.0 1.000 1.000 0",
             "at most 2/hour 3 2 2.0 1.000 1.000 1",
         ]
-        result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", "5")
-        assert "'5' is not a count and a period such as 5/day" in result.stderr
+        for cap in ("5", "0/day", "5/fortnight"):
+            result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", cap)
+            assert f"--at-most: '{cap}' is not a count and a period such as 5/day" in result.stderr
+        capped.write_text(f"{capped.read_text()}schema: {{attributes: {{rent: int}}}}\n")
+        result = run("estimate", events, "--subscribers", capped, "--subscriber", "ana", "--at-most", "1/day/rnt")
+        assert result.stderr == "unknown attribute 'rnt'; did you mean 'rent'?\n"
+
+    def test_an_attribute_that_a_cap_counts_by_and_no_event_has_is_a_warning(self, people, events):
+        caps = "at_most: [{count: 1, every: day, per: landlord}, {count: 5, every: day, per: city}]"
+        people.write_text(PEOPLE.replace("window: 10}", f"window: 10, {caps}}}"))
+        result = run("match", events, "--subscribers", people, "--json")
+        expected = "subscriber 'ana': deliver: no event has 'landlord', which a cap or a diversity names"
+        assert result.stderr == f"{people}: warning: {expected}\n"
+        assert result.exit_code == 0
 
     def test_counts_matches_and_deliveries_with_their_mean_ranks(self, people, events):
         result = run("match", events, "--subscribers", people)
@@ -149,12 +163,20 @@ class TestMatch:
         assert result.exit_code == 1
         assert result.stderr in run("check", people, events).stdout
         why = run("explain", f"{events}#a", "-s", people, "-i", "ana").stdout
-        assert why.endswith("ana: not delivered: the subscriber is 2nd of the 1 it was for\n")
+        assert why.endswith("ana: not delivered: the subscriber is 2nd, and it was for the best\n")
         (told,) = printed("explain", f"{events}#a", "-s", people, "-i", "ana")
         assert (told["verdict"], told["standing"]) == ("not among those it is for", {"place": 2, "k": 1})
         own.write_text("version: 1\nadvertisements: [{id: all, source: events.jsonl, k: 2}]\n")
         both = run("match", events, "--subscribers", people, "-a", own, "--json")
         assert "is advertised by 'flats', 'all'; name one" in both.stderr
+        own.write_text("version: 1\nadvertisements: [{id: all, source: events, k: 2}]\n")
+        people.write_text(PEOPLE)
+        unseen = run("match", events, "--subscribers", people, "-a", own, "--json")
+        assert (
+            "warning: advertisement 'all': no event is of its source 'events'; others are of 'events.jsonl'"
+            in unseen.stderr
+        )
+        assert unseen.exit_code == 0
 
     def test_tells_how_diverse_and_how_fresh_deliveries_are(self, tmp_path):
         people, events = tmp_path / "people.yaml", tmp_path / "events.jsonl"
@@ -185,13 +207,26 @@ class TestMatch:
         report = run("match", events, "--subscribers", people, columns=120).stdout
         assert "the diverse best 2 every 1h" in " ".join(report.split())
 
-    def test_a_long_policy_is_wrapped_so_that_no_number_is_cut_off(self, people, events):
+    def test_what_does_not_fit_into_the_table_is_told_below_it(self, people, events):
         policy = "deliver: {policy: topkw, k: 1, window: 10000}\n    notify: {every: 90m}"
         people.write_text(PEOPLE.replace("deliver: {policy: sliding, k: 1, window: 10}", policy))
-        report = run("match", events, "--subscribers", people).stdout.partition("First notifications")[0]
-        assert "…" not in report
-        assert "Matched   Delivered   Mean rank        Diversity" in report
-        assert "0.750 -> 0.900" in report
+        wide = run("match", events, "--subscribers", people, columns=120).stdout.splitlines()
+        assert any(
+            line.startswith("ana          the best 1 at any time within 10000 events         2") for line in wide
+        )
+        narrow = run("match", events, "--subscribers", people, columns=80).stdout.splitlines()
+        assert any(line.startswith("ana                2           1   0.750 -> 0.900") for line in narrow)
+        full = "ana: the best 1 at any time within 10000 events, in a digest every 90m"
+        assert full in wide
+        assert [line for line in narrow if ":" in line and line[:3] in ("ana", "rui")] == [full, "rui: every match"]
+
+    def test_first_notifications_have_the_time_at_which_they_are_handed_over(self, people, events):
+        people.write_text(PEOPLE.replace("window: 10}", "window: 10}\n    notify: {every: 1h}"))
+        _, _, first = run("match", events, "--subscribers", people).stdout.partition("First notifications")
+        assert [line.split()[:3] for line in first.splitlines() if line.startswith("2026")] == [
+            ["2026-03-01", "09:02:00", "rui"],
+            ["2026-03-01", "10:00:00", "ana"],
+        ]
 
     def test_json_is_one_line_per_notification_and_nothing_else(self, people, events):
         found = printed("match", events, "--subscribers", people)
@@ -332,6 +367,18 @@ class TestMatch:
 
 
 class TestExplain:
+    def test_what_becomes_of_an_event_by_the_end_of_its_file_is_told_where_it_depends_on_that(self, people, events):
+        hourly = "deliver: {policy: periodic, k: 1, period: 1h, at_most: {count: 1, every: day}}"
+        people.write_text(PEOPLE.replace("deliver: {policy: sliding, k: 1, window: 10}", hourly))
+        write_events(events, *EVENTS, EVENTS[0] | {"id": "d", "time": "2026-03-01T10:00:00Z"})
+        asked = {name: ("explain", f"{events}#{name}", "-s", people, "-i", "ana") for name in "abcd"}
+        ends = {name: run(*words).stdout.splitlines()[-1] for name, words in asked.items()}
+        assert ends["a"] == "by the end of the file: handed over at 2026-03-01T10:00:00Z"
+        assert ends["b"] == ends["d"] == "by the end of the file: not handed over"
+        assert ends["c"] == "ana: not delivered: no subscription matches"
+        found = {name: printed(*words)[0].get("by_the_end_of_the_file") for name, words in asked.items()}
+        assert found == {"a": ["2026-03-01T10:00:00Z"], "b": [], "c": None, "d": []}
+
     def test_the_events_before_it_in_the_file_come_first(self, people, events):
         (second,), (alone,) = (
             printed("explain", event, "--subscribers", people, "--subscriber", "ana")

@@ -136,11 +136,11 @@ class TestWhoIsChosen:
         hub.advertise("all", k=10, ranking=BY_ID)
         last, chosen = hub.explain({"x": 1}, "s11"), hub.explain({"x": 1}, "s03")
         assert (last.verdict, last.standing) == (Verdict.NOT_CHOSEN, (12, 10))
-        assert str(last).endswith("s11: not delivered: the subscriber is 12th of the 10 it was for")
+        assert str(last).endswith("s11: not delivered: the subscriber is 12th, and it was for the best 10")
         assert (chosen.verdict, chosen.standing) == (Verdict.DELIVERED, (4, 10))
         places = {1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 112: "112th"}
         assert [str(last.standing._replace(place=place)) for place in places] == [
-            f"{words} of the 10 it was for" for words in places.values()
+            f"{words}, and it was for the best 10" for words in places.values()
         ]
         assert hub.explain({"x": 1}, "s03", k=3).verdict is Verdict.NOT_CHOSEN
         assert names(hub.publish({"x": 1})) == [f"s{number:02}" for number in range(10)]

@@ -93,6 +93,8 @@ def test_other_ks_are_tried_where_there_is_one():
     assert tried(most) == [AS_IT_IS, "k = 500"]  # a diverse selection has at most 1,000
     with pytest.raises(InvalidSubscriptionError, match="k: 2,000 is more than 1,000"):
         tried(most, ks=[2000])
+    with pytest.raises(InvalidSubscriptionError, match="k: every match is delivered"):
+        tried(rc.AllMatches(), ks=[3])
 
 
 def test_caps_are_counted_and_tried_and_left_out():

@@ -53,7 +53,7 @@ class TestDigests:
         hub.subscribe("ana", "true", notify=TEN)
         outcome = hub.explain({"x": 1}, "ana")
         assert (outcome.delivered, outcome.verdict) == (False, Verdict.IN_DIGEST)
-        assert str(outcome).endswith("ana: not handed over now: with rank 1 it is in the next digest")
+        assert outcome.handed_over == at(10)
 
 
 class TestReading:

@@ -242,6 +242,22 @@ class TestTelling:
         assert found.verdict is Verdict.MUTED
         assert "muted, until 2026-01-01T00:00:09Z" in str(found)
 
+    def test_explain_says_what_an_event_that_waits_has_still_before_it(self):
+        """Whether a subscriber is muted is asked at the instant of the handing over, and so are caps."""
+        hub = rc.Hub()
+        half, digest = rc.Periodic(2, TEN / 2, at_most=rc.Cap(1, TEN)), rc.Digest(TEN)
+        hub.subscribe("ana", "true", deliver=half, notify=digest, muted_until=at(10))
+        words = str(hub.explain(event("1"), "ana", now=at(1))).splitlines()[-1]
+        assert words.endswith(
+            "it waits for the end of the period (place 1, the best 2 are delivered at 2026-01-01T00:00:05Z); that is in "
+            "the digest of 2026-01-01T00:00:10Z; at most 1 every 10s are handed over"
+        )
+        hub.update("ana", muted_until=at(11))
+        assert hub.explain(event("1"), "ana", now=at(1)).verdict is Verdict.MUTED
+        hub.update("ana", deliver=rc.AllMatches(at_most=()), muted_until=None)
+        words = str(hub.explain(event("1"), "ana", now=at(10))).splitlines()[-1]
+        assert words == "ana: not handed over now: with rank 1 it is in the digest of 2026-01-01T00:00:20Z"
+
 
 class TestState:
     @pytest.mark.parametrize("sync", ["full", "normal"])

@@ -222,6 +222,9 @@ def test_a_stream_that_is_run_again_goes_on_and_finishes(spark, inputs, expected
     assert sum(one["delivered"] for one in told) == len(expected)
     printed = [json.loads(line) for line in second.stdout.splitlines()]
     assert printed == told[-len(printed) :]
+    again = run(*asked, "--finish")
+    assert again.exit_code == 0, again.output
+    assert notifications(spark, out) == expected
 
 
 def test_a_folder_of_subscribers_is_looked_at_again_with_every_run(spark, inputs, tmp_path):

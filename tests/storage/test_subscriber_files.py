@@ -432,7 +432,6 @@ SEVERAL_RANKS = [
     "deliver: {policy: sliding, k: 3, window: 100, ties: keep}, subscriptions: [{filter: x > 1}]",
     "deliver: {policy: sliding, k: 3, window: 100, diversity: {}}, subscriptions: [{filter: x > 1}]",
     "deliver: {policy: sliding, k: 3, window: 3}, subscriptions: [{filter: x > 1}]",
-    "deliver: {policy: sliding, k: 0, window: 100}, subscriptions: [{filter: x > 1}]",
     "deliver: {policy: sliding, k: 3, window: 9}, subscriptions: [{filter: x > 1}, {filter: y > 1, rank: 0.4}]",
     "deliver: {policy: sliding, k: 3, window: 9}, rank_by: weighted_sum, "
     "subscriptions: [{filter: x > 1}, {filter: y > 1}]",
@@ -460,6 +459,13 @@ def test_a_k_that_limits_little_as_all_matches_have_one_rank_is_a_warning(text):
         "is better, so k limits little; what helps is ties: keep, ranks that differ, or a relevance"
     )
     assert list(map(str, found.problems)) == ([expected] if text in ONE_RANK else [])
+
+
+def test_a_k_of_0_is_a_warning():
+    text = "version: 1\nsubscribers:\n- {id: a, subscriptions: [{filter: x > 1, deliver: {policy: continuous, k: 0}}]}"
+    (problem,) = loads_subscribers(text).problems
+    expected = "<text>:3: warning: subscriber 'a', subscription '1': deliver: k is 0, so nothing is delivered"
+    assert str(problem) == expected
 
 
 @pytest.mark.parametrize(
@@ -575,11 +581,19 @@ subscribers:
     [
         ("zone: Europe/Lisboa", ": zone: 'Europe/Lisboa' is no zone .*; did you mean 'Europe/Lisbon'"),
         ("zone: 1", ", zone: 1 is not a time zone such as Europe/Berlin"),
-        ("notify: {every: year}", ", notify: .* is not at_once, on_demand, or a mapping with every"),
+        ("notify: {every: year}", ", notify.every: 'year' is not hour, day, week, month, or a duration such as 15m"),
         ("notify: {every: day, weekday: monday}", ": weekday: 'monday' is not for every day; it goes with every week"),
         ("notify: {every: hour, zone: UTC}", ": zone: 'UTC' is not for every hour, which is the same in every zone"),
-        ("notify: {every: day, at: 24:00}", ", notify: .*'at': '24:00'"),
-        ("deliver: {policy: periodic, k: 1, period: {every: day, at: '7:00'}}", ", deliver.period: .*'7:00'"),
+        ("notify: {every: day, at: 24:00}", ", notify.at: '24:00' is not a time of day from 00:00 to 23:59"),
+        (
+            "deliver: {policy: periodic, k: 1, period: {every: day, at: '7:00'}}",
+            ", deliver.period.at: '7:00' is not a time of",
+        ),
+        (
+            "deliver: {policy: all, at_most: {count: 0, every: day}}",
+            ", deliver.at_most.count: 0 is not a whole number of",
+        ),
+        ("deliver: {policy: all, at_most: []}", ", deliver.at_most: .* is not a cap such as .*, or a list of them"),
         ("deliver: {policy: periodic, k: 1, period: {every: week, day: 1}}", ": day: 1 is not for every week"),
     ],
 )
@@ -612,7 +626,8 @@ subscribers:
         "x.yaml:8: subscriber 'gil': notify: the policy of all matches holds nothing that could be read on demand; "
         "expected another policy",
         f"x.yaml:9: subscriber 'leo', notify: 'weekly' {way}",
-        f"x.yaml:10: subscriber 'lia', notify: {{'each': '5m'}} {way}",
+        "x.yaml:10: subscriber 'lia': unknown key 'each'; expected every, at, weekday, day, zone",
+        "x.yaml:10: subscriber 'lia', notify: missing: 'every'",
         "x.yaml:11: subscriber 'mia', subscription '1', deliver: missing: 'window'",
     ]
 

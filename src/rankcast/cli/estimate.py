@@ -15,7 +15,7 @@ from rankcast.hub import Estimate
 from rankcast.hub.estimate import estimates, variants_of
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, counted, shown
-from rankcast.model.policies import Cap
+from rankcast.model.policies import Cap, check_attributes
 from rankcast.model.subscriptions import Subscriber
 from rankcast.storage.events.files import read_events
 from rankcast.storage.subscribers.files import load_subscribers
@@ -44,6 +44,9 @@ def estimate_subscriber(
     subscriber = loaded.subscribers[0] if name is None else chosen_subscriber(loaded.subscribers, name)
     only = {text: parse_filter(text, loaded.schema) for text in filters}
     variants = variants_of(subscriber, ks, only, {text: _cap(text) for text in caps})
+    if loaded.schema is not None:
+        for variant in variants.values():
+            check_attributes(variant.deliver, loaded.schema)
     arrivals = Arrivals(now)
     with progress("reading", quiet=as_json) as bar:
         past = list(arrivals.stamped(problems.set_aside(bar.over(read_events(events, loaded.schema)))))
@@ -68,11 +71,12 @@ def _cap(text: str) -> Cap:
     """
     count, _, rest = text.partition("/")
     every, _, per = rest.partition("/")
-    if not count.isdecimal() or not every:
+    try:
+        return Cap(int(count), period_from_document({"every": every}), per or None)
+    except (ValueError, InvalidSubscriptionError):  # an error of its own would not say what else can be written here
         raise InvalidSubscriptionError(
             f"--at-most: {shown(text)} is not a count and a period such as 5/day or 1/7d/company"
-        )
-    return Cap(int(count), period_from_document({"every": every}), per or None)
+        ) from None
 
 
 def _show(subscriber: Subscriber, events: int, found: Sequence[Estimate]) -> None:

@@ -17,7 +17,7 @@ from rankcast.cli.output.streams import Problems, one_line, printable, write_jso
 from rankcast.cli.output.terminal import console, shown_attributes
 from rankcast.cli.replay import Arrivals, Replay, in_order
 from rankcast.delivery.rules.forecast import Forecast
-from rankcast.hub import Match, Outcome
+from rankcast.hub import Match, Outcome, Verdict
 from rankcast.language.printer import format_expression, format_value_set
 from rankcast.matching.explain import TRUTH_WORDS, Explanation, reason
 from rankcast.model.advertisements import Advertisements
@@ -29,6 +29,8 @@ from rankcast.model.subscriptions import Subscriber
 from rankcast.model.times import format_time
 from rankcast.storage.events.files import read_events
 from rankcast.storage.subscribers.files import admitted, load_advertisements, load_subscribers
+
+_OPEN = (Verdict.WAITING, Verdict.IN_DIGEST, Verdict.OUTRANKED, Verdict.TIED)
 
 
 def explain_event(
@@ -54,17 +56,34 @@ def explain_event(
     competing = loaded.subscribers if advertised.choose else (subscriber,)
     replay = Replay(competing, loaded.schema, advertisements=advertised.all)
     arrivals = Arrivals(now)
-    found = _published_up_to(event, loaded.schema, replay, problems, arrivals)
+    found, later = _published_up_to(event, loaded.schema, replay, problems, arrivals)
     problems.close()
     outcome = replay.hub.explain(found, subscriber_id, replay.now_for(found))
     if subscription_id is not None:
         only = tuple(part for part in outcome.explanations if part.subscription.id == subscription_id)
         outcome = replace(outcome, explanations=only)
+    became = _at_the_end(replay, found, later, subscriber_id) if later is not None and _is_open(outcome) else None
     if as_json:
-        write_json(outcome_to_json(outcome, found))
+        end = {} if became is None else {"by_the_end_of_the_file": list(map(format_time, became))}
+        write_json(outcome_to_json(outcome, found) | end)
     else:
         show_outcome(outcome, found)
+        if became is not None:
+            at = f"handed over at {' and '.join(map(format_time, became))}" if became else "not handed over"
+            console().print(f"by the end of the file: {at}", style="bold")
     return 1 if problems.errors else 0
+
+
+def _is_open(outcome: Outcome) -> bool:
+    """Whether it depends on later events, or on the end of a period, if the event is handed over."""
+    return any(one.verdict in _OPEN for one in (outcome, *outcome.others))
+
+
+def _at_the_end(replay: Replay, event: Event, later: Sequence[Event], subscriber: str) -> list[datetime]:
+    """Return when an event is handed over to a subscriber as it is published, and then the rest of its file."""
+    notes = [note for published in (event, *later) for note in replay.publish(published).delivered] + replay.finish()
+    own = [note for note in notes if note.event.identity == event.identity and note.subscriber == subscriber]
+    return [note.handed_over for note in own]
 
 
 def chosen_subscriber(subscribers: tuple[Subscriber, ...], name: str) -> Subscriber:
@@ -79,24 +98,24 @@ def chosen_subscriber(subscribers: tuple[Subscriber, ...], name: str) -> Subscri
 
 def _published_up_to(
     place: str, schema: Schema | None, replay: Replay, problems: Problems, arrivals: Arrivals
-) -> Event:
-    """Return the event that `place` names, after publishing those of its file that come before it."""
+) -> tuple[Event, Sequence[Event] | None]:
+    """Publish the events before the one that `place` names, if it names one of a file; return it and those after it."""
     if not place.strip():
         raise InvalidValueError("EVENT is empty; expected a file with one event, FILE#ID, FILE#NUMBER or inline JSON")
     if place.lstrip().startswith("{"):
         event = event_from_json(parse_json(place), id="inline", source="/command-line").stamped(arrivals.now)
-        return event if schema is None else event.conformed(schema)
+        return event if schema is None else event.conformed(schema), None
     file, wanted = _split(place)
     read = arrivals.stamped(problems.set_aside(read_events(file, schema)))
     events = list(problems.set_aside(admitted(read, Advertisements(replay.hub.advertisements), file)))
     for warning in arrivals.warning(file):
         problems.add(warning)
     found = _named(file, wanted, events) if wanted else _only(file, events)
-    for earlier in in_order(events):
-        if earlier is found:
-            break
+    ordered = in_order(events)
+    place_of_it = next(at for at, event in enumerate(ordered) if event is found)
+    for earlier in ordered[:place_of_it]:
         replay.publish(earlier)
-    return found
+    return found, ordered[place_of_it + 1 :]
 
 
 def _split(place: str) -> tuple[str, str]:
@@ -160,6 +179,7 @@ def _decision_to_json(outcome: Outcome) -> dict[str, Any]:
         "verdict": outcome.verdict.value,
         "rank": outcome.rank,
         **({} if outcome.standing is None else {"standing": outcome.standing._asdict()}),
+        **({} if outcome.handed_over is None else {"handed_over": format_time(outcome.handed_over)}),
         "outlook": None if outcome.outlook is None else _outlook_to_json(outcome.outlook, outcome.competitor),
     }
 

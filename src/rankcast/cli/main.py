@@ -236,7 +236,9 @@ def match(
     limit: Annotated[int, rows_option("each table")] = 15,
     lateness: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Take events as they come; how much later than others they may, as 15m."),
+        typer.Option(
+            metavar="DURATION", help="Take events as they come, but none later than others by more than this."
+        ),
     ] = None,
     now: Arrival = None,
 ) -> None:

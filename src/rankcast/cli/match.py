@@ -4,35 +4,49 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import perf_counter
 
 from rankcast.cli.output.notifications import COLUMNS, NotificationLines, Writer, notification_row, notification_writer
-from rankcast.cli.output.streams import Problems, printable
-from rankcast.cli.output.terminal import console, progress, table
+from rankcast.cli.output.streams import Problems, one_line, printable
+from rankcast.cli.output.terminal import console, is_within, progress, table
 from rankcast.cli.replay import (
     Arrivals,
     Replay,
     compile_kernels,
     few_collections,
     in_order,
+    shown_choice,
     shown_delay,
     shown_delivery,
 )
 from rankcast.hub import Notification, Withheld
+from rankcast.model.advertisements import Advertisement
 from rankcast.model.errors import Problem, counted, shown
 from rankcast.model.events import Event
 from rankcast.model.policies import OnDemand, passes_equals
 from rankcast.model.subscriptions import Subscriber
+from rankcast.model.times import format_time
 from rankcast.ranking.preferences import AGAINST_TIES, queues_without_order
 from rankcast.serving.results import NOTHING_WITHHELD
 from rankcast.storage.durations import format_duration
 from rankcast.storage.events.files import read_events
 from rankcast.storage.subscribers.files import admitted, load_advertisements, load_subscribers
 from rankcast.storage.writing import replacing
+
+_CHOICE = "Delivery"
+_COLUMNS = {
+    "Subscriber": "wrap",
+    _CHOICE: "left",
+    "Matched": "right",
+    "Delivered": "right",
+    "Mean rank": "left",
+    "Diversity": "right",
+    "Delay": "right",
+}
 
 
 @few_collections()
@@ -72,6 +86,11 @@ def match_file(
             f"{format_duration(lateness)}"
         )
         problems.add(Problem(events, None, message, warning=True))
+    for message in _without_events(advertised.all, replay.sources):
+        problems.add(Problem(events, None, message, warning=True))
+    for name, owner in replay.unseen.items() if replay.events else ():
+        message = f"subscriber {shown(owner)}: deliver: no event has {shown(name)}, which a cap or a diversity names"
+        problems.add(Problem(str(subscribers), None, message, warning=True))
     for message in _unlimited(replay):
         problems.add(Problem(str(subscribers), None, message, warning=True))
     problems.close()
@@ -110,25 +129,24 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
     screen = console()
     subscribers = {subscriber.id: subscriber for subscriber in replay.hub.subscribers}
     busiest = sorted(replay.tallies, key=lambda name: (-replay.tallies[name].matched.events, name))
-    columns = {
-        "Subscriber": "wrap",
-        "Delivery": "wrap",
-        "Matched": "right",
-        "Delivered": "right",
-        "Mean rank": "left",
-        "Diversity": "right",
-        "Delay": "right",
-    }
     withheld = replay.hub.withheld
-    rows = [_row(subscribers[name], replay) for name in busiest[:limit]]
-    if withheld:
-        columns["Withheld"] = "right"
-        counts = (withheld.get(name, NOTHING_WITHHELD) for name in busiest[:limit])
-        rows = [(*row, _shown_withheld(own)) for row, own in zip(rows, counts, strict=True)]
-    screen.print(table("Subscribers", columns, rows))
+    listed = [subscribers[name] for name in busiest[:limit]]
+    rows = [_row(subscriber, replay) for subscriber in listed]
+    counts = table("Subscribers", _COLUMNS, rows)
+    has_choices = is_within(screen, counts)
+    if not has_choices:
+        narrow = {heading: place for heading, place in _COLUMNS.items() if heading != _CHOICE}
+        counts = table("Subscribers", narrow, [(name, *numbers) for name, _, *numbers in rows])
+    screen.print(counts)
     if len(busiest) > limit:
         screen.print(f"... and {len(busiest) - limit:,} more with fewer matches; --limit sets how many are shown")
     screen.print()
+    words = [_in_full(subscriber, withheld.get(subscriber.id, NOTHING_WITHHELD)) for subscriber in listed]
+    longer = [(row[0], full) for row, full in zip(rows, words, strict=True) if not has_choices or full != row[1]]
+    for name, full in longer:
+        screen.print(printable(f"{one_line(name)}: {full}"))
+    if longer:
+        screen.print()
     if first:
         screen.print(table("First notifications", COLUMNS, map(notification_row, first)))
         screen.print()
@@ -138,6 +156,15 @@ def _show(replay: Replay, first: list[Notification], limit: int, seconds: float)
         f"{counted(subscriptions, 'subscription')}: {counted(replay.matched, 'match', 'matches')}, "
         f"{replay.delivered:,} delivered,{_shown_sum(withheld.values())} in {seconds:.1f} s"
     )
+
+
+def _without_events(advertisements: Sequence[Advertisement], sources: set[str]) -> Iterator[str]:
+    """Say which sources that advertise a k have no events, where there are events that go to everybody."""
+    others = sorted(sources - {advertisement.source for advertisement in advertisements})
+    for name, source in ((own.id, own.source) for own in advertisements if own.k is not None and others):
+        if source not in sources:
+            some = ", ".join(map(shown, others[:3])) + (f" and {len(others) - 3:,} more" if len(others) > 3 else "")
+            yield f"advertisement {shown(name)}: no event is of its source {shown(source)}; others are of {some}"
 
 
 def _unlimited(replay: Replay) -> Iterator[str]:
@@ -167,11 +194,18 @@ def _shown_sum(withheld: Iterable[Withheld]) -> str:
 def _shown_withheld(withheld: Withheld) -> str:
     """Return what was withheld in words.
 
-    >>> _shown_withheld(Withheld(capped=1_200)), _shown_withheld(Withheld(3, 2)), _shown_withheld(Withheld())
-    ('1,200 capped', '3 capped, 2 muted', '-')
+    >>> _shown_withheld(Withheld(capped=1_200)), _shown_withheld(Withheld(3, 2))
+    ('1,200 capped', '3 capped, 2 muted')
     """
     counts = {"capped": withheld.capped, "muted": withheld.muted}
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "-"
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+
+
+def _in_full(subscriber: Subscriber, withheld: Withheld) -> str:
+    """Return in words all that decides what a subscriber is handed, and how much was withheld from it."""
+    muted = "" if subscriber.muted_until is None else f", muted until {format_time(subscriber.muted_until)}"
+    counts = "" if withheld == NOTHING_WITHHELD else f" ({_shown_withheld(withheld)})"
+    return f"{shown_delivery(subscriber)}{muted}{counts}"
 
 
 def _show_way_on(events: str, subscribers: Path, somebody: str) -> None:
@@ -185,7 +219,7 @@ def _row(subscriber: Subscriber, replay: Replay) -> tuple[str, ...]:
     counts = (f"{tally.matched.events:,}", "-" if is_read else f"{tally.delivered.events:,}")
     return (
         subscriber.id,
-        shown_delivery(subscriber),
+        shown_choice(subscriber),
         *counts,
         tally.shown_means,
         f"{tally.diversity:.2f}" if tally.delivered.events > 1 else "-",

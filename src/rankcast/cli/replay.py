@@ -33,6 +33,7 @@ from rankcast.model.policies import (
     Periodic,
     Policy,
     Sliding,
+    attributes_named,
     diversity_of,
     keeps_ties,
 )
@@ -136,7 +137,10 @@ class Replay:
         advertisements: Iterable[Advertisement] = (),
         tallied: bool = True,
     ) -> None:
-        """Begin with nothing published; without `tallied` there are no tallies and no matches, which saves time."""
+        """Begin with nothing published; without `tallied` there are no tallies and no matches, which saves time.
+
+        `unseen` are the attributes that policies name and no event has had so far, with a subscriber of each.
+        """
         served = tuple(subscribers)
         on_match = self._count_match if tallied else None
         allowed = timedelta(0) if lateness is None else lateness
@@ -150,6 +154,9 @@ class Replay:
         )
         self.tallies = {subscriber.id: Tally.of(subscriber.deliver) for subscriber in served if tallied}
         self.events = 0
+        self.sources: set[str] = set()
+        policies = {policy: own.id for own in reversed(served) for policy in own.policies.values()}
+        self.unseen = {name: subscriber for policy, subscriber in policies.items() for name in attributes_named(policy)}
         self.late = 0
         self._matches: list[Match] = []
         self._now: datetime | None = None
@@ -160,6 +167,9 @@ class Replay:
         self._now = now = event.time if self._now is None else max(self._now, event.time)
         self._matches = []
         self.events += 1
+        self.sources.add(event.source)
+        if self.unseen:
+            self.unseen = {name: own for name, own in self.unseen.items() if name not in event.attributes}
         return ReplayedEvent(self._matches, self._count(self.hub.publish(event, now)))
 
     def finish(self) -> list[Notification]:
@@ -268,6 +278,17 @@ def _shown_choice(policy: Policy) -> str:
     window = f"{policy.window} events" if isinstance(policy.window, int) else format_duration(policy.window)
     bounded = "" if policy.queue is None else ", in a bounded queue"
     return f"{best} {policy.k} at any time within {window}{kept}{bounded}"
+
+
+def shown_choice(subscriber: Subscriber) -> str:
+    """Return in few words what is chosen for a subscriber, without caps and without when it is handed over.
+
+    >>> from rankcast.model.subscriptions import SubscriberId
+    >>> shown_choice(Subscriber(SubscriberId("ana"), deliver=Sliding(3, 100), notify=OnDemand()))
+    'the best 3 of the last 100'
+    """
+    choices = dict.fromkeys(map(_shown_choice, subscriber.policies.values()))
+    return next(iter(choices)) if len(choices) == 1 else f"{len(choices)} policies"
 
 
 def shown_delivery(subscriber: Subscriber) -> str:

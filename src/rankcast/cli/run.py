@@ -371,7 +371,7 @@ def _listed_cells(row: Row) -> tuple[str, ...]:
 def _cells(row: Row) -> tuple[str, ...]:
     values = row.asDict(recursive=True)
     return (
-        shown_time(values["delivered"].astimezone()),
+        shown_time(values["handed_over"].astimezone()),
         values["subscriber"],
         f"{values['rank']:.2f}",
         ", ".join(values["matched"] or ()),

@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from rankcast.compiling import readiness
 from rankcast.delivery.rules.forecast import ArrivalResult, Forecast
+from rankcast.delivery.rules.policies import handed_over
 from rankcast.delivery.stream.lateness import PendingEvent, Remembered, Reordering, ReorderingState
 from rankcast.hub.results import Late, Outcome, Standing, Verdict
 from rankcast.matching.explain import Explanation, explain
@@ -433,11 +434,15 @@ def _queue_outcome(
     ahead = core.serving.outlook(queue, event, ranked, max(now, core.latest))
     competitor = None if ahead.competitor is None else core.serving.match_of(queue, ahead.competitor)
     verdict, used, moment = _verdict(ahead, subscriber.notify), None, max(now, core.latest)
-    if verdict is Verdict.DELIVERED and queue.owner.is_muted_at(moment):
-        verdict = Verdict.MUTED
-    elif verdict is Verdict.DELIVERED:
-        used = core.serving.used_up(queue, event, ahead, moment)
-        verdict = verdict if used is None else Verdict.CAPPED
+    if verdict in (Verdict.DELIVERED, Verdict.WAITING, Verdict.IN_DIGEST):
+        due = handed_over(subscriber.handover, queue.policy, ahead.decided or moment)
+        if queue.owner.is_muted_at(due):
+            verdict = Verdict.MUTED
+        elif verdict is Verdict.DELIVERED:
+            used = core.serving.used_up(queue, event, ahead, moment)
+            verdict = verdict if used is None else Verdict.CAPPED
+        else:
+            found = replace(found, handed_over=due, caps=queue.policy.at_most)
     found = replace(found, cap=used, muted_until=subscriber.muted_until)
     return replace(found, rank=ranked.rank, verdict=verdict, outlook=ahead, competitor=competitor)
 

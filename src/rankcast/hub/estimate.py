@@ -197,6 +197,8 @@ def variants_of(
     found = {AS_IT_IS: subscriber}
     stated = [policy.k for policy in subscriber.policies.values() if not isinstance(policy, AllMatches)]
     asked = tuple(ks)
+    if asked and not stated:
+        raise InvalidSubscriptionError("k: every match is delivered; expected a subscriber whose policy has a k")
     for k in dict.fromkeys(asked or (max(1, max(stated) // 2), 2 * max(stated)) if stated else ()):
         try:
             found[f"k = {k}"] = _with_policies(subscriber, partial(_policy_with_k, k=k))

@@ -14,6 +14,7 @@ from rankcast.matching.explain import Explanation
 from rankcast.model.errors import InvalidEventError, RankcastError
 from rankcast.model.events import Event
 from rankcast.model.periods import Every
+from rankcast.model.policies import Cap
 from rankcast.model.relevance import Decay
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
 from rankcast.model.times import format_time
@@ -126,11 +127,11 @@ _WORDS = {
     Verdict.HELD: "not delivered now: with rank {rank} it is kept back until nothing earlier can come",
     Verdict.EXPIRED: "not delivered: the event has expired",
     Verdict.TOO_OLD: "not delivered: the event is too old for the window",
-    Verdict.WAITING: "not delivered now: with rank {rank} it waits for the end of the period{standing}",
+    Verdict.WAITING: "not delivered now: with rank {rank} it waits for the end of the period{standing}{later}",
     Verdict.OUTRANKED: "not delivered now: with rank {rank} it is not among the best{by}{standing}{chance}",
     Verdict.TIED: "not delivered now: with rank {rank} it is no better than {standing}{chance}",
     Verdict.NOT_CHOSEN: "not delivered: the subscriber is {standing}",
-    Verdict.IN_DIGEST: "not handed over now: with rank {rank} it is in the next digest{standing}",
+    Verdict.IN_DIGEST: "not handed over now: with rank {rank} it is in the digest of {digest}{standing}{later}",
     Verdict.ON_DEMAND: "not handed over: with rank {rank} it is there to be read{standing}",
     Verdict.CAPPED: "not handed over: with rank {rank} it is capped: {cap}{standing}",
     Verdict.MUTED: "not handed over: with rank {rank} it is delivered while muted, until {muted}{standing}",
@@ -145,7 +146,7 @@ class Standing(NamedTuple):
 
     def __str__(self) -> str:
         ending = {1: "st", 2: "nd", 3: "rd"}.get(self.place % 10 if self.place % 100 not in {11, 12, 13} else 0, "th")
-        return f"{self.place}{ending} of the {self.k} it was for"
+        return f"{self.place}{ending}, and it was for the best {self.k if self.k > 1 else ''}".rstrip()
 
 
 _THIS = {"hour": "this hour's", "day": "today's", "week": "this week's", "month": "this month's"}
@@ -176,7 +177,8 @@ class Outcome:
     `others` has the outcomes for the queues of subscriptions with their own policies, each with its `subscription`.
     `late` tells by how much the event would come too late, and `decay` how its rank fades. `standing` is the
     subscriber's place among all whom the event interests, where its publisher wants it to reach only some of them.
-    `cap` is what withholds it.
+    `cap` is what withholds it. Of an event that waits, `handed_over` is when it is handed over if nothing better comes,
+    and `caps` are those that it then has to pass.
     """
 
     subscriber: SubscriberId
@@ -192,6 +194,8 @@ class Outcome:
     standing: Standing | None = None
     cap: UsedCap | None = None
     muted_until: datetime | None = None
+    handed_over: datetime | None = None
+    caps: tuple[Cap, ...] = ()
 
     @property
     def delivered(self) -> bool:
@@ -214,6 +218,8 @@ class Outcome:
             chance=self._chance,
             cap="" if self.cap is None else shown_cap(self.cap),
             muted="" if self.muted_until is None else format_time(self.muted_until),
+            digest="" if self.handed_over is None else format_time(self.handed_over),
+            later=self._later,
         )
 
     @property
@@ -245,6 +251,15 @@ class Outcome:
         if ahead.diverse and ahead.k > 1:
             chosen = f"the {ahead.k} best by rank and diversity are delivered"
         return f" ({place}{chosen}{end}{last})"
+
+    @property
+    def _later(self) -> str:
+        """What an event that waits has still before it: its digest, and caps."""
+        digest, ahead = "", self.outlook
+        if self.handed_over is not None and ahead is not None and ahead.decided not in (None, self.handed_over):
+            digest = f"; that is in the digest of {format_time(self.handed_over)}"
+        caps = " and ".join(map(format_cap, self.caps))
+        return f"{digest}; at most {caps} are handed over" if caps else digest
 
     @property
     def _chance(self) -> str:

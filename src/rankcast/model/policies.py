@@ -262,10 +262,15 @@ def attributes_counted(policy: Policy) -> tuple[str, ...]:
     return tuple(cap.per for cap in policy.at_most if cap.per is not None)
 
 
+def attributes_named(policy: Policy) -> tuple[str, ...]:
+    """Return the attributes that a policy compares or counts, as far as it names them."""
+    diversity = diversity_of(policy)
+    return (*(() if diversity is None else diversity.weights), *attributes_counted(policy))
+
+
 def check_attributes(policy: Policy, schema: Schema) -> None:
     """Raise when a policy compares or counts an attribute that a schema does not know."""
-    diversity = diversity_of(policy)
-    for name in (*(() if diversity is None else diversity.weights), *attributes_counted(policy)):
+    for name in attributes_named(policy):
         schema.type_of(name)
 
 

@@ -62,8 +62,8 @@ class DocumentSchema:
             errors = list(self._validator.iter_errors(_as_json(data)))
         return list(dict.fromkeys(finding for error in errors for finding in self._explain(error, data)))
 
-    def _explain(self, error: jsonschema_rs.ValidationError, data: Any) -> Iterator[Finding]:
-        """Yield what is there and what was expected."""
+    def _explain(self, error: jsonschema_rs.ValidationError, data: Any, expected: str = "") -> Iterator[Finding]:
+        """Yield what is there and what was expected; of an alternative without a title that is said by the whole."""
         path, value = _looked_up(data, error.instance_path)
         *places, keyword = error.schema_path
         part: Any = self.shape
@@ -74,8 +74,27 @@ class DocumentSchema:
             yield Finding(path, f"missing: {', '.join(missing)}")
         elif keyword == "additionalProperties":
             yield from _unknown_keys(value, list(part["properties"]), path)
+        elif inner := _within_the_meant(error):
+            for found in inner:
+                yield from self._explain(found, data, part.get("title", expected))
         else:
-            yield Finding(path, f"{shown(value)} is not {part['title']}")
+            yield Finding(path, f"{shown(value)} is not {part.get('title', expected)}")
+
+
+def _within_the_meant(error: jsonschema_rs.ValidationError) -> list[jsonschema_rs.ValidationError]:
+    """Return what is wrong inside the one alternative that a mapping or list was meant to be; nothing if none was."""
+    kind = error.kind
+    if not isinstance(kind, jsonschema_rs.ValidationErrorKind.AnyOf) or not isinstance(error.instance, dict | list):
+        return []
+    meant = [found for found in kind.context if not any(_is_another_kind(inner, error) for inner in found)]
+    return meant[0] if len(meant) == 1 else []
+
+
+def _is_another_kind(found: jsonschema_rs.ValidationError, error: jsonschema_rs.ValidationError) -> bool:
+    """Whether a value fails an alternative as a whole: that is for another kind of values."""
+    if found.instance_path != error.instance_path:
+        return False
+    return found.schema_path[-1] in {"type", "enum", "anyOf"} and not _within_the_meant(found)
 
 
 def _unknown_keys(mapping: dict[Any, Any], known: list[str], path: DocumentPath) -> Iterator[Finding]:

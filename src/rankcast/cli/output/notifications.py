@@ -21,7 +21,7 @@ from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.times import format_time
 from rankcast.model.values import AttributeValue
 
-COLUMNS = {"Time (UTC)": "left", "Subscriber": "left", "Rank": "right", "Matched": "left", "Event": "rest"}
+COLUMNS = {"Handed over (UTC)": "left", "Subscriber": "left", "Rank": "right", "Matched": "left", "Event": "rest"}
 
 
 MOST_EVENTS = 4_096
@@ -96,7 +96,7 @@ def notification_writer() -> Writer:
 def notification_row(notification: Notification) -> tuple[str, ...]:
     """Return a notification as a row of COLUMNS."""
     return (
-        shown_time(notification.time),
+        shown_time(notification.handed_over),
         notification.subscriber,
         f"{notification.rank:.2f}",
         ", ".join(notification.matched),

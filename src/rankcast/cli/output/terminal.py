@@ -110,6 +110,11 @@ def table(title: str, columns: Mapping[str, str], rows: Iterable[Sequence[str]])
     return made
 
 
+def is_within(screen: Console, made: Table) -> bool:
+    """Whether a table fits on a console as it is, with nothing cut off or wrapped."""
+    return screen.measure(made, options=screen.options.update(width=10_000)).maximum <= screen.width
+
+
 def shown_attributes(attributes: Mapping[str, AttributeValue]) -> str:
     """Return attributes as one short line.
 

@@ -74,5 +74,6 @@ class FileSink:
             self._files.replace_folder(made, target)
 
     def finish(self) -> None:
-        """Mark the output as complete."""
-        self._files.create_text(FINISHED, "")
+        """Mark the output as complete; a run that is finished again has marked it."""
+        if not self._files.exists(FINISHED):
+            self._files.create_text(FINISHED, "")

@@ -37,7 +37,7 @@ from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter, shared_steps
 from rankcast.model.periods import check_zone
-from rankcast.model.policies import ALL_MATCHES, AT_ONCE, OnDemand, Policy, check_attributes
+from rankcast.model.policies import ALL_MATCHES, AT_ONCE, AllMatches, OnDemand, Policy, check_attributes
 from rankcast.model.relevance import Decay, Relevance, check_relevance
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import (
@@ -245,22 +245,20 @@ class _Reader:
         except RankcastError as error:
             self.found.append(Finding(place, f"subscriber {shown(entry['id'])}: {error}"))
         else:
-            self._warn_of_equals(subscriber, unordered, path)
+            self._warn_of_ks(subscriber, unordered, path)
             return subscriber
         return None
 
-    def _warn_of_equals(
-        self, subscriber: Subscriber, queues: Iterable[SubscriptionId | None], path: DocumentPath
-    ) -> None:
-        """Warn where a k limits nothing; a list that is read has the best k all the same."""
+    def _warn_of_ks(self, subscriber: Subscriber, queues: Iterable[SubscriptionId | None], path: DocumentPath) -> None:
+        """Warn where a k limits nothing, but for lists, as who reads one has the best k, and where nothing passes."""
         ids = [held.id for held in subscriber.subscriptions]
-        for name in () if isinstance(subscriber.notify, OnDemand) else queues:
+        alike = f"all matches have the same rank, and of equals the newer is better, so k limits little; {AGAINST_TIES}"
+        said = [(name, alike) for name in (() if isinstance(subscriber.notify, OnDemand) else queues)]
+        empty = [name for name, own in subscriber.policies.items() if not isinstance(own, AllMatches) and own.k == 0]
+        for name, what in (*said, *((name, "k is 0, so nothing is delivered") for name in empty)):
             place = path if name is None else (*path, "subscriptions", ids.index(name))
             whose = "" if name is None else f", subscription {shown(name)}"
-            message = (
-                f"subscriber {shown(subscriber.id)}{whose}: deliver: all matches have the same rank, and of equals the "
-                f"newer is better, so k limits little; {AGAINST_TIES}"
-            )
+            message = f"subscriber {shown(subscriber.id)}{whose}: deliver: {what}"
             self.found.append(Finding((*place, "deliver"), message, warning=True))
 
     def subscription(self, entry: Mapping[str, Any], path: DocumentPath, subscriber: str) -> Subscription | None:
