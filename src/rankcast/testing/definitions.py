@@ -30,7 +30,7 @@ from rankcast.model.policies import (
 )
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
-from rankcast.model.times import EARLIEST, LATEST, TICK
+from rankcast.model.times import EARLIEST, LATEST, TICK, later
 from rankcast.model.values import Value
 
 
@@ -119,7 +119,7 @@ def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDe
     if isinstance(policy, Periodic):
         return [_delivered(offer, at) for offer in _best_of_period(policy, seen, period_end(at, policy.period))]
     if isinstance(policy.window, timedelta):
-        held = [offer for offer in seen if at < _left(offer, policy.window)]
+        held = [offer for offer in seen if at < later(offer.time, policy.window)]
     elif isinstance(policy, Sliding):
         held = []
         for arriving in _valid(seen):
@@ -209,18 +209,13 @@ def _best_of_period(policy: Periodic, offers: list[Offer], end: datetime) -> lis
 
 
 def _timed(policy: TopKWindow, window: timedelta, offers: list[Offer]) -> list[ExpectedDelivery]:
-    ends = {offer: min(_left(offer, window), offer.expires) for offer in offers}
+    ends = {offer: min(later(offer.time, window), offer.expires) for offer in offers}
     found: dict[Identity, ExpectedDelivery] = {}
     for instant in sorted({*ends.values(), *(offer.time for offer in offers)} - {LATEST}):
         living = [offer for offer in offers if offer.time <= instant < ends[offer]]
         for offer in _now_best(policy, living, found):
             found.setdefault(offer.delivery.event, _delivered(offer, instant))
     return list(found.values())
-
-
-def _left(offer: Offer, window: timedelta) -> datetime:
-    """Return when an event leaves a window of time; the end of time is never."""
-    return offer.time + min(window, LATEST - offer.time)
 
 
 def _valid(offers: list[Offer]) -> list[Offer]:
