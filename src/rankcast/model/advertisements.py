@@ -137,7 +137,8 @@ class Advertisement:
 
         Raises InvalidEventError for one that asks for more than is advertised, or for no number.
         """
-        if k is not None and not (isinstance(k, int) and not isinstance(k, bool) and k >= 0):
+        given: object = k
+        if k is not None and (not isinstance(given, int) or isinstance(given, bool) or k < 0):
             raise InvalidEventError(f"k: {shown(k)} is not a whole number of at least 0")
         if k is not None and (self.k is None or k > self.k):
             raise InvalidEventError(f"k: {shown(k)} is more than advertisement {shown(self.id)} has, {self.k}")

@@ -519,8 +519,8 @@ class Shard:
             delivered.add(self._queues.advance_before(time, contents, chosen))
             ways = [(change, {change.handover, self._handovers[change.queue]}) for change in own]
             limited = [change.queue for change in own if self._limits(change)]
-            plain = {change.queue for change, way in ways if way == {PLAIN} and not change.ranking}
-            self._notice([queue for queue in chosen.tolist() if queue not in plain.difference(limited)], delivered)
+            plain = {change.queue for change, way in ways if way == {PLAIN} and not change.ranking}.difference(limited)
+            self._notice([queue for queue in chosen.tolist() if queue not in plain], delivered)
             if limited:
                 delivered.handed_over.append(self._handed_over(time, np.array(limited, np.int64)))
             for change in own:
