@@ -1,6 +1,7 @@
 """Everything that rankcast keeps or sends as arrays: how to make one, write it, read it, and use it as programs do."""
 
 import traceback
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -10,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rankcast.delivery.engine.contents import Contents, WantedContent
+from rankcast.delivery.engine.contents import Contents, WantedContent, attribute_code
 from rankcast.delivery.engine.queue_table import QUEUE_TABLE, ArrivalRows, QueueTable
 from rankcast.delivery.engine.queue_table import VERSION as QUEUE_TABLE_VERSION
 from rankcast.delivery.stream import batches, queue_changes, shards
 from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.handovers import Handover
 from rankcast.delivery.stream.matched_sets import SETS
 from rankcast.delivery.stream.queue_changes import QueueChange, pack_changes, unpack_changes
 from rankcast.delivery.stream.shards import Shard
@@ -25,10 +27,23 @@ from rankcast.matching.entries import Entry
 from rankcast.matching.index import Index
 from rankcast.model.errors import RankcastError
 from rankcast.model.events import Event
-from rankcast.model.policies import AllMatches, Bounded, Continuous, Diversity, Periodic, Sliding, TopKWindow
+from rankcast.model.periods import Every
+from rankcast.model.policies import (
+    AT_ONCE,
+    AllMatches,
+    Bounded,
+    Cap,
+    Continuous,
+    Digest,
+    Diversity,
+    OnDemand,
+    Periodic,
+    Sliding,
+    TopKWindow,
+)
 from rankcast.model.relevance import Closeness, Cosine, Decay, IdealPoint, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
-from rankcast.model.times import FIRST_INSTANT, LAST_INSTANT, NEVER
+from rankcast.model.times import EPOCH, FIRST_INSTANT, LAST_INSTANT, NEVER
 from rankcast.ranking.batch import Features
 from rankcast.ranking.batch_table import RankingTable
 from rankcast.spark.matching import compiled_subscribers
@@ -50,6 +65,17 @@ POLICIES = (
     Sliding(2, 6, Diversity(0.5, {"a": 1})),
     Periodic(1, timedelta(microseconds=25), Diversity()),
 )
+CAPS = (
+    (),
+    (Cap(1, timedelta(microseconds=7)),),
+    (Cap(2, timedelta(microseconds=20), per="a"), Cap(3, Every("day"))),
+)
+CAPPED = [replace(policy, at_most=CAPS[at % len(CAPS)]) for at, policy in enumerate(POLICIES)]
+WAYS = [
+    Handover(notify, muted_until)
+    for notify in (AT_ONCE, Digest(timedelta(microseconds=9)), OnDemand(), AT_ONCE, Digest(Every("hour")))
+    for muted_until in (None, EPOCH + timedelta(microseconds=16))
+]
 
 
 class Kept:
@@ -210,7 +236,7 @@ def some_subscriber(random, at):
 def some_events(random, count, first=0):
     times = np.sort(np.array([first + random.randint(0, 10) for _ in range(count)], np.int64))
     codes = Ragged(np.arange(count + 1) * 2, np.array([random.randint(1, 9) for _ in range(2 * count)], np.int64))
-    names = Ragged(codes.starts, np.tile(np.array([3, 8]), count))
+    names = Ragged(codes.starts, np.tile(np.sort([attribute_code("a"), attribute_code("b")]), count))
     return EventTable.of(
         times,
         Ragged.of_texts(random.choice(["s", "é", ""]) for _ in range(count)),
@@ -292,7 +318,8 @@ class KeptShard(Kept):
 
     def make(self, seed):
         random = Random(seed)
-        shard = Shard.of(POLICIES, lateness=seed % 5, version=seed % 3)
+        policies, ways = (POLICIES, ()) if seed % 4 == 0 else (CAPPED, random.sample(WAYS, len(WAYS)))
+        shard = Shard.of(policies, handovers=ways, lateness=seed % 5, version=seed % 3)
         shard.change([QueueChange(1, 15, Sliding(1, 3), "ranks"), QueueChange(2, 12, None), QueueChange(3, 40, None)])
         for step in range(3):
             # A version below 0 would be that of subscribers who do not change.
@@ -309,6 +336,8 @@ class KeptShard(Kept):
         made.unknown(late)
         due = made.next_watermark
         notices = [said(made.advance(first + 5)), said(made.advance(first + 30))]
+        lists = made.lists()
+        notices += [] if lists is None else [said(lists.entries)]
         again = Shard.from_bytes(made.to_bytes())
         return len(late), due, made.version, notices, said(again.finish()), said(made.finish())
 

@@ -12,9 +12,21 @@ from rankcast.model.advertisements import Advertisement
 from rankcast.model.events import Event
 from rankcast.model.expressions import Constant
 from rankcast.model.filters import Filter
-from rankcast.model.policies import Continuous, Diversity, OnDemand, Sliding
+from rankcast.model.periods import Every
+from rankcast.model.policies import (
+    AllMatches,
+    Cap,
+    Continuous,
+    Digest,
+    Diversity,
+    OnDemand,
+    Periodic,
+    Sliding,
+    TopKWindow,
+)
 from rankcast.model.relevance import Closeness, Decay, Target
 from rankcast.model.subscriptions import RankBy, Subscriber, Subscription
+from rankcast.model.times import EARLIEST, LATEST, TICK
 from rankcast.overlay.routing.strategies import Strategy
 from rankcast.samples.feeds import FEEDS
 from rankcast.testing.arrivals import Arrivals, HubOfArrivals, arrivals, check_arrivals
@@ -64,6 +76,21 @@ def test_lists_of_continuous_delivery_have_the_newest_of_equals_however_long_eac
     for engine in HUBS.values():
         check(engine, case)
     check(OverlayEngine(Strategy.REGULAR_COVER, 2), case)
+
+
+def test_events_at_both_ends_of_time():
+    policies = {
+        "window": TopKWindow(1, timedelta(seconds=3), ties="keep"),
+        "day": Periodic(1, Every("day", at="02:30", zone="Asia/Kathmandu")),
+        "capped": AllMatches(at_most=[Cap(1, Every("month")), Cap(1, timedelta(days=9_000_000), per="x")]),
+    }
+    wanted = Filter.of(Constant(True))
+    owned = tuple(Subscription(name, wanted, deliver=policy) for name, policy in policies.items())
+    readers = (Subscriber("ana", owned), Subscriber("bo", owned, notify=Digest(Every("week"))))
+    times = (EARLIEST, EARLIEST + TICK, LATEST - timedelta(seconds=4), LATEST - TICK)
+    case = Case(readers, tuple(Event(str(at), "/s", time=time) for at, time in enumerate(times)))
+    for engine in (*HUBS.values(), OverlayEngine(Strategy.REGULAR_COVER, 3)):
+        check(engine, case)
 
 
 @given(arrived=arrivals())

@@ -572,6 +572,24 @@ class TestMemory:
             shard = Shard.from_bytes(shard.to_bytes())
         assert len(shard.to_bytes()) < 4_000
 
+    def test_ways_in_which_nobody_is_handed_anything_any_more_are_given_up(self):
+        shard = Shard.of([AllMatches()])
+        for time in range(300):
+            shard.change([QueueChange(0, time, AllMatches(), handover=Handover(AT_ONCE, instant_of(time + 2)))])
+            shard.take(chunk_of([one_row(time, str(time))]))
+            assert told(shard.advance(time + 1)) == []
+        assert shard.muted == 300
+        assert len(shard.to_bytes()) < 4_000
+        shard = Shard.from_bytes(shard.to_bytes())
+        shard.take(chunk_of([one_row(300, "muted"), one_row(301, "heard")]))
+        assert [one[3] for one in told(shard.finish())] == [301]
+
+    def test_caps_have_as_many_queues_as_there_are(self):
+        shard = Shard.of([])
+        for queue in range(9):
+            shard.change([QueueChange(queue, 5, AllMatches(at_most=Cap(1, ticks(9))))])
+        assert len(shard._caps._starts) == len(shard) + 1 == 10
+
 
 def test_a_lateness_below_zero_is_refused():
     with pytest.raises(InvalidValueError, match="lateness: -1 microseconds; expected at least 0"):

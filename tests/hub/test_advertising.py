@@ -73,6 +73,9 @@ class TestWhomAnEventBelongsTo:
         assert [len(hub.publish({"x": 1}, k=k)) for k in (None, 3, 1, 0)] == [3, 3, 1, 0]
         with pytest.raises(InvalidEventError, match="k: 4 is more than advertisement 'all' has, 3"):
             hub.publish({"x": 1}, k=4)
+        for odd in ("1", [], True, -1, 1.0):
+            with pytest.raises(InvalidEventError, match=r"k: .* is not a whole number of at least 0"):
+                hub.publish({"x": 1}, k=odd)
         with pytest.raises(InvalidEventError, match="k: 1 needs an advertisement of source '/flats'"):
             hub.publish(rc.Event("1", "/flats"), k=1)
 

@@ -75,6 +75,21 @@ def test_events_that_cannot_be_published_are_reported():
     assert found.estimates[0].matched == 2
 
 
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ({"at_most": rc.Cap(1, timedelta(1))}, "at_most: Cap.* is one alone; expected a list"),
+        ({"filters": "rent < 800"}, "filters: 'rent < 800' is one alone"),
+        ({"k": 3}, "k: 3 is one alone"),
+        ({"k": [[]]}, "k: .* is not a whole number"),
+        ({"at_most": [3]}, "at_most: 3 is no Cap"),
+    ],
+)
+def test_what_is_to_be_tried_is_a_list_of_what_can_be_tried(stated, message):
+    with pytest.raises(InvalidSubscriptionError, match=message):
+        renter().estimate(PAST, "ana", **stated)
+
+
 def test_a_subscriber_need_not_be_added():
     wanted = rc.Subscriber("rui", (rc.Subscription("1", rc.parse_filter("rent < 800")),), notify=rc.AtOnce())
     assert [row.delivered for row in rc.Hub().estimate(PAST, wanted).estimates] == [1]

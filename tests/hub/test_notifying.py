@@ -8,7 +8,7 @@ from hub_builders import at, flat
 from rankcast.hub import Hub, Verdict
 from rankcast.language.parser import parse_filter
 from rankcast.model.errors import InvalidSubscriptionError, UnknownIdError
-from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Digest, OnDemand, Periodic, Sliding
+from rankcast.model.policies import AT_ONCE, AllMatches, Cap, Continuous, Digest, OnDemand, Periodic, Sliding
 from rankcast.model.subscriptions import Subscription
 from rankcast.testing.clock import FakeClock
 
@@ -48,6 +48,13 @@ class TestDigests:
         hub.update("ana", notify=AT_ONCE)
         assert [note.event.id for note in published(hub, 3, 3)] == ["3"]
         assert got(hub.advance(at(30))) == [("ana", "2", at(2), at(4)), ("ana", "1", at(1), at(10))]
+
+    def test_caps_count_what_is_still_gathered_before_what_is_handed_over_at_once_after_it(self, hub):
+        hub.subscribe("ana", "true", deliver=AllMatches(at_most=Cap(1, timedelta(seconds=10))), notify=TEN)
+        published(hub, 1, 1)
+        hub.update("ana", notify=AT_ONCE)
+        assert got(published(hub, 2, 21)) == [("ana", "1", at(1), at(10)), ("ana", "2", at(21), None)]
+        assert hub.withheld == {}
 
     def test_explain_says_that_it_is_gathered(self, hub):
         hub.subscribe("ana", "true", notify=TEN)

@@ -249,8 +249,8 @@ class TestTelling:
         hub.subscribe("ana", "true", deliver=half, notify=digest, muted_until=at(10))
         words = str(hub.explain(event("1"), "ana", now=at(1))).splitlines()[-1]
         assert words.endswith(
-            "it waits for the end of the period (place 1, the best 2 are delivered at 2026-01-01T00:00:05Z); that is in "
-            "the digest of 2026-01-01T00:00:10Z; at most 1 every 10s are handed over"
+            "it waits for the end of the period (place 1, the best 2 are delivered at 2026-01-01T00:00:05Z); that is "
+            "in the digest of 2026-01-01T00:00:10Z; at most 1 every 10s are handed over"
         )
         hub.update("ana", muted_until=at(11))
         assert hub.explain(event("1"), "ana", now=at(1)).verdict is Verdict.MUTED

@@ -12,6 +12,7 @@ from rankcast.model.errors import RankcastError
 from rankcast.model.events import Event
 from rankcast.model.schema import Schema
 from rankcast.model.values import ValueType
+from rankcast.spark.sources.admission import MOST
 from rankcast.spark.sources.event_reader import ColumnEvents, EventReader, Leaf
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -32,7 +33,7 @@ ADVERTISED = st.lists(
         st.sampled_from(["/a", "/b"]),
         SPACES.map(parse_filter),
         SCHEMAS,
-        st.sampled_from([None, 1, 3]),
+        st.sampled_from([None, 1, 3, 1 << 70]),
     ),
     max_size=3,
     unique_by=lambda advertisement: advertisement.id,
@@ -88,7 +89,7 @@ def test_columns_are_admitted_as_events_are(advertised, rows, starts_with_none):
     good = [(at, one) for at, one in enumerate(expected, start=starts_with_none) if not isinstance(one, str)]
     assert [one.reason for one in rejected][starts_with_none:] == [one for one in expected if isinstance(one, str)]
     assert found.rows.tolist() == [at for at, _ in good]
-    assert found.audiences.k.tolist() == [-1 if one.audience is None else one.audience.k for _, one in good]
+    assert found.audiences.k.tolist() == [-1 if one.audience is None else min(one.audience.k, MOST) for _, one in good]
     ids = [*(own.id for own in advertised), None]
     assert [ids[at] for at in found.audiences.advertisement.tolist()] == [one.advertisement for _, one in good]
     events = found.events() if isinstance(found, ColumnEvents) else found._events

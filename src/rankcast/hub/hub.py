@@ -99,7 +99,7 @@ from rankcast.model.errors import (
     shown,
 )
 from rankcast.model.events import Event, Identity
-from rankcast.model.policies import ALL_MATCHES, AT_ONCE, AllMatches, Cap, Notify, Policy, check_attributes
+from rankcast.model.policies import ALL_MATCHES, AT_ONCE, AllMatches, Cap, Notify, Policy, check_attributes, check_count
 from rankcast.model.relevance import Decay
 from rankcast.model.schema import Schema
 from rankcast.model.subscriptions import (
@@ -611,9 +611,18 @@ class Hub:
             known = subscriber if isinstance(subscriber, Subscriber) else self._state(subscriber).subscriber
             now, number = max(self._now(None), self._core.latest), self._core.next_id
         past = _PastEvents(list(events), lambda event, index: self._event(event, now, number + index)[0])
+        for name, several in (("k", k), ("filters", filters), ("at_most", at_most)):
+            if isinstance(several, str) or not isinstance(several, Iterable):
+                raise InvalidSubscriptionError(f"{name}: {shown(several)} is one alone; expected a list, as in [...]")
         only = {text: parse_filter(text, self._schema) for text in filters}
-        caps = {format_cap(cap): cap for cap in at_most}
-        return Estimated(estimates(past, variants_of(self._under_schema(known), k, only, caps)), tuple(past.rejected))
+        caps: dict[str, Cap] = {}
+        for cap in at_most:
+            check_instance("at_most", cap, Cap, optional=False)
+            caps[format_cap(cap)] = cap
+        ks = list(k)
+        for count in ks:
+            check_count("k", count, at_least=0)
+        return Estimated(estimates(past, variants_of(self._under_schema(known), ks, only, caps)), tuple(past.rejected))
 
     def _execute(self, *commands: Command) -> CommandResult:
         """Write commands down, if there is a journal, and apply them."""

@@ -135,8 +135,11 @@ class Advertisement:
     def audience(self, k: int | None) -> AudienceLimit | None:
         """Return whom an event is for that asks for so many subscribers itself; None when for everybody who wants it.
 
-        Raises InvalidEventError for one that asks for more than is advertised.
+        Raises InvalidEventError for one that asks for more than is advertised, or for no number.
         """
+        given: object = k
+        if k is not None and (not isinstance(given, int) or isinstance(given, bool) or k < 0):
+            raise InvalidEventError(f"k: {shown(k)} is not a whole number of at least 0")
         if k is not None and (self.k is None or k > self.k):
             raise InvalidEventError(f"k: {shown(k)} is more than advertisement {shown(self.id)} has, {self.k}")
         asked = self.k if k is None else k

@@ -45,6 +45,11 @@ def instant_of(ticks: int) -> datetime:
     return LATEST if ticks >= LAST_INSTANT else EPOCH + timedelta(microseconds=ticks)
 
 
+def later(time: datetime, span: timedelta) -> datetime:
+    """Return the time so much later, or the end of time when that is sooner."""
+    return time + span if span < LATEST - time else LATEST
+
+
 def parse_time(text: str, *, exact: bool = False) -> datetime:
     """Return the UTC time that an RFC 3339 text names.
 

@@ -24,7 +24,7 @@ from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import InvalidMessageError, RankcastError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import SubscriberId, SubscriptionKey
-from rankcast.model.times import LATEST
+from rankcast.model.times import LATEST, TICK, later
 from rankcast.overlay.effects import Effect, Listed, Reason, RefusedError, Rejected, Send
 from rankcast.overlay.leases import Deadlines, Lease, Leased, LeaseKind, Leases, Room
 from rankcast.overlay.links import Inbox, Neighbour
@@ -116,7 +116,7 @@ class Broker:
         if neighbour is None:
             neighbour = self.neighbours[link] = Neighbour(Inbox(self.incarnation))
             self.routing.join(link)
-        neighbour.is_up, neighbour.heard, neighbour.beat = True, now, now + self.settings.heartbeat
+        neighbour.is_up, neighbour.heard, neighbour.beat = True, now, later(now, self.settings.heartbeat)
         return [Send(link, neighbour.inbox.ask(self.terms))]
 
     def disconnect(self, link: str, now: datetime) -> list[Effect]:
@@ -172,7 +172,7 @@ class Broker:
         for neighbour in self.neighbours.values():
             instants.append(neighbour.beat if neighbour.is_up else None)
             if neighbour.heard < LATEST:
-                instants.append(neighbour.heard + self.settings.link_lease + timedelta.resolution)
+                instants.append(later(neighbour.heard, self.settings.link_lease + TICK))
         return min((instant for instant in instants if instant is not None), default=None)
 
     # Neighbours
@@ -193,7 +193,7 @@ class Broker:
     def _hear(self, neighbour: Neighbour, now: datetime) -> None:
         """Take note that a neighbour is there. The next heartbeat is soon, even when the clock has been set back."""
         neighbour.heard = now
-        neighbour.beat = min(neighbour.beat, now + self.settings.heartbeat)
+        neighbour.beat = min(neighbour.beat, later(now, self.settings.heartbeat))
 
     def _begin_session(self, connect: Connect, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
         """Begin the session that a neighbour asks for; ask for another one too when it has lost its state.
@@ -252,7 +252,7 @@ class Broker:
         return []
 
     def _beat(self, link: str, neighbour: Neighbour, now: datetime) -> list[Effect]:
-        neighbour.beat = now + self.settings.heartbeat
+        neighbour.beat = later(now, self.settings.heartbeat)
         effects = self._send(self.routing.recheck_hidden(link))
         if self.settings.weigh:
             effects += self._send(self.routing.new_weights(link))
@@ -394,7 +394,7 @@ class Broker:
             effects += self.subscribers.deliver(outcome.event, outcome.own, now)
         for _, message in outcome.told:
             if isinstance(message, CountQuery):
-                self.count_ends.put(message.event.identity, now + self.settings.count_time)
+                self.count_ends.put(message.event.identity, later(now, self.settings.count_time))
             elif isinstance(message, CountReply):  # who asked waits for others as long, and then sends the share
                 self.count_ends.put(Identity(message.source, message.id), now + 2 * self.settings.count_time)
         return effects

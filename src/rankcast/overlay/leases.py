@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
 from rankcast.model.errors import shown
-from rankcast.model.times import LATEST
+from rankcast.model.times import LATEST, later
 from rankcast.overlay.effects import Reason, RefusedError
 
 Key = TypeVar("Key", bound=Hashable)
@@ -46,7 +46,7 @@ class Lease:
     @staticmethod
     def begin(client: str, duration: timedelta | None, now: datetime, size: int = 1) -> Lease:
         """Return a lease that begins now."""
-        end = LATEST if duration is None or duration >= LATEST - now else now + duration
+        end = LATEST if duration is None else later(now, duration)
         return Lease(client, duration, end, size)
 
 

@@ -193,9 +193,9 @@ class Serving:
         policies = subscriber.policies
         for name, policy in policies.items():
             self._open(state, name, policy, kept.get(name))
+        self._set_handover(state)
         self._put_in_order(state, policies)
         self._ranking.add(state, self._queues_of[subscriber.id])
-        self._set_handover(state)
         return state
 
     def unsubscribe(self, subscriber: SubscriberId) -> SubscriberState:
@@ -416,9 +416,12 @@ class Serving:
         if delivered.queue:
             is_now = delivered.time.count(moment) == len(delivered.time)
             delivered = self._in_order(delivered)
+            earlier: list[Notification] = []
             if self._limited or self._capped:
-                delivered = self._within_limits(delivered)
+                delivered = self._within_limits(delivered, earlier)
             handed = self._notifications(delivered, now if is_now else None)
+            handed += earlier
+            is_now &= not earlier
         while self._handovers and self._handovers[0][0] <= now:
             instant, place, name = heapq.heappop(self._handovers)
             state = self.subscribers.get(name)
@@ -430,10 +433,11 @@ class Serving:
             handed.sort(key=_handed_over)
         served.notifications = handed
 
-    def _within_limits(self, delivered: DeliveredRows) -> DeliveredRows:
+    def _within_limits(self, delivered: DeliveredRows, earlier: list[Notification]) -> DeliveredRows:
         """Leave out what caps and subscribers withhold of deliveries, in their order; it counts as withheld.
 
-        What is gathered is judged when it is handed over.
+        What is gathered is judged when it is handed over. Who had digests may have some to come, and be handed the rest
+        at once: what comes before that is judged first, and added to `earlier`.
         """
         kept: list[int] = []
         limited, capped = self._limited.get, self._capped.get
@@ -451,6 +455,8 @@ class Serving:
                     queue.owner.capped += 1
                 continue
             queue = limited(number)
+            if queue is not None and queue.owner.timer is not None and isinstance(queue.owner.handover, AtOnce):
+                earlier += filter(self._is_within_limits, self._gathered_before(queue, instant_of(time)))
             if (
                 queue is None
                 or not isinstance(queue.owner.handover, AtOnce)
@@ -466,6 +472,17 @@ class Serving:
             [times[row] for row in kept],
             [scores[row] for row in kept],
         )
+
+    def _gathered_before(self, queue: ServedQueue, now: datetime) -> list[Notification]:
+        """Give up what was gathered of a queue and is due by now."""
+        name = queue.owner.subscriber.id
+        waiting = self._gathered.of(name)
+        due = [note for note in waiting if note.subscription == queue.subscription and note.handed_over <= now]
+        if due:
+            others = (note for note in waiting if note.subscription != queue.subscription or note.handed_over > now)
+            self._gathered.put(name, others)
+            self._set_handover(queue.owner)
+        return due
 
     def _is_within_limits(self, note: Notification) -> bool:
         """Whether what was gathered is handed over; else it counts as withheld."""

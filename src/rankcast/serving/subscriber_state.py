@@ -242,7 +242,7 @@ class ServedQueue(Struct, eq=False, gc=False):
         """The cap that alone decides what is handed over, at once and whatever the event is; None: more than that."""
         own = self.owner
         is_plain = len(self.counters) == 1 and self.counters[0].cap.per is None and own.subscriber.muted_until is None
-        return self.counters[0] if is_plain and isinstance(own.handover, AtOnce) else None
+        return self.counters[0] if is_plain and isinstance(own.handover, AtOnce) and own.timer is None else None
 
     def follow(self, policy: Policy) -> None:
         """Have another policy, of an owner with other preferences."""

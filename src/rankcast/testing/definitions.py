@@ -30,7 +30,7 @@ from rankcast.model.policies import (
 )
 from rankcast.model.schema import ENVELOPE_TYPES
 from rankcast.model.subscriptions import SubscriberId, SubscriptionId
-from rankcast.model.times import EARLIEST, LATEST, TICK
+from rankcast.model.times import EARLIEST, LATEST, TICK, later
 from rankcast.model.values import AttributeValue
 
 
@@ -82,7 +82,7 @@ def in_digests(every: Period, policy: Policy, deliveries: list[ExpectedDelivery]
     return [
         each._replace(digest=each.time if is_start and isinstance(policy, Periodic) else period_end(each.time, every))
         for each in deliveries
-        for is_start in [period_end(each.time - TICK, every) == each.time]
+        for is_start in [each.time > EARLIEST and period_end(each.time - TICK, every) == each.time]
     ]
 
 
@@ -122,7 +122,7 @@ def listed(policy: Policy, offers: list[Offer], at: datetime) -> list[ExpectedDe
     if isinstance(policy, Periodic):
         return [_delivered(offer, at) for offer in _best_of_period(policy, seen, period_end(at, policy.period))]
     if isinstance(policy.window, timedelta):
-        held = [offer for offer in seen if at < offer.time + policy.window]
+        held = [offer for offer in seen if at < later(offer.time, policy.window)]
     elif isinstance(policy, Sliding):
         held = []
         for arriving in _valid(seen):
@@ -212,7 +212,7 @@ def _best_of_period(policy: Periodic, offers: list[Offer], end: datetime) -> lis
 
 
 def _timed(policy: TopKWindow, window: timedelta, offers: list[Offer]) -> list[ExpectedDelivery]:
-    ends = {offer: min(offer.time + window, offer.expires) for offer in offers}
+    ends = {offer: min(later(offer.time, window), offer.expires) for offer in offers}
     found: dict[Identity, ExpectedDelivery] = {}
     for instant in sorted({*ends.values(), *(offer.time for offer in offers)} - {LATEST}):
         living = [offer for offer in offers if offer.time <= instant < ends[offer]]

@@ -236,10 +236,13 @@ class CapTable:
             for code, used in count.counts.items()
             if count.cap.per is not None
         ]
-        lines = [self._line(queue, count) for count in counts]
-        parts = self._lines[:first], np.array(lines, np.int64).reshape(-1, len(CAP)), self._lines[last:]
-        self._set_lines(np.concatenate(parts))
-        self._set_values(np.concatenate([before, np.array(own, np.int64).reshape(-1, len(VALUE)), after]))
+        lines = np.array([self._line(queue, count) for count in counts], np.int64).reshape(-1, len(CAP))
+        if len(lines) == last - first:
+            self._lines[first:last] = lines
+        else:
+            self._set_lines(np.concatenate([self._lines[:first], lines, self._lines[last:]]))
+        if len(values) or own:
+            self._set_values(np.concatenate([before, np.array(own, np.int64).reshape(-1, len(VALUE)), after]))
 
     def change(self, queue: int, policy: Policy | None) -> None:
         """Let a queue have the caps of another policy; without one it is gone."""

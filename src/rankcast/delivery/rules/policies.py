@@ -86,7 +86,7 @@ from rankcast.model.policies import (
     TopKWindow,
     keeps_ties,
 )
-from rankcast.model.times import LATEST, instant_of, microseconds
+from rankcast.model.times import LATEST, instant_of, later, microseconds
 
 
 class EverythingQueue(Queue, frozen=True):
@@ -255,11 +255,6 @@ class SlidingQueue(Queue, frozen=True):
         return self.recent
 
 
-def _plus(time: datetime, span: timedelta) -> datetime:
-    """Return a later time, or the end of time when that is sooner."""
-    return time + span if span < LATEST - time else LATEST
-
-
 class PeriodicQueue(Queue, frozen=True):
     """Periodic delivery: what the current period may deliver, and when that ends; no end while it has nothing."""
 
@@ -389,7 +384,7 @@ class TopKWindowQueue(Queue, frozen=True):
     def leaves(self, candidate: Candidate) -> datetime:
         """Return when a candidate leaves by itself. Nothing outlives the end of time, so nothing ends at it."""
         window = self.policy.window
-        end = _plus(candidate.time, window) if isinstance(window, timedelta) else LATEST
+        end = later(candidate.time, window) if isinstance(window, timedelta) else LATEST
         return end if candidate.expires is None else min(end, candidate.expires)
 
     @property

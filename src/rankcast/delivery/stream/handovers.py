@@ -41,10 +41,17 @@ PLAIN = Handover()
 
 @dataclass(slots=True)
 class Handovers:
-    """The ways in which queues are handed over, and the number of each queue's; the first way is at once."""
+    """The ways in which queues are handed over, and the number of each queue's; the first way is at once.
+
+    There may be as many ways as queues: each subscriber is muted until a time of its own.
+    """
 
     number: Array
     ways: list[Handover] = field(default_factory=lambda: [PLAIN])
+    _known: dict[Handover, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = {way: number for number, way in enumerate(self.ways)}
 
     @classmethod
     def of(cls, handovers: Iterable[Handover]) -> Handovers:
@@ -54,9 +61,18 @@ class Handovers:
         return made
 
     def _number(self, way: Handover) -> int:
-        if way not in self.ways:
+        number = self._known.setdefault(way, len(self.ways))
+        if number == len(self.ways):
             self.ways.append(way)
-        return self.ways.index(way)
+        return number
+
+    def forget_unused(self) -> None:
+        """Forget the ways in which no queue is handed over any more."""
+        used = np.union1d(self.number, [0])
+        if len(used) < len(self.ways):
+            self.number = used.searchsorted(self.number).astype(np.int32)
+            self.ways = [self.ways[number] for number in used.tolist()]
+            self.__post_init__()
 
     def __getitem__(self, queue: int) -> Handover:
         return self.ways[int(self.number[queue])]
@@ -75,20 +91,25 @@ class Handovers:
 
     def are_muted(self, queue: Array, instants: Array) -> Array:
         """Return which deliveries of these queues fall due while their subscribers are muted."""
-        ends = [FIRST_INSTANT if way.muted_until is None else microseconds(way.muted_until) for way in self.ways]
-        muted: Array = instants < np.array(ends, np.int64)[self.number[queue]]
+        number, place = np.unique(self.number[queue], return_inverse=True)
+        untils = (self.ways[at].muted_until for at in number.tolist())
+        ends = [FIRST_INSTANT if until is None else microseconds(until) for until in untils]
+        muted: Array = instants < np.array(ends, np.int64)[place]
         return muted
 
     def instants(self, queue: Array, is_period: Array, time: Array) -> Array:
         """Return when deliveries are handed over, given their queues, which of these have periods, and their times."""
         number = self.number[queue]
         found: Array = time if not number.any() else time.copy()
-        for at, way in enumerate(self.ways):
-            for of_period in (False, True) if isinstance(way.notify, Digest) else ():
-                rows = np.flatnonzero((number == at) & (is_period == of_period))
+        used, place = np.unique(number, return_inverse=True)
+        notify = [self.ways[at].notify for at in used.tolist()]
+        for digest in {each for each in notify if isinstance(each, Digest)}:
+            is_own = np.array([each == digest for each in notify])[place]
+            for of_period in (False, True):
+                rows = np.flatnonzero(is_own & (is_period == of_period))
                 if len(rows):
                     delivered, places = np.unique(time[rows], return_inverse=True)
-                    handed = [handed_over_ticks(way.notify, of_period, instant) for instant in delivered.tolist()]
+                    handed = [handed_over_ticks(digest, of_period, instant) for instant in delivered.tolist()]
                     found[rows] = np.array(handed, np.int64)[places]
         return found
 

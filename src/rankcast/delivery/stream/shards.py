@@ -120,13 +120,19 @@ class _Delivered:
     found: list[Deliveries] = dataclasses.field(default_factory=list)
     handed_over: list[DeliveryBatch] = dataclasses.field(default_factory=list)
 
+    def add(self, part: Deliveries) -> None:
+        """Take deliveries in; most of what happens while time passes leads to none."""
+        if len(part.queue):
+            self.found.append(part)
+
     def taken(self, queues: Array) -> Deliveries | None:
         """Give up the deliveries of some queues that no notices were made of; None when there are none."""
         if not any(np.isin(part.queue, queues).any() for part in self.found):
             return None
         together = Deliveries(*(np.concatenate(columns) for columns in zip(*self.found, strict=True)))
         is_taken = np.isin(together.queue, queues)
-        self.found = [Deliveries(*(column[~is_taken] for column in together))]
+        self.found = []
+        self.add(Deliveries(*(column[~is_taken] for column in together)))
         return Deliveries(*(column[is_taken] for column in together))
 
 
@@ -328,6 +334,7 @@ class Shard:
 
     def _packed(self, queues: Mapping[str, Array]) -> bytes:
         """Return all that is not in the queues, and the arrays of these, packed."""
+        self._handovers.forget_unused()
         sets, dense = self._sets.to_table(), self._dense()
         numbers = self._needed, self._known.next_number, len(dense)
         about = _About(self._watermark, self._lateness, self.version, *numbers, self._handovers.to_plain())
@@ -419,11 +426,11 @@ class Shard:
             contents = self._in_rounds(batch, changes, is_repeated[rows.event], contents, delivered)
         else:
             self._taken = self._taken.with_rows(batch, self._recall)
-            delivered.found.append(self._queues.take(batch, contents))
+            delivered.add(self._queues.take(batch, contents))
         if watermark > LAST_INSTANT:
-            delivered.found.append(self._queues.finish(contents))
+            delivered.add(self._queues.finish(contents))
         else:
-            delivered.found.append(self._queues.advance_before(watermark, contents))
+            delivered.add(self._queues.advance_before(watermark, contents))
 
     def _due(self, watermark: int) -> PendingRows:
         """Take the rows before the watermark from those that wait."""
@@ -478,7 +485,7 @@ class Shard:
             part = ArrivalRows(*(column[chosen] for column in batch))
             part = self._without_known(part, is_repeated[chosen])
             self._taken = self._taken.with_rows(part, self._recall)
-            delivered.found.append(self._queues.take(part, contents))
+            delivered.add(self._queues.take(part, contents))
         return contents
 
     def _without_known(self, rows: ArrivalRows, is_repeated: Array) -> ArrivalRows:
@@ -509,11 +516,11 @@ class Shard:
         for time in sorted({change.time for change in changes}):
             own = [change for change in changes if change.time == time]
             chosen = np.array([change.queue for change in own], np.int64)
-            delivered.found.append(self._queues.advance_before(time, contents, chosen))
+            delivered.add(self._queues.advance_before(time, contents, chosen))
             ways = [(change, {change.handover, self._handovers[change.queue]}) for change in own]
             limited = [change.queue for change in own if self._limits(change)]
-            plain = {change.queue for change, way in ways if way == {PLAIN} and not change.ranking}
-            self._notice([queue for queue in chosen.tolist() if queue not in plain.difference(limited)], delivered)
+            plain = {change.queue for change, way in ways if way == {PLAIN} and not change.ranking}.difference(limited)
+            self._notice([queue for queue in chosen.tolist() if queue not in plain], delivered)
             if limited:
                 delivered.handed_over.append(self._handed_over(time, np.array(limited, np.int64)))
             for change in own:
@@ -581,7 +588,7 @@ class Shard:
         policies = [ALL_MATCHES] * (change.queue - len(self)) + [change.policy or ALL_MATCHES]
         self._queues.grow(policies)
         self._handovers.grow(len(policies))
-        self._caps.grow(len(self))
+        self._caps.grow(len(policies))
         self._listed = np.concatenate([self._listed, np.zeros(len(policies), np.int64)])
         self._recall = np.concatenate([self._recall, [recalled(policy, self._lateness) for policy in policies]])
         self._gone = np.concatenate([self._gone, np.array([*[True] * (len(policies) - 1), False])])
@@ -642,10 +649,9 @@ class Shard:
 
     def _notices(self, found: list[Deliveries]) -> DeliveryBatch:
         """Return what is handed over, now or later, of what was delivered."""
-        parts = [part for part in found if len(part.queue)]
-        if not parts:
+        if not found:
             return NO_NOTICES
-        rows = Deliveries(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        rows = Deliveries(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
         if not self._handovers.number.any():
             return self._noticed(rows)
         is_told = ~self._handovers.are(OnDemand)[rows.queue]

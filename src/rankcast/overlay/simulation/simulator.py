@@ -23,6 +23,7 @@ from rankcast.model.advertisements import AdvertisementId
 from rankcast.model.errors import InvalidValueError, UnknownIdError, shown
 from rankcast.model.events import Event, Identity
 from rankcast.model.subscriptions import Subscriber, SubscriberId, SubscriptionId, SubscriptionKey
+from rankcast.model.times import later
 from rankcast.overlay.broker import Broker, Settings
 from rankcast.overlay.effects import Deliver, Effect, Rejected, Send
 from rankcast.overlay.leases import Deadlines
@@ -228,7 +229,7 @@ class Simulation:
 
     def run_for(self, duration: timedelta) -> None:
         """Let so much time pass, its last instant included."""
-        end = self.now + duration
+        end = later(self.now, duration)
         while (due := self._next_due()) is not None and due <= end:
             self._once()
         self.now = end
@@ -373,9 +374,9 @@ class Simulation:
         self.measures.over_links[here, there] += 1
         if isinstance(inner, Publish):
             self.measures.events_over[here, there] += 1
-        arrival = done + self.topology.link(here, there).delay
+        arrival = later(done, self.topology.link(here, there).delay)
         if self._jitter:
-            arrival += self._jitter * self._random.random()
+            arrival = later(arrival, self._jitter * self._random.random())
         self._number += 1
         self._to_settle += not isinstance(message, Alive)
         heapq.heappush(self._arrivals, (arrival, self._number, here, there, message))

@@ -25,6 +25,9 @@ from rankcast.spark.sources.event_values import is_declared, is_equal, is_missin
 NONE = -1
 """How many subscribers an event is for that is for everybody who wants it."""
 
+MOST = 1 << 31
+"""A larger k is this one in the columns: no subscribers are more."""
+
 
 class Audiences(NamedTuple):
     """Whom events are for: by event the number of its advertisement, one beyond the last without any, and its k."""
@@ -55,7 +58,7 @@ class Admission:
         pairs = [
             (
                 len(numbers) if own.advertisement is None else numbers[own.advertisement],
-                NONE if own.audience is None else own.audience.k,
+                NONE if own.audience is None else min(own.audience.k, MOST),
             )
             for own in events
         ]
@@ -81,7 +84,7 @@ class Admission:
                 own &= ~is_missing(columns.get(name), count)  # noqa: PLW2901
         number = permitted.argmax(axis=0)
         is_plain = permitted.sum(axis=0) == 1
-        k = np.array([own.k or NONE for own in self._advertisements] + [NONE], np.int64)[number]
+        k = np.array([min(own.k or NONE, MOST) for own in self._advertisements] + [NONE], np.int64)[number]
         if self._asked is not None:
             own_k = np.asarray(pc.fill_null(self._asked, NONE))[rows]
             asks = np.asarray(self._asked.is_valid())[rows]
