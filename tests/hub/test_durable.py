@@ -1,6 +1,7 @@
 """A hub with a path: killed at any moment and opened again, it goes on; full disks, bad calls, other files."""
 
 import json
+import re
 import resource
 from datetime import timedelta
 from threading import Event as Signal
@@ -294,6 +295,16 @@ class TestFailures:
         with pytest.raises(InvalidValueError, match=next(iter(options))):
             Hub(path=path, **options)
         assert not path.exists()
+
+    def test_other_calendars_than_those_it_was_written_with_are_logged_once(self, opened, monkeypatch, caplog):
+        opened().close()
+        opened().close()
+        assert not caplog.records
+        monkeypatch.setattr("rankcast.hub.durable.TZDATA_VERSION", "2099z")
+        for _ in range(2):
+            opened().close()
+        (told,) = caplog.messages
+        assert re.search(r"flats\.hub: its calendars were those of tzdata 20\d\d\w; from now on 2099z", told)
 
     def test_an_interrupt_between_writing_and_applying_asks_for_reopening(self, opened, monkeypatch):
         hub = opened()

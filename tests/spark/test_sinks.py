@@ -292,8 +292,13 @@ def test_the_address_of_an_output_says_what_it_is(spark, tmp_path):
     assert isinstance(sink_of(spark, str(tmp_path)), FileSink)
 
 
-def test_a_checkpoint_names_its_run_and_nothing_else_is_taken_for_one(spark, tmp_path):
-    assert run_of(spark, str(tmp_path / "checkpoint")) == run_of(spark, str(tmp_path / "checkpoint"))
+def test_a_checkpoint_names_its_run_and_nothing_else_is_taken_for_one(spark, tmp_path, monkeypatch, caplog):
+    checkpoint = str(tmp_path / "checkpoint")
+    assert run_of(spark, checkpoint) == run_of(spark, checkpoint)
+    assert not caplog.records
+    monkeypatch.setattr("rankcast.spark.sinks.sinks.TZDATA_VERSION", "2099z")
+    run_of(spark, checkpoint)
+    assert "began with the calendars of tzdata 2" in caplog.messages[0]
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("precious")
     with pytest.raises(InvalidFileError, match=r"other: holds other things but no rankcast.json"):

@@ -10,10 +10,14 @@ notifications of the inputs that are open, because it replaces those inputs.
 
 Snapshots are written every so many inputs, and at least as many as there are subscribers, so that their cost per input
 stays bounded; and on closing.
+
+The file names the version of tzdata: inputs that are applied again under other calendars may end periods elsewhere, so
+that is logged when the file is opened.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -33,11 +37,17 @@ from rankcast.model.errors import (
     RankcastError,
     shown,
 )
+from rankcast.model.periods import TZDATA_VERSION
 from rankcast.model.schema import Schema
 from rankcast.serving.results import Notification
 from rankcast.storage.durations import format_duration
 from rankcast.storage.hub_log import HubLog, HubLogError, LoggedState, Row, Sync
 from rankcast.storage.text_files import invalid_file
+
+ZONES = "tzdata"
+"""What a file calls the version of the zones whose calendars it was last written with."""
+
+log_of_hub = logging.getLogger("rankcast.hub")
 
 
 @dataclass(slots=True)
@@ -70,11 +80,16 @@ class FileJournal:
             raise InvalidValueError(f"snapshot_every: {shown(every)} is not a whole number of at least 1")
         shown_lateness = "none" if lateness is None else format_duration(lateness)
         stated = {"schema": encode(schema, Schema | None).decode(), "lateness": shown_lateness}
-        log = HubLog.open(path, about=stated, sync=Sync(sync))
+        log = HubLog.open(path, about={**stated, ZONES: TZDATA_VERSION}, sync=Sync(sync))
         for name, value in stated.items():
             if log.about.get(name) != value:
                 log.close()
                 raise invalid_file(str(log.path), None, f"belongs to a hub with another {name}")
+        if (before := log.about.get(ZONES)) != TZDATA_VERSION:
+            log_of_hub.warning(
+                "%s: its calendars were those of tzdata %s; from now on %s", path, before, TZDATA_VERSION
+            )
+            log.restate(ZONES, TZDATA_VERSION)
         return FileJournal(log, schema, every, lateness)
 
     def restore(self, run: Run | None = None, kernels: bool | None = None) -> tuple[Core, tuple[Notification, ...]]:

@@ -133,6 +133,12 @@ class HubLog:
         with self._writing():
             self._connection.executemany("INSERT INTO inputs VALUES (?, ?, ?, ?)", values)
 
+    def restate(self, name: str, value: str) -> None:
+        """Let the file say something else of itself."""
+        with self._writing():
+            self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+        self.about = {**self.about, name: value}
+
     def replace(self, snapshot: LoggedState) -> None:
         """Write a snapshot, and drop the older one and the inputs that it contains."""
         checksum = zlib.crc32(snapshot.body, snapshot.number & 0xFFFFFFFF)

@@ -11,6 +11,7 @@ same number after a crash, and every sink replaces what it holds of that number.
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rankcast.model.errors import RankcastError
+from rankcast.model.periods import TZDATA_VERSION
 from rankcast.spark.filesystems import FileSystem, resolved
 from rankcast.spark.metrics import Counts, Metrics
 from rankcast.spark.sinks.databases import DatabaseSink, is_database
@@ -25,8 +27,10 @@ from rankcast.spark.sinks.files import FileSink
 from rankcast.spark.sinks.outputs import Sink, computed
 from rankcast.storage.text_files import invalid_file
 
+log = logging.getLogger("rankcast.spark.sinks")
+
 RUN_FILE = "rankcast.json"
-"""The file of a checkpoint that names its run."""
+"""The file of a checkpoint that names its run, and the tzdata whose calendars it began with."""
 
 _VERSION = 1
 
@@ -106,8 +110,15 @@ def run_of(spark: SparkSession, checkpoint: str) -> str:
             what = f"holds other things but no {RUN_FILE}; it is no checkpoint of rankcast"
             raise invalid_file(checkpoint, None, what)
         files.make_folder()
-        files.create_text(RUN_FILE, json.dumps({"version": _VERSION, "run": new_run()}) + "\n")
+        files.create_text(
+            RUN_FILE, json.dumps({"version": _VERSION, "run": new_run(), "tzdata": TZDATA_VERSION}) + "\n"
+        )
     found = files.read_json(RUN_FILE)
     if found.get("version") != _VERSION or not isinstance(found.get("run"), str):
         raise invalid_file(checkpoint, None, f"has a {RUN_FILE} that this version cannot read")
+    if found.get("tzdata") != TZDATA_VERSION:
+        before = found.get("tzdata")
+        log.warning(
+            "%s: began with the calendars of tzdata %s; now they are those of %s", checkpoint, before, TZDATA_VERSION
+        )
     return str(found["run"])
