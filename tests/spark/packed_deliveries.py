@@ -7,8 +7,9 @@ import numpy as np
 
 from rankcast.delivery.stream.batches import DeliveryBatch, MatchBatch
 from rankcast.delivery.stream.event_tables import EventTable, Ragged
+from rankcast.delivery.stream.handovers import PLAIN
 from rankcast.delivery.stream.shards import Shard
-from rankcast.model.policies import AT_ONCE, AllMatches, Continuous, Periodic, Sliding, TopKWindow
+from rankcast.model.policies import AllMatches, Continuous, Periodic, Sliding, TopKWindow
 from rankcast.model.times import NEVER
 from rankcast.spark.delivery.state import MessageKind
 
@@ -31,7 +32,7 @@ class Policies:
         return 0, [POLICIES[queue % len(POLICIES)] for queue in range(shard, QUEUES, shards)]
 
     def handovers(self, shard, shards):
-        return [AT_ONCE for _ in range(shard, QUEUES, shards)]
+        return [PLAIN for _ in range(shard, QUEUES, shards)]
 
 
 def rows_of(events, seed=1, step=1.0):
