@@ -63,7 +63,8 @@ def prepare(folder: Path) -> None:
     for file in range(FILES):
         lines = [json.dumps(_event(draw, file * EVENTS + number)) for number in range(EVENTS)]
         lines += draw.sample(lines, 5)
-        lines += ['{"id": "no time", "city": "Porto"}']
+        middle = START + timedelta(seconds=file * EVENTS / 5)
+        lines.append(json.dumps({"id": "", "time": middle.isoformat(), "city": "Porto"}))
         if file > 1:
             late = START + timedelta(seconds=(file - 2) * EVENTS / 5)
             lines.append(json.dumps({"id": f"late {file}", "time": late.isoformat(), "city": "Porto", "rent": 500}))

@@ -352,7 +352,9 @@ def test_events_in_columns_come_back_with_what_filters_and_relevance_see():
     batch = ColumnEvents(np.arange(2), columns, vectors, None)
     for at, content in enumerate(batch.contents()):
         found = event_of_content(content, f"/{'ab'[at]}", str(at + 1), microseconds(NOON) + at)
-        expected = {name: column[at].as_py() for name, column in columns.items() if column[at].is_valid}
+        seen = {**columns, "item.embedding": vectors["item.embedding"]}
+        expected = {name: column[at].as_py() for name, column in seen.items() if column[at].is_valid}
+        expected |= {name: tuple(value) for name, value in expected.items() if isinstance(value, list)}
         assert found.attributes == expected
         assert all(type(found.attributes[name]) is type(value) for name, value in expected.items())
         assert found.vector("item.embedding") == (None if at else (1.0, 0.5))

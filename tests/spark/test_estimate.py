@@ -27,7 +27,7 @@ def test_spark_estimates_what_a_hub_does(spark):
         structs.replace(wanted, subscriptions=mixed, deliver=Sliding(1, 20)),
         structs.replace(wanted, deliver=TopKWindow(2, DAY, at_most=Cap(1, DAY))),
         structs.replace(wanted, deliver=Periodic(2, DAY, Diversity()), decay=None),
-        person("nobody", "rent < 0"),
+        person("nobody", "rent < 0", deliver=Continuous(1)),
     ]
     for one in people:
         given = {"k": [1, 5], "filters": ["rent < 900"], "at_most": [Cap(1, DAY, per="city")]}

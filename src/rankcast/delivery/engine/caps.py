@@ -241,7 +241,7 @@ class CapTable:
             self._lines[first:last] = lines
         else:
             self._set_lines(np.concatenate([self._lines[:first], lines, self._lines[last:]]))
-        if len(values) or own:
+        if self._held[0] or own:  # what counted in periods that are over goes, too: its lines are others now
             self._set_values(np.concatenate([before, np.array(own, np.int64).reshape(-1, len(VALUE)), after]))
 
     def change(self, queue: int, policy: Policy | None) -> None:
