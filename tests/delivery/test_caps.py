@@ -113,3 +113,13 @@ def test_arrays_that_are_no_table_are_refused(name, spoil):
     assert CapTable.from_arrays(arrays, 2).get(0) == table.get(0)
     with pytest.raises(InvalidValueError):
         CapTable.from_arrays({**arrays, name: spoil(arrays[name])}, 2)
+
+
+def test_what_counted_in_a_period_that_is_over_goes_with_the_caps_of_its_queue():
+    policy = AllMatches(at_most=[Cap(1, HOUR, per="n"), Cap(1, timedelta(days=9))])
+    table, queue, event = CapTable.of([policy]), np.zeros(2, np.int64), np.array([1, 1])
+    instants = np.array([NEW_YEAR, NEW_YEAR + 2 * HOUR // timedelta(microseconds=1)])
+    assert table.hand_over(queue, instants, event, CONTENTS).tolist() == [False, True]
+    for after in (None, policy, None, policy):
+        table.change(0, after)
+        assert table.get(0) == changed_counts((), () if after is None else after.at_most)
