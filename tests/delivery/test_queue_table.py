@@ -20,7 +20,7 @@ from rankcast.delivery.engine.contents import (
     WantedContent,
     attribute_code,
 )
-from rankcast.delivery.engine.layout import LINE
+from rankcast.delivery.engine.layout import GONE, HELD, LINE
 from rankcast.delivery.engine.queue_table import ArrivalRows, QueueTable
 from rankcast.delivery.rules.policies import new_queue
 from rankcast.delivery.rules.queues import Candidate, step
@@ -503,6 +503,17 @@ def test_ties_that_are_kept_where_they_cannot_be_are_refused():
         packed = QueueTable.of([policy]).to_arrays()
         packed["queues"][0, LINE.ties] = 1
         with pytest.raises(InvalidValueError, match="queue table: array queues: ties are kept where they cannot be"):
+            QueueTable.from_arrays(packed)
+
+
+def test_places_without_events_are_refused_where_none_are_kept():
+    """Kernels would look for what such an event contains."""
+    for policy in (Periodic(2, ticks(20)), TopKWindow(2, ticks(9)), Sliding(1, 5, Diversity())):
+        queues = QueueTable.of([policy])
+        queues.take(rows_of([(0, 5, 5, NEVER, 0.5)]), Contents.of({5: {}}))
+        packed = queues.to_arrays()
+        packed["held"][0, HELD.event] = GONE
+        with pytest.raises(InvalidValueError, match="queue table: array held: a place is kept where none can be"):
             QueueTable.from_arrays(packed)
 
 

@@ -43,6 +43,14 @@ def test_an_estimate_is_what_a_hub_would_have_delivered(wanted, past, order, man
     assert (found.best, found.worst) == (max(ranks, default=None), min(ranks, default=None))
 
 
+def test_events_with_lists_are_looked_through_one_by_one(monkeypatch):
+    monkeypatch.setattr(estimate, "FEWEST", 0)
+    hub = rc.Hub()
+    hub.subscribe("ana", "tags has 'new'")
+    past = [{"id": str(number), "time": at(number), "tags": tags} for number, tags in enumerate((["new"], [], ["old"]))]
+    assert hub.estimate(past, "ana").estimates[0].matched == 1
+
+
 def renter():
     hub = rc.Hub()
     hub.subscribe("ana", {"rent < 900": 0.9, "rooms > 2": 0.5}, deliver=rc.Periodic(2, timedelta(days=1)))

@@ -128,6 +128,13 @@ def test_a_printed_filter_parses_back_under_its_schema(schema, data):
     assert parse_filter(format_filter(wanted), schema) == wanted
 
 
+def test_lists_of_bools_without_any_are_the_empty_ones_in_words_that_their_schema_takes():
+    schema = Schema({"marks": ValueType.BOOLS})
+    wanted = Filter.of(attr("marks").has_none(False, True), schema)
+    assert parse_filter(format_filter(wanted), schema) == wanted
+    assert wanted.accepts({"marks": ()})
+
+
 DECLARED = Schema(
     {"n": ValueType.INT, "s": ValueType.STRING, "t": ValueType.TIME, "flag": ValueType.BOOL}, frozenset({"n", "s"})
 )

@@ -161,14 +161,14 @@ def _matching(subscribers: Iterable[Subscriber]) -> Callable[[list[Event]], Iter
 
 
 def _columns(events: Sequence[Event], names: Iterable[str]) -> pa.RecordBatch | None:
-    """Return some attributes of events as columns; None where one has values of several types."""
+    """Return some attributes of events as columns; None where one has lists, or values of several types."""
     import pyarrow as pa  # noqa: PLC0415 (only estimates of many events need it)
 
     columns = {}
     for name in names:
         values = [event.attributes.get(name) for event in events]
         kinds = set(map(type, values)) - {type(None)}
-        if len(kinds) > 1:
+        if len(kinds) > 1 or tuple in kinds:
             return None
         kind = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), datetime: pa.timestamp("us", "UTC")}
         columns[name] = pa.array(values, kind.get(kinds.pop(), pa.string()) if kinds else pa.null())

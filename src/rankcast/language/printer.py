@@ -181,7 +181,7 @@ def _of_attribute(name: str, values: ValueSet) -> Parts:
     for family, asked in zip(FAMILIES, values.lists.families, strict=True):
         alternatives += scalars[family]() if asked is None else _of_elements(name, family, asked)
     if values.lists.empty and values.lists.families == NO_LISTS.families:
-        alternatives.append([Constraint(name, Operator.HAS_NONE, (constant,)) for constant in ("", 0)])
+        alternatives.append([Constraint(name, Operator.HAS_NONE, (False, True))])  # the only family that ends
     return _any_of(alternatives)
 
 

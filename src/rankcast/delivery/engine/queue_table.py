@@ -877,6 +877,10 @@ def _check_lines(queues: Array, held: Array, calendars: int) -> None:
         raise InvalidValueError(
             f"{QUEUE_TABLE}: array held: {len(held):,} events, where the queues hold {int(counts.sum()):,}"
         )
+    owner = np.repeat(np.arange(len(queues)), counts)[held[:, HELD.event] == GONE]
+    fail_where(
+        ((kinds != SLIDING) | diversifies)[owner], f"{QUEUE_TABLE}: array held: a place is kept where none can be"
+    )
     wrong = first_out_of_order(queues, held)
     if wrong >= 0:
         raise InvalidValueError(f"{QUEUE_TABLE}: array held: the events of queue {wrong:,} are not in their order")
