@@ -37,6 +37,7 @@ from rankcast.model.filters import Filter
 from rankcast.model.policies import AT_ONCE, AllMatches, Cap, OnDemand, Policy
 from rankcast.model.subscriptions import Subscriber, SubscriberId, Subscription, SubscriptionId
 from rankcast.model.times import EARLIEST, LATEST
+from rankcast.model.values import type_of
 from rankcast.serving.subscriber_state import SubscriberRecord
 
 if TYPE_CHECKING:
@@ -164,14 +165,16 @@ def _columns(events: Sequence[Event], names: Iterable[str]) -> pa.RecordBatch | 
     """Return some attributes of events as columns; None where one has lists, or values of several types."""
     import pyarrow as pa  # noqa: PLC0415 (only estimates of many events need it)
 
+    from rankcast.storage.events.arrow import arrow_type  # noqa: PLC0415
+
     columns = {}
     for name in names:
         values = [event.attributes.get(name) for event in events]
-        kinds = set(map(type, values)) - {type(None)}
-        if len(kinds) > 1 or tuple in kinds:
+        kinds = {type(value): value for value in values if value is not None}
+        plain = [value for value in kinds.values() if not isinstance(value, tuple)]
+        if len(kinds) > 1 or len(plain) < len(kinds):
             return None
-        kind = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), datetime: pa.timestamp("us", "UTC")}
-        columns[name] = pa.array(values, kind.get(kinds.pop(), pa.string()) if kinds else pa.null())
+        columns[name] = pa.array(values, arrow_type(type_of(plain[0])) if plain else pa.null())
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -205,9 +208,10 @@ def variants_of(
         except InvalidSubscriptionError:  # such as twice the largest k that a diverse selection may have
             if asked:
                 raise
-    without = {"without caps": ()} if any(policy.at_most for policy in subscriber.policies.values()) else {}
-    for name, at_most in (without | {f"at most {text}": (cap,) for text, cap in (caps or {}).items()}).items():
-        found[name] = _with_policies(subscriber, partial(replace, at_most=at_most))
+    if is_capped(subscriber):
+        found["without caps"] = uncapped(subscriber)
+    for text, cap in (caps or {}).items():
+        found[f"at most {text}"] = _with_policies(subscriber, partial(replace, at_most=(cap,)))
     for left_out in subscriber.subscriptions if len(subscriber.subscriptions) > 1 else ():
         kept = tuple(own for own in subscriber.subscriptions if own is not left_out)
         order = tuple(pair for pair in subscriber.priorities if left_out.id not in pair)
@@ -224,6 +228,11 @@ def _with_policies(subscriber: Subscriber, changed: Callable[[Policy], Policy]) 
         for held in subscriber.subscriptions
     )
     return structs.replace(handed_everything(subscriber), deliver=changed(subscriber.deliver), subscriptions=own)
+
+
+def is_capped(subscriber: Subscriber) -> bool:
+    """Whether a policy of a subscriber has caps."""
+    return any(policy.at_most for policy in subscriber.policies.values())
 
 
 def uncapped(subscriber: Subscriber) -> Subscriber:

@@ -144,8 +144,8 @@ def run_in_background(job: Callable[[], object]) -> None:
     _background().submit(job).add_done_callback(_report)
 
 
-def _report(result: Future[object]) -> None:
-    error = result.exception()
+def _report(job: Future[object]) -> None:
+    error = job.exception()
     if error is not None:
         log.error("work on a hub's index failed", exc_info=error)
 

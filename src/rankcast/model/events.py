@@ -152,16 +152,20 @@ class Event:
 
     def conformed(self, schema: Schema) -> Event:
         """Return the event with its attributes in their declared types; raise InvalidEventError where one cannot be."""
-        for name, declared in schema.attributes.items():
-            if name not in self.attributes and isinstance(self.data, Mapping):
-                path = name.removeprefix("data.") if _is_hidden(name) else name
-                if (found := _payload_part(self.data, path)) is not None:
-                    expected = f"a value of type {declared.value}"
-                    raise InvalidEventError(f"{name}: {shown(found)} is a list or an object; expected {expected}")
+        if isinstance(self.data, Mapping) and any(isinstance(value, Mapping) for value in self.data.values()):
+            self._refuse_objects(schema)
         conformed = schema.conformed(self.attributes)
         if all(_is_same(conformed[name], value) for name, value in self.attributes.items()):
             return self
         return self._with(attributes=conformed)
+
+    def _refuse_objects(self, schema: Schema) -> None:
+        """Raise where the payload has an object in the place of a declared value."""
+        for name in schema.attributes.keys() - self.attributes.keys():
+            path = name.removeprefix("data.") if _is_hidden(name) else name
+            if (found := _payload_part(self.data, path)) is not None:
+                expected = f"a value of type {schema.attributes[name].value}"
+                raise InvalidEventError(f"{name}: {shown(found)} is an object; expected {expected}")
 
     @property
     def conversions(self) -> dict[str, AttributeValue]:
@@ -386,7 +390,7 @@ def _payload(data: object) -> Iterator[tuple[str, object]]:
     if all(map(_is_plain, data)) and not any(isinstance(value, Mapping) for value in data.values()):
         for name, value in data.items():
             if isinstance(value, list | tuple):
-                room.take(value, name)
+                room.take(len(value), name)
             yield name, value
         return
     seen: set[str] = set()
@@ -425,9 +429,9 @@ class _Room:
     attributes: int = MAX_ATTRIBUTES
     items: int = MAX_ITEMS
 
-    def take(self, values: Sequence[object], path: str) -> None:
-        """Take a list in; raise when there is no room for its items."""
-        self.items -= len(values)
+    def take(self, items: int, path: str) -> None:
+        """Take items of lists in; raise when there is no room for them."""
+        self.items -= items
         if self.items < 0:
             raise InvalidEventError(f"{shown(path)}: the lists of the payload hold more than {MAX_ITEMS:,} items")
 
@@ -444,7 +448,7 @@ def _flattened(data: Mapping[Any, object], prefix: str, depth: int, room: _Room)
             yield from _flattened(value, f"{prefix}{key}.", depth + 1, room)
             continue
         if isinstance(value, list | tuple):
-            room.take(value, prefix + key)
+            room.take(len(value), prefix + key)
         yield prefix + key, value
 
 
@@ -453,9 +457,7 @@ def _check_list(values: Sequence[object], path: str, depth: int, room: _Room) ->
     level: list[Any] = [values]
     while level:
         depth += 1
-        room.items -= sum(map(len, level))
-        if room.items < 0:
-            raise InvalidEventError(f"{shown(path)}: the lists of the payload hold more than {MAX_ITEMS:,} items")
+        room.take(sum(map(len, level)), path)
         if depth > MAX_NESTING:
             raise InvalidEventError(f"{shown(path)}: the payload nests more than {MAX_NESTING} objects and lists")
         keys = [key for part in level if isinstance(part, Mapping) for key in part]

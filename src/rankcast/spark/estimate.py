@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that all of Spark's documentation has)
 
 from rankcast.hub import Estimate
-from rankcast.hub.estimate import A_DAY, handed_everything, uncapped, variants_of
+from rankcast.hub.estimate import A_DAY, handed_everything, is_capped, uncapped, variants_of
 from rankcast.language.parser import parse_filter
 from rankcast.model.policies import ALL_MATCHES, AT_ONCE, Cap
 from rankcast.model.schema import Schema
@@ -49,7 +49,7 @@ def estimate(
         plain = tuple(structs.replace(own, deliver=None) for own in variant.subscriptions)
         matching = structs.replace(variant, subscriptions=plain, deliver=ALL_MATCHES, notify=AT_ONCE)
         asked += [_named(variant, f"{at}"), _named(matching, f"matches of {at}")]
-        asked += [_named(uncapped(variant), f"all of {at}")] if _has_caps(variant) else []
+        asked += [_named(uncapped(variant), f"all of {at}")] if is_capped(variant) else []
     told = Pipeline(asked, columns=columns, schema=schema).transform(events).groupBy("subscriber")
     summed = told.agg(F.count("*"), F.max("rank"), F.min("rank"), F.max("time") - F.min("time")).collect()
     found = {row[0]: row[1:] for row in summed}
@@ -61,10 +61,6 @@ def estimate(
         uncut, *_ = found.get(f"all of {at}", (delivered,))
         made.append(Estimate(name, matched, delivered, best, worst, days, uncut - delivered))
     return tuple(made)
-
-
-def _has_caps(subscriber: Subscriber) -> bool:
-    return any(policy.at_most for policy in subscriber.policies.values())
 
 
 def _named(subscriber: Subscriber, name: str) -> Subscriber:
